@@ -30,7 +30,8 @@ class Changes:
 class ScriptSite:
     """Hands models to a script and takes what it sends.
 
-    The script runs until it first asks for a model. An error ends it, and the next round starts it anew.
+    The script runs until it first asks for a model. An error ends it: that costs one round, the next one starts
+    it anew.
 
     Args:
         command: path of the script, absolute, and its arguments.
@@ -85,7 +86,7 @@ class ScriptSite:
     def _sent(self, parameters: Mapping[str, Any], told: Any) -> Any:
         """The script's reply to this round's model, asked for once: it evaluates and trains in one go."""
         if self._told != told:
-            if self._script.failed:
+            if self._script.told_of_failure:
                 self._start()
             self._reply = self._script.train(self._arrays.complete(parameters), told)
             self._told = told
@@ -110,7 +111,8 @@ class Script:
     def __init__(self, path: Path, arguments: list[str], party: str) -> None:
         self.said = path.name
         self.names: dict[str, Any] = {}
-        self.failed = False
+        self.told_of_failure = False
+        """Whether an error ended it, and a round has failed for it."""
         self._path, self._arguments, self._party = path, arguments, party
         self._change = threading.Condition()
         self._waits = self._ended = self._received = False
@@ -155,6 +157,7 @@ class Script:
 
     def _refuse_end(self, when: str) -> None:
         if self._error:
+            self.told_of_failure = True
             raise Refused(f"{self.said} failed: {self._error}")
         if self._ended:
             raise Refused(f"{self.said} ended {when}", "a script goes on while flare.is_running()")
@@ -175,7 +178,7 @@ class Script:
             traceback.print_exc()
             error = f"{type(raised).__name__}: {raised}".splitlines()[0]
         with self._change:
-            self._ended, self._error, self.failed = True, error, bool(error)
+            self._ended, self._error = True, error
             self._change.notify_all()
 
     # What nvflare.client calls.
