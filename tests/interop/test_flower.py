@@ -175,6 +175,17 @@ def test_accuracies_are_those_of_flowers_simulation(
             np.testing.assert_allclose(array, told["model"][name], atol=0.02)
 
 
+def test_batch_statistics_may_stay_at_the_sites(tmp_path: Path) -> None:
+    folder = shutil.copytree(ROOT / "examples" / "flower_app", tmp_path / "app")
+    weights = f"site|weights|flower_app.task:Net|--site-python|{FLOWER}|--local|norm.running_*"
+    assert "3 arrays stay at the sites: norm.running_mean, norm.running_var, norm.num" in securefl(
+        weights, folder
+    )
+    site = f"--site|flower_app.client:app|--site-python|{FLOWER}"
+    securefl(f"simulate|federation.toml|{site}|--out|out", folder)
+    assert "norm.running_var" not in load_file(folder / "out" / "model.safetensors")
+
+
 @pytest.fixture
 def apps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     (tmp_path / "apps_of_tests.py").write_text(APP)

@@ -212,7 +212,7 @@ class ApartSite:
         said = channel.ask({"do": "open", "path": path, **self._asked}, due)
         if isinstance(said.get("reason"), str):
             self.close()
-            raise ConfigError("--site", said["reason"][:500], str(said.get("remedy"))[:500])
+            raise ConfigError("--site", _line(said["reason"]), _line(said.get("remedy")))
         said = _good(said)
         if "lacking" in said:
             self.close()
@@ -262,10 +262,14 @@ def _good(said: dict[str, Any]) -> dict[str, Any]:
     """The reply, unless it tells of a failure."""
     if "error" not in said:
         return said
-    lines = str(said["error"]).splitlines() or [""]
-    error = SiteError(lines[0][:500])
+    error = SiteError(_line(said["error"]))
     error.add_note(f"in the site's process:\n{str(said.get('traceback'))[:16_384]}")
     raise error
+
+
+def _line(said: Any) -> str:
+    """The first line of what was said, if it is not too long."""
+    return (str(said).splitlines() or [""])[0][:500]
 
 
 def _kinds(said: Any) -> Mapping[str, tuple[str, tuple[int, ...]]]:

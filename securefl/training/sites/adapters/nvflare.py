@@ -30,8 +30,8 @@ class Changes:
 class ScriptSite:
     """Hands models to a script and takes what it sends.
 
-    The script runs until it first asks for a model. An error ends it: that costs one round, the next one starts
-    it anew.
+    The script runs until it first asks for a model. An error ends it: that costs one round, and the
+    next one starts it anew.
 
     Args:
         command: path of the script, absolute, and its arguments.
