@@ -140,6 +140,35 @@ def test_breast_cancer(tmp_path: Path) -> None:
     assert one_scale < -3
 
 
+@pytest.mark.live
+def test_diabetes(tmp_path: Path) -> None:
+    """The commands at the head of its scenario, then one seed of its table; docs/metrics.md has five."""
+    folder = shutil.copytree(EXAMPLES / "diabetes", tmp_path / "own")
+    for command in (
+        "-m securefl statistics federation.toml --site clinic:site --out told",
+        "-m securefl site weights clinic:site --out initial.safetensors",
+        "-m securefl run federation.toml --site clinic:site --broker embedded --out out",
+        "folds.py --seeds 1",
+    ):
+        if "weights" in command:
+            shutil.copy(folder / "told" / "statistics.json", folder)
+        done = subprocess.run(
+            [sys.executable, *command.split()],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    rounds = json.loads((folder / "out" / "summary.json").read_text())["rounds"]
+    assert len(rounds) < 60, "nothing stopped it"
+    mean, difference = done.stdout.splitlines()[-2:]
+    federated, _, constant = (float(part.split()[-1]) for part in mean.split(","))
+    assert federated < 0.8 * constant
+    assert abs(float(difference.partition(": ")[2].split()[0])) < 2
+
+
 def test_there_are_examples() -> None:
     assert PROGRAMS
     assert NOTEBOOKS
