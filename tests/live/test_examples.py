@@ -20,7 +20,19 @@ NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
 
 
 def cells(notebook: Path) -> list[str]:
-    """Its code, the last expression of a cell printed as a notebook shows it."""
+    """Its code, but for cells of another kind, as ``%%writefile``."""
+    return [cell for cell in _sources(notebook) if not cell.startswith("%%")]
+
+
+def files(notebook: Path) -> dict[str, str]:
+    """What its cells write, by name."""
+    written = [
+        cell.removeprefix("%%writefile ") for cell in _sources(notebook) if cell.startswith("%%writefile")
+    ]
+    return {name: text for name, _, text in (cell.partition("\n") for cell in written)}
+
+
+def _sources(notebook: Path) -> list[str]:
     told = json.loads(notebook.read_text())["cells"]
     return ["".join(cell["source"]) for cell in told if cell["cell_type"] == "code"]
 
@@ -48,11 +60,28 @@ def test_program(name: str, tmp_path: Path) -> None:
 @pytest.mark.live
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_notebook(name: str, tmp_path: Path) -> None:
-    """In one program, as processes of a live run import it again: under its main guard."""
+    """In one program, while a loop runs, as in Jupyter."""
     body = "\n".join(f"    {line}" for cell in cells(EXAMPLES / name) for line in cell.splitlines())
+    for file, text in files(EXAMPLES / name).items():
+        (tmp_path / file).write_text(text)
     program = tmp_path / "notebook.py"
-    program.write_text(f'if __name__ == "__main__":\n{body}\n')
-    assert "nothing wrong in" in run(program, tmp_path)
+    # Processes of a live run import it again.
+    program.write_text(f"""import asyncio
+async def notebook():
+{body}
+    from matplotlib import pyplot
+    print(len(pyplot.get_fignums()), "figures")
+if __name__ == "__main__":
+    asyncio.run(notebook())
+""")
+    printed = run(program, tmp_path)
+    assert "nothing wrong in" in printed
+    accuracies = [
+        float(line.split()[1]) for line in printed.splitlines() if line.startswith("kept.accuracy:")
+    ]
+    assert len(accuracies) == 2
+    assert min(accuracies) > 0.85
+    assert "2 figures" in printed
 
 
 @pytest.mark.live

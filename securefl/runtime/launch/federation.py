@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId
+from securefl.base.loops import run_coroutine
 from securefl.methods.attacks import behaviours_of, check_runnable, party_names, shares_updates
 from securefl.methods.feasibility import check, check_site
 from securefl.protocol.kernel import Aborted, Finished
@@ -105,7 +105,7 @@ class LocalRun:
             trained_on = options.site or f"data set {scenario.data.set}"
             self._progress.note(f"{trained_on}, keys for {scenario.parties} parties")
             broker, tls = self._broker(stack, private)
-            frame_limit = asyncio.run(self._try(_as_client(broker, tls, SERVER)))
+            frame_limit = run_coroutine(self._try(_as_client(broker, tls, SERVER)))
             self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
             stack.callback(children.end)
             self._start(children, setup, broker, tls, frame_limit)

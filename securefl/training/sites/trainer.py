@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import numbers
 from collections.abc import Awaitable, Mapping
@@ -13,6 +12,7 @@ import numpy as np
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
+from securefl.base.loops import run_coroutine
 from securefl.methods.metrics import said_by
 from securefl.scenario import SiteEvaluation, Training
 from securefl.training.sites.layout import Layout, SiteError, is_count
@@ -174,14 +174,14 @@ class SiteTrainer:
 
 
 def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
-    """The result of a function or a coroutine; there is no event loop in a thread that trains."""
+    """The result of a function or a coroutine."""
     if not inspect.isawaitable(result):
         return result
 
     async def wait() -> ResultT:
         return await result
 
-    return asyncio.run(wait())
+    return run_coroutine(wait())
 
 
 def _metrics(found: Any, who: str) -> Metrics:

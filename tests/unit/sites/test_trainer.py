@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -89,6 +90,11 @@ def test_coroutines_are_awaited() -> None:
     found = trainer(fit, evaluate=evaluate).fit(PARAMS, Round(0, 1, 0), InsecureSeededEntropy(1))
     assert found.received == {"rmse": 0.5}
     np.testing.assert_array_equal(found.update, np.zeros(11))
+
+    async def notebook() -> Any:
+        return trainer(fit, evaluate=evaluate).fit(PARAMS, Round(0, 1, 0))
+
+    assert asyncio.run(notebook()).received == {"rmse": 0.5}
 
 
 def arrays(**changed: Any) -> dict[str, Any]:
