@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Examples with Lightning, Hugging Face and torchvision: their packages stay out of the tested environment.
+EXAMPLES := .venv-examples
 ARGS ?=
 # Some fifty processes of the tests share what one of them has compiled, even where that is switched off otherwise.
 TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
@@ -50,8 +52,17 @@ quick: setup  ## under a minute: linters, layout, types, and the tests of the pu
 	$(BIN)/mypy securefl
 	$(TEST) $(QUICK) -n $(WORKERS) --dist worksteal $(ARGS)
 
-examples: setup  ## run what is in examples/
-	$(TEST) -v tests/live/test_examples.py $(ARGS)
+examples: setup $(EXAMPLES)/.installed  ## run what is in examples/; some in an environment of their own
+	$(TEST) -v -m "not paper" tests/live/test_examples.py tests/live/test_examples_apart.py $(ARGS)
+
+$(EXAMPLES)/.installed: pyproject.toml constraints.txt examples/requirements.txt
+	$(PYTHON) -m venv $(EXAMPLES)
+	$(EXAMPLES)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-r examples/requirements.txt -e '.[learn,embedded-broker,images]'
+	# Apart, as transformers imports it where it finds it, and beside a torch for CPUs PyPI's wheel fails (examples/resnet).
+	$(EXAMPLES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+		--target $(EXAMPLES)/vision torchvision==0.28.0
+	@touch $@
 
 interop: setup .venv-flower/.installed .venv-nvflare/.installed  ## Flower apps and an NVFlare script, here and there
 	$(TEST) -v -m interop tests/interop $(ARGS)
@@ -65,7 +76,7 @@ interop: setup .venv-flower/.installed .venv-nvflare/.installed  ## Flower apps 
 	@touch $@
 
 live: setup  ## only the live tests: real processes over real brokers
-	$(TEST) -m live $(ARGS)
+	$(TEST) -m "live and not interop" $(ARGS)
 
 search: setup  ## property tests and fuzzing with fresh examples, other ones each time
 	$(TEST) -m hypothesis --hypothesis-profile search -n auto --dist worksteal $(ARGS)
@@ -84,4 +95,4 @@ bench: setup  ## speed and size of the secure sum against the measured floor
 	$(BIN)/securefl bench secagg $(ARGS)
 
 clean:  ## remove what setup and tools made
-	rm -rf $(VENV) .venv-flower .venv-nvflare build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
