@@ -42,7 +42,7 @@ def python(arguments: str, folder: Path) -> str:
 
 @pytest.mark.parametrize(
     ("name", "site"),
-    [("lightning", "ward:Ward")],
+    [("lightning", "ward:Ward"), ("hf_trainer", "ward:Ward")],
 )
 def test_commands_of_the_scenario(name: str, site: str, tmp_path: Path) -> None:
     """Those at its head; its own expectation says how good the model has to be."""
