@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file
 
 ROOT = Path(__file__).parents[2]
 APART = ROOT / ".venv-examples"
@@ -52,3 +54,19 @@ def test_commands_of_the_scenario(name: str, site: str, tmp_path: Path) -> None:
     python(f"-m securefl run federation.toml --site {site} --broker embedded --out out", folder)
     left = {path.name for path in folder.iterdir()} - before - {"__pycache__"}
     assert left == {"out"}, "checkpoints or logs"
+
+
+def test_lora(tmp_path: Path) -> None:
+    """Adapters alone travel, in as many bytes as computed and a little for the protocol."""
+    folder = copied("lora", tmp_path)
+    printed = python("adapt.py --steps 60 --rounds 3 --out out", folder)
+    told = {line.partition(":")[0]: line.partition(": ")[2] for line in printed.splitlines()}
+    before, after = (float(part.split()[0]) for part in told["loss"].split(", "))
+    assert after < before - 0.05
+    model = load_file(folder / "out" / "model.safetensors")
+    assert all("lora_" in name for name in model)
+    computed = 4 * sum(array.size for array in model.values())
+    assert f"= {computed:,} bytes" in told["upload"]
+    last = (folder / "out" / "metrics.jsonl").read_text().splitlines()[-1]
+    for volumes in json.loads(last)["traffic"].values():
+        assert computed < volumes["up"]["bytes"] < computed + 4096
