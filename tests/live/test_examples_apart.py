@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +15,8 @@ from safetensors.numpy import load_file
 ROOT = Path(__file__).parents[2]
 APART = ROOT / ".venv-examples"
 """Made by ``make examples``."""
+VISION = {"PYTHONPATH": str(APART / "vision")}
+"""torchvision lies apart there, for examples/resnet alone."""
 
 pytestmark = [pytest.mark.live, pytest.mark.interop]
 
@@ -22,7 +25,7 @@ def copied(name: str, to: Path) -> Path:
     return shutil.copytree(ROOT / "examples" / name, to / "own")
 
 
-def python(arguments: str, folder: Path) -> str:
+def python(arguments: str, folder: Path, **environment: str) -> str:
     """What a program prints, without the network."""
     interpreter = APART / "bin" / "python"
     assert interpreter.exists(), "no environment for these examples: make examples"
@@ -33,6 +36,7 @@ def python(arguments: str, folder: Path) -> str:
             **os.environ,
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
+            **environment,
         },
         capture_output=True,
         text=True,
@@ -44,16 +48,31 @@ def python(arguments: str, folder: Path) -> str:
 
 @pytest.mark.parametrize(
     ("name", "site"),
-    [("lightning", "ward:Ward"), ("hf_trainer", "ward:Ward")],
+    [("lightning", "ward:Ward"), ("hf_trainer", "ward:Ward"), ("resnet", "hospital:Hospital")],
 )
 def test_commands_of_the_scenario(name: str, site: str, tmp_path: Path) -> None:
     """Those at its head; its own expectation says how good the model has to be."""
-    folder = copied(name, tmp_path)
-    python(f"-m securefl site weights {site} --out initial.safetensors", folder)
+    folder, environment = copied(name, tmp_path), VISION if name == "resnet" else {}
+    python(f"-m securefl site weights {site} --out initial.safetensors", folder, **environment)
     before = {path.name for path in folder.iterdir()}
-    python(f"-m securefl run federation.toml --site {site} --broker embedded --out out", folder)
+    python(
+        f"-m securefl run federation.toml --site {site} --broker embedded --out out", folder, **environment
+    )
     left = {path.name for path in folder.iterdir()} - before - {"__pycache__"}
     assert left == {"out"}, "checkpoints or logs"
+    if name == "resnet":
+        travelled = load_file(folder / "out" / "model.safetensors")
+        assert "layer1.0.conv1.weight" in travelled
+        assert not [other for other in travelled if "bn" in other or "downsample.1" in other]
+
+
+def test_normalisation_of_their_own_and_averaged(tmp_path: Path) -> None:
+    """One seed, one round of its table; docs/examples.md has more."""
+    printed = python("compare.py --rounds 1 --seeds 1", copied("resnet", tmp_path), **VISION)
+    last = printed.splitlines()[-1]
+    accuracies = re.fullmatch(r"mean accuracy: own ([0-9.]+) %, averaged ([0-9.]+) %", last)
+    assert accuracies is not None, printed
+    assert all(0 < float(accuracy) < 100 for accuracy in accuracies.groups())
 
 
 def test_lora(tmp_path: Path) -> None:
