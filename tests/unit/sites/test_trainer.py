@@ -92,7 +92,7 @@ def test_coroutines_are_awaited() -> None:
     np.testing.assert_array_equal(found.update, np.zeros(11))
 
     async def notebook() -> Any:
-        return trainer(fit, evaluate=evaluate).fit(PARAMS, Round(0, 1, 0))
+        return trainer(fit, evaluate=evaluate).fit(PARAMS, Round(0, 1, 0), InsecureSeededEntropy(1))
 
     assert asyncio.run(notebook()).received == {"rmse": 0.5}
 
