@@ -46,9 +46,12 @@ def main() -> None:
     asked = parser.parse_args()
     base = train_base(asked.steps)
     save_model(base, "base.safetensors")
-    adapters = Theatre("p00").parameters()
+    theatre = Theatre("p00")
+    adapters = theatre.parameters()
     securefl.save_weights("initial.safetensors", adapters)
-    scenario = securefl.load("federation.toml", {"stop.rounds": asked.rounds})
+    # Adapters on another base would be another model.
+    changes = {"stop.rounds": asked.rounds, "model.frozen_sha256": theatre.frozen_sha256}
+    scenario = securefl.load("federation.toml", changes)
     result = securefl.run(scenario, site="theatre:Theatre", broker="embedded", out=asked.out)
     losses = [measured.value for record in result for measured in record.metrics]
     for number, loss in enumerate(losses):

@@ -7,7 +7,7 @@ Printed: accuracy on the hospitals' kept pictures, and the paired difference wit
 
 import argparse
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,37 +20,9 @@ import securefl
 HERE = Path(__file__).parent
 
 
-class Averaging:
+def Averaging(name: str) -> securefl.TorchSite:
     """A hospital where everything travels: BatchNorm's scales, and its running means and variances."""
-
-    def __init__(self, name: str) -> None:
-        model = resnet18(num_classes=10)
-        self.site = hospital(name, model, [])
-        self.samples = self.site.samples
-        # How many batches they have seen, an integer, is of no use to others.
-        self.buffers = {n: buffer for n, buffer in model.named_buffers() if buffer.is_floating_point()}
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        buffers = {name: buffer.numpy().copy() for name, buffer in self.buffers.items()}
-        return {**self.site.parameters(), **buffers}
-
-    def fit(
-        self, parameters: Mapping[str, np.ndarray], told: securefl.Round
-    ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
-        self.take(parameters)
-        _, samples, metrics = self.site.fit(parameters, told)
-        return self.parameters(), samples, metrics
-
-    def evaluate(
-        self, parameters: Mapping[str, np.ndarray], told: securefl.Round
-    ) -> tuple[int, Mapping[str, float]]:
-        self.take(parameters)
-        return self.site.evaluate(parameters, told)
-
-    def take(self, parameters: Mapping[str, np.ndarray]) -> None:
-        """Copy the buffers that came."""
-        for name, buffer in self.buffers.items():
-            buffer.copy_(torch.from_numpy(parameters[name]))
+    return hospital(name, resnet18(num_classes=10), [], buffers="average")
 
 
 def accuracy(site: Callable[[str], securefl.Site], rounds: int, seed: int) -> float:

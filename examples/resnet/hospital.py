@@ -7,6 +7,7 @@ without it scikit-learn's digits, 16 x 16. Each hospital sees them through a dev
 import gzip
 import os
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -58,7 +59,9 @@ def Hospital(name: str) -> securefl.TorchSite:
     return hospital(name, model, normalisations(model))
 
 
-def hospital(name: str, model: torch.nn.Module, personal: list[str]) -> securefl.TorchSite:
+def hospital(
+    name: str, model: torch.nn.Module, personal: list[str], buffers: Literal["local", "average"] = "local"
+) -> securefl.TorchSite:
     """A hospital that keeps these parameters to itself. A fifth of its pictures is for tests."""
     x, y = pictures(name)
     kept = len(y) // 5
@@ -73,6 +76,7 @@ def hospital(name: str, model: torch.nn.Module, personal: list[str]) -> securefl
         cross_entropy,
         lambda weights: torch.optim.Adam(weights, lr=0.001),
         personal=personal,
+        buffers=buffers,
         evaluate=evaluate,
         samples=len(y) - kept,
     )

@@ -89,6 +89,8 @@ def weights(
             say(f"{len(stays)} arrays stay at the sites: {', '.join(stays)}")
         for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
             say(line)
+        if kept := getattr(made, "frozen_sha256", ""):
+            say(f'frozen_sha256 = "{kept}"')
 
 
 @app.command()
@@ -125,7 +127,7 @@ def check(
             return
         module = model_of(loaded, (), 0, 0)
         layout, name = Layout.of(module), party_id(party)
-        made = make_site(maker, name, layout)
+        made = make_site(maker, name, layout, loaded.model)
         say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
         say(f"{name}: {made.samples:,} samples, training one round")
         if loaded.statistics != SiteStatistics():

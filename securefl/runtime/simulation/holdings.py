@@ -115,7 +115,7 @@ def held_by_sites(
     layout, rounds = Layout.of(module), scenario.stop.rounds
     if scenario.model.by_columns:
         maker = columns_of(maker, scenario.evaluation)
-    sites = {name: make_site(maker, name, layout) for name in party_names(scenario.parties)}
+    sites = {name: make_site(maker, name, layout, scenario.model) for name in party_names(scenario.parties)}
     trainers = {
         name: SiteTrainer(site, layout, rounds, log(name), scenario.evaluation, scenario.training).update
         for name, site in sites.items()

@@ -136,6 +136,7 @@ class ApartSite:
         self._region: Region | None = None
         said = self._start(time.monotonic() + START_SECONDS)
         self.samples: Any = said.get("samples")
+        self.frozen_sha256 = str(said.get("frozen_sha256", ""))
         self._shapes = _shapes(said.get("arrays"))
         if said.get("evaluates") is True:
             self.evaluate = self._evaluate

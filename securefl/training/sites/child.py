@@ -74,6 +74,8 @@ class Clerk:
         self._held = site.parameters()
         evaluates = getattr(site, "evaluate", None) is not None
         said = {"samples": _count(site.samples), "evaluates": evaluates, "arrays": _kinds(self._held)}
+        if getattr(site, "frozen_sha256", ""):
+            said["frozen_sha256"] = str(site.frozen_sha256)
         if asked["given"]["first"] and hasattr(site, "order"):
             said.update(order=site.order, local=site.local)
         return said

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.scenario import load_own
+from securefl.scenario import Model, load_own
 from securefl.training.sites.adapters.offer import Refused
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.site import Arrays, Site
@@ -43,11 +43,18 @@ def named(name: str) -> Any:
         raise ConfigError(f"--site {name}", error.reason, error.remedy) from error
 
 
-def make_site(maker: SiteMaker, party: PartyId, layout: Layout) -> Site:
+def make_site(maker: SiteMaker, party: PartyId, layout: Layout, model: Model | None = None) -> Site:
     """The site of ``party``, its samples and its parameters checked.
 
+    Args:
+        maker: of the site.
+        party: its name.
+        layout: of what travels.
+        model: the scenario's, which may state what sites keep frozen; None: nobody does.
+
     Raises:
-        ConfigError: making it failed, it lacks something, or it trains other parameters: which one differs.
+        ConfigError: making it failed, it lacks something, it trains other parameters (which one differs), or
+            what it keeps frozen is not what the scenario states.
     """
     site, held = offered(maker, party)
     try:
@@ -55,6 +62,11 @@ def make_site(maker: SiteMaker, party: PartyId, layout: Layout) -> Site:
     except SiteError as error:
         remedy = "train what model.file holds: securefl site weights writes such a file"
         raise ConfigError(_said(maker), f"{party}: {error}", remedy) from error
+    stated, found = getattr(model, "frozen_sha256", ""), getattr(site, "frozen_sha256", "")
+    if stated and found != stated:
+        kept = f"frozen parameters with the SHA-256 {found[:16]}..." if found else "no frozen parameters"
+        reason = f"{party}: it has {kept}, the scenario states {stated[:16]}..."
+        raise ConfigError(_said(maker), reason, "begin with the base that all others have")
     return site
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from safetensors.numpy import save
 from torch import nn
 
 from securefl.base.errors import ConfigError
@@ -92,6 +94,8 @@ class TorchSite:
             else {}
         )
         self.samples = _count(loader) if samples is None else samples
+        self.frozen_sha256 = _frozen(self._model)
+        """Of the parameters that are not trained, by name, shape and value, as hex; empty without any."""
 
     def parameters(self) -> Arrays:
         """See :class:`securefl.training.sites.site.Site`."""
@@ -197,6 +201,11 @@ def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Par
     if not left:
         raise ConfigError("TorchSite", "has no parameter that travels")
     return left
+
+
+def _frozen(model: nn.Module) -> str:
+    frozen = {name: _array(weight) for name, weight in model.named_parameters() if not weight.requires_grad}
+    return hashlib.sha256(save(frozen)).hexdigest() if frozen else ""
 
 
 def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:

@@ -15,9 +15,11 @@ import pytest
 
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.training.models.parts.weights import SiteWeights
 from securefl.training.sites.apart import ApartSite, SiteProcess, site_apart, site_folder
 from securefl.training.sites.layout import Layout, SiteError
-from securefl.training.sites.load import site_maker
+from securefl.training.sites.load import make_site, site_maker
 from securefl.training.sites.log import SiteLog
 from securefl.training.sites.site import Round
 from securefl.training.sites.trainer import SiteTrainer
@@ -45,6 +47,9 @@ class Good:
 
 def site(broken):
     return type(broken.__name__, (Good,), {"broken": broken})
+
+class Based(Good):
+    frozen_sha256 = "ab" * 32
 
 class Tables(Good):
     def evaluate(self, parameters, told):
@@ -171,6 +176,11 @@ def test_the_bits_are_those_of_a_site_in_the_partys_process(ward: Path) -> None:
     for offered in (first, site.parameters()):
         np.testing.assert_array_equal(offered["a"], np.ones((2, 3)))
     site.close()
+
+
+def test_the_digest_of_what_is_frozen_is_compared_here(ward: Path) -> None:
+    with pytest.raises(ConfigError, match="p00: it has frozen parameters with the SHA-256 abababab"):
+        make_site(lambda _: apart("Based"), PartyId("p00"), LAYOUT, SiteWeights(frozen_sha256="cd" * 32))
 
 
 def test_tables_of_numbers_come_as_lists(ward: Path) -> None:

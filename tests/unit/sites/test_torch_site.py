@@ -12,6 +12,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.training.models.parts.weights import SiteWeights
+from securefl.training.sites.layout import Layout
+from securefl.training.sites.load import make_site
 from securefl.training.sites.site import Judged, Round
 from securefl.training.sites.torch_site import TorchSite
 
@@ -194,3 +198,34 @@ class TestBuffers:
         TorchSite(linear(), loader(), nn.MSELoss(), sgd(), buffers="refuse")
         with pytest.raises(ConfigError, match="'mean' is not a choice"):
             self.site(buffers="mean")
+
+
+class TestFrozen:
+    """Adapters on other bases train another model, and only their own digests tell."""
+
+    def site(self, base: float = 1.0, *, frozen: bool = True) -> TorchSite:
+        model = nn.Sequential(linear(), nn.Linear(1, 1))
+        first = model[0]
+        assert isinstance(first, nn.Linear)
+        with torch.no_grad():
+            first.weight.fill_(base)
+        first.requires_grad_(not frozen)
+        return TorchSite(model, loader(), nn.MSELoss(), sgd())
+
+    def test_equal_bases_have_one_digest_whatever_trains(self) -> None:
+        one, other = self.site(), self.site()
+        one.fit(one.parameters(), told())
+        assert one.frozen_sha256 == other.frozen_sha256 != self.site(base=1.5).frozen_sha256
+        assert self.site(frozen=False).frozen_sha256 == ""
+
+    def test_a_site_on_another_base_is_refused_by_name(self) -> None:
+        layout = Layout({name: array.shape for name, array in self.site().parameters().items()})
+        stated = SiteWeights(frozen_sha256=self.site().frozen_sha256)
+        make_site(lambda _: self.site(), PartyId("p03"), layout, stated)
+        make_site(lambda _: self.site(base=2.0), PartyId("p03"), layout, SiteWeights())
+        with pytest.raises(ConfigError, match=r"p03: it has frozen parameters with the SHA-256 .* that all"):
+            make_site(lambda _: self.site(base=2.0), PartyId("p03"), layout, stated)
+        whole = self.site(frozen=False)
+        layout = Layout({name: array.shape for name, array in whole.parameters().items()})
+        with pytest.raises(ConfigError, match="p03: it has no frozen parameters, the scenario states"):
+            make_site(lambda _: whole, PartyId("p03"), layout, stated)

@@ -22,6 +22,10 @@ class SiteWeights(Model, tag="weights", frozen=True, kw_only=True):
     sha256: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
     """Of the file, to be told at once who has another; empty to learn it only from the first hello."""
 
+    frozen_sha256: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
+    """Of the parameters that sites have and do not train, such as the base under adapters; empty: not
+    compared."""
+
     def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
         from securefl.training.models.tensors import read_tensors
 
