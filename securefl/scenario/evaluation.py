@@ -31,6 +31,9 @@ class Metric(Section, frozen=True, kw_only=True):
     how many."""
     better: Literal["higher", "lower"] = "higher"
     """``mean`` and ``sum`` only: what early stopping looks for."""
+    root: bool = False
+    """``mean`` of numbers from 0 only: whether its square root is shown, stopped by and expected, as the root
+    of mean squared errors. ``lower`` and ``upper`` are of what sites return, before the root."""
 
     @property
     def words(self) -> int:

@@ -56,6 +56,8 @@ def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
             yield f"{at}.upper", f"{metric.upper:g} is not above lower = {metric.lower:g}", "a range"
         if (wrong := _classes(metric)) is not None:
             yield f"{at}.classes", *wrong
+        if (wrong := _root(metric)) is not None:
+            yield f"{at}.root", *wrong
     names = Counter(metric.name for metric in scenario.evaluation.metrics)
     for name, times in names.items():
         if times > 1:
@@ -67,6 +69,14 @@ def _classes(metric: Metric) -> tuple[str, str] | None:
         return "AUC is of 2 classes, and a median of 1", '1 or 2; or kind = "confusion"'
     if metric.kind in {"confusion", "classes"} and metric.classes < 2:
         return f"{metric.kind} counts 2 classes at least", "2"
+    return None
+
+
+def _root(metric: Metric) -> tuple[str, str] | None:
+    if metric.root and metric.kind != "mean":
+        return f"{metric.name} is a {metric.kind}, and roots are of means", 'kind = "mean", or no root'
+    if metric.root and metric.lower < 0:
+        return f"{metric.name} may be {metric.lower:g}, which has no root", "lower = 0, or no root"
     return None
 
 

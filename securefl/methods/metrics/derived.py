@@ -36,9 +36,7 @@ def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
         match metric.kind:
             case "mean":
                 if samples > 0:
-                    found[metric.name] = float(
-                        np.clip(block[0] / samples * unit_of(metric), metric.lower, metric.upper)
-                    )
+                    found[metric.name] = _of_mean(metric, float(block[0]) / samples * unit_of(metric))
             case "sum":
                 found[metric.name] = float(block[0]) / words.evaluation.samples * unit_of(metric)
             case "histogram":
@@ -72,6 +70,12 @@ def _names(metric: Metric) -> dict[str, bool]:
             return {f"{metric.name}.{name}": True for name in OF_COLUMN}
         case _:
             return {metric.name: metric.better == "higher"}
+
+
+def _of_mean(metric: Metric, mean: float) -> float:
+    """Noise and rounding may have led the mean out of its range; where there is a root, that begins at 0."""
+    inside = min(max(mean, metric.lower), metric.upper)
+    return math.sqrt(inside) if metric.root else inside
 
 
 def _of_histogram(metric: Metric, counts: F64) -> dict[str, float]:

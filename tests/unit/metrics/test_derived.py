@@ -71,3 +71,17 @@ def test_means_and_sums_have_their_own_unit() -> None:
 def test_names_say_which_way_is_better() -> None:
     words = words_of("{name='loss',kind='mean',better='lower'}", "{name='s',kind='histogram'}")
     assert names_of(words.evaluation) == {"loss": False, "s.auc": True}
+
+
+def test_a_root_is_of_the_pooled_mean() -> None:
+    words = words_of("{name='rmse',kind='mean',upper=400,root=true,better='lower'}")
+    errors = np.random.default_rng(3).normal(0, 5, 200)
+    found = numbers(words, 200, rmse=float((errors**2).mean()))
+    assert found["rmse"] == pytest.approx(np.sqrt((errors**2).mean()), abs=1e-4)
+    assert names_of(words.evaluation) == {"rmse": False}
+
+
+def test_noise_that_leads_a_mean_below_zero_leaves_a_root_of_zero() -> None:
+    words = words_of("{name='rmse',kind='mean',upper=400,root=true}")
+    assert numbers_of(words, np.array([50.0, -1.0])) == {"rmse": 0.0}
+    assert numbers_of(words, np.array([50.0, 60.0])) == {"rmse": 20.0}

@@ -71,3 +71,28 @@ def test_liars_in_two_of_ten_clusters_move_the_median_by_two_places(
     (found,), _ = measure(made, after, median=True)
     ranks = sorted(honest)
     assert ranks[2] - 1e-4 <= found.value <= ranks[7] + 1e-4
+
+
+def test_roots_are_of_each_sum_and_of_all_samples() -> None:
+    made = metric_words(
+        parse_scenario(TEXT, ("evaluation.metrics=[{name='loss',kind='mean',root=true}]",)), 32
+    )
+    assert made is not None
+    rng = np.random.default_rng(5)
+    sites = [rng.uniform(0, 1, size=rng.integers(5, 90)) for _ in range(12)]
+    sums = [
+        (j, cluster(made, *((len(one), float(np.mean(one**2))) for one in sites[3 * j : 3 * j + 3])), 3)
+        for j in range(4)
+    ]
+    (found,), _ = measure(made, sums, median=True)
+    clusters = [np.concatenate(sites[3 * j : 3 * j + 3]) for j in range(4)]
+    each = [np.sqrt(np.mean(one**2)) for one in clusters]
+    want = (
+        np.median(each),
+        np.sqrt(np.mean(np.concatenate(clusters) ** 2)),
+        np.median(each),
+        min(each),
+        max(each),
+    )
+    got = (found.value, found.pooled, found.median, found.low, found.high)
+    np.testing.assert_allclose(got, want, atol=1e-5)

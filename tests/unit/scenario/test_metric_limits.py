@@ -54,6 +54,14 @@ def test_metrics_at_sites_are_feasible() -> None:
             (metrics("{name='a',kind='confusion',classes=1}"),),
             "evaluation.metrics.0.classes: confusion counts",
         ),
+        (
+            (metrics("{name='a',kind='sum',root=true}"),),
+            "evaluation.metrics.0.root: a is a sum, and roots are of means",
+        ),
+        (
+            (metrics("{name='a',kind='mean',lower=-0.5,root=true}"),),
+            "evaluation.metrics.0.root: a may be -0.5, which has no root (lower = 0, or no root)",
+        ),
         ((metrics("{name='a',kind='mean'}", "{name='a',kind='sum'}"),), "evaluation.metrics: 2 are named a"),
         (("model={type='mlp'}",), "evaluation.metrics: parties with a mlp train on shards"),
         (("clustering.atoms=1",), "evaluation.repeats: each round sums counts of the same samples"),
