@@ -106,6 +106,22 @@ def dpsgd(
     _show(report, print_dpsgd, as_json=json)
 
 
+@app.command()
+def sites(
+    length: Annotated[
+        int, typer.Option(min=1, help="Numbers that go to a site in a process of its own.")
+    ] = 10_000_000,
+    json: JsonOption = False,
+    repetitions: RepetitionsOption = 100,
+) -> None:
+    """Time of training in a site beside a bare loop, and the way to a site in a process of its own."""
+    from securefl.lab.bench import print_sites, run_sites  # noqa: PLC0415 - imports torch
+
+    with one_line_errors():
+        report = run_sites(length, repetitions)
+    _show(report, print_sites, as_json=json)
+
+
 ReportT = TypeVar("ReportT")
 
 

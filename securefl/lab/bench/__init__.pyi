@@ -10,6 +10,8 @@ from .robust import run_robust as run_robust
 from .secagg import SIZES as SIZES
 from .secagg import run_secagg as run_secagg
 from .secagg import standard_rows as standard_rows
+from .sites import print_sites as print_sites
+from .sites import run_sites as run_sites
 from .verified import VERIFIED_SIZES as VERIFIED_SIZES
 from .verified import print_verified as print_verified
 from .verified import run_verified as run_verified

@@ -14,5 +14,6 @@ from .site import Metrics as Metrics
 from .site import Round as Round
 from .tables import confusion as confusion
 from .tables import score_histogram as score_histogram
+from .torch_site import TorchSite as TorchSite
 from .trainer import SiteFit as SiteFit
 from .trainer import SiteTrainer as SiteTrainer

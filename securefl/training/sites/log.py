@@ -51,10 +51,20 @@ class SiteLog:
         if self.path is None:
             return
         with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(handle, "a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
+            handle = self._opened(self.path)
+            try:
+                os.write(handle, json.dumps(entry).encode() + b"\n")
+            finally:
+                os.close(handle)
+
+    @staticmethod
+    def _opened(path: Path) -> int:
+        how = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            return os.open(path, how, 0o600)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, how, 0o600)
 
 
 def _plain(metrics: Metrics) -> dict[str, float | None]:

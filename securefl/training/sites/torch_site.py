@@ -97,6 +97,12 @@ class TorchSite:
         self.frozen_sha256 = _frozen(self._model)
         """Of the parameters that are not trained, by name, shape and value, as hex; empty without any."""
 
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether arrays that are given to it are copied at once, and never written to."""
+        # Who knows what a subclass's own fit does.
+        return type(self) is TorchSite
+
     def parameters(self) -> Arrays:
         """See :class:`securefl.training.sites.site.Site`."""
         return {name: _array(tensor) for name, tensor in self._travelling().items()}
@@ -146,7 +152,7 @@ class TorchSite:
     def _load(self, parameters: Arrays) -> None:
         with torch.no_grad():
             for name, tensor in self._travelling().items():
-                tensor.copy_(torch.from_numpy(np.array(parameters[name])))
+                _overwrite(tensor, parameters[name])
             for name, tensor in self._buffers.items():
                 if name.endswith("running_var"):
                     # A rule, an optimiser with momentum or noise may have led it below zero.
@@ -224,6 +230,14 @@ def _count(loader: object) -> int:
     if not isinstance(dataset, Sized):
         raise ConfigError("samples", "the loader has no dataset of known length", "give samples=")
     return len(dataset)
+
+
+def _overwrite(tensor: torch.Tensor, array: Any) -> None:
+    if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
+        # In one pass, and no matter whether the array may be written to, which from_numpy wants.
+        np.copyto(tensor.detach().numpy(), array)
+    else:
+        tensor.copy_(torch.from_numpy(np.array(array)))
 
 
 def _array(tensor: torch.Tensor) -> Any:

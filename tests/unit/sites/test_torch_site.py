@@ -11,13 +11,16 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.training.models.parts.weights import SiteWeights
 from securefl.training.sites.layout import Layout
 from securefl.training.sites.load import make_site
+from securefl.training.sites.log import SiteLog
 from securefl.training.sites.site import Judged, Round
 from securefl.training.sites.torch_site import TorchSite
+from securefl.training.sites.trainer import SiteTrainer
 
 X = torch.linspace(-1, 1, 24).reshape(12, 2)
 Y = X.sum(dim=1, keepdim=True) * 3
@@ -229,3 +232,26 @@ class TestFrozen:
         layout = Layout({name: array.shape for name, array in whole.parameters().items()})
         with pytest.raises(ConfigError, match="p03: it has no frozen parameters, the scenario states"):
             make_site(lambda _: whole, PartyId("p03"), layout, stated)
+
+
+def test_who_overwrites_what_it_gets_overwrites_copies() -> None:
+    """A site of the class itself copies at once, and is spared the copies; a subclass may do otherwise."""
+
+    class Own(TorchSite):
+        def fit(self, parameters: Any, told: Round) -> Any:
+            for array in parameters.values():
+                np.add(array, 1, out=array)
+            return parameters, 1, {}
+
+    def train(module: nn.Module, _told: Round) -> None:
+        with torch.no_grad():
+            for weight in module.parameters():
+                weight.add_(1)
+
+    params = np.zeros(3, np.float32)
+    params.flags.writeable = False
+    for kind in (TorchSite, Own):
+        model = linear()
+        trainer = SiteTrainer(kind(model, train=train, samples=1), Layout.of(model), 1, SiteLog(None))
+        update = trainer.update(0, params, None, InsecureSeededEntropy(1))
+        np.testing.assert_array_equal(update, np.ones(3))

@@ -1,0 +1,305 @@
+"""`securefl bench sites`: what it costs to train in a site, beside the same training without one.
+
+In the party's process: a round of the Fashion-MNIST net, 784-64-10 (50,890 parameters), one epoch over 1,000
+samples in batches of 32 by ``torch.optim.SGD``. A bare loop of torch, a ``TorchSite`` behind all that a party
+does with one, its log included, and the built-in training take turns on one thread; the first two share
+module and loader, and have to end with the same bits. Ratios are of CPU time, medians over repetitions, so
+that what else the machine does slows all.
+
+In a process of its own: a site that returns the d numbers of float32 that it got. Milliseconds of the wall
+clock from parameters to returned arrays, and of the whole training with its conversion to f64 and its checks.
+Copies are bytes over 4 d: pages of the shared memory that were ever written to; the peak of what the party
+allocates meanwhile, by tracemalloc, which numpy reports to; and what the site's process has resident at its
+peak beyond what it had before and the shared memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import statistics
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
+
+from securefl.base.arrays import F64
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.errors import UsageError
+from securefl.lab.bench.echo import Echo
+from securefl.scenario import Deadlines, Training
+from securefl.training.data import Shard
+from securefl.training.models import Mlp, build_model, change, load_vector, seeded, to_vector
+from securefl.training.sgd import LocalTrainer
+from securefl.training.sites import Layout, Round, SiteLog, SiteTrainer, TorchSite, maker_of
+
+SAMPLES, BATCH, RATE = 1_000, 32, 0.1
+LENGTH = 10_000_000
+AIM_RATIO, AIM_COPIES, AIM_MS = 1.02, 2.0, 60.0
+BARE, SITE, BUILT_IN = "bare loop", "TorchSite", "built-in training"
+_ECHO = "securefl.lab.bench.echo:Echo"
+_CPU, _SHAPE, _CLASSES = torch.device("cpu"), (28, 28), 10
+ResultT = TypeVar("ResultT")
+Run = tuple[float, F64]
+"""CPU seconds, and the update."""
+
+
+@dataclass(frozen=True, slots=True)
+class HereRow:
+    """One way of training the net once."""
+
+    batches: str
+    """Where they come from."""
+    way: str
+    milliseconds: float
+    """CPU time, median over the repetitions."""
+    ratio: float
+    """Over the bare loop's in the same repetition, median."""
+    low: float
+    """Its lower quartile."""
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApartRow:
+    """The way to a site in a process of its own, and back."""
+
+    length: int
+    milliseconds: float
+    """Wall clock, from parameters to returned arrays; median over the repetitions."""
+    training: float
+    """The same of a whole training, which ends with a checked update of f64."""
+    here: float
+    """The whole training where the site is in the party's process."""
+    shared: float
+    """Copies of the parameters in the shared memory."""
+    party: float
+    """Beside it, of the party."""
+    site: float
+    """And of the site's process."""
+
+    @property
+    def copies(self) -> float:
+        """All of them."""
+        return self.shared + self.party + self.site
+
+
+@dataclass(frozen=True, slots=True)
+class SiteReport:
+    """Results of `securefl bench sites`."""
+
+    repetitions: int
+    torch: str
+    """Its version."""
+    here: tuple[HereRow, ...]
+    apart: ApartRow
+
+
+def run_sites(length: int = LENGTH, repetitions: int = 100) -> SiteReport:
+    """Measure both kinds of sites.
+
+    Args:
+        length: numbers that go to the site in a process of its own.
+        repetitions: trainings of the net each way; a tenth of them, at least one, go to that process.
+
+    Raises:
+        UsageError: no repetition or no number; or the loop and the site end with other bits.
+    """
+    if repetitions < 1 or length < 1:
+        raise UsageError(f"cannot measure {repetitions} times {length} numbers")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        here = [row for name in _loaders() for row in _here(name, repetitions)]
+        apart = _apart(length, -(-repetitions // 10))
+    finally:
+        torch.set_num_threads(threads)
+    return SiteReport(repetitions, str(torch.__version__), tuple(here), apart)
+
+
+def _samples() -> tuple[torch.Tensor, torch.Tensor]:
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((SAMPLES, *_SHAPE)).astype(np.float32)
+    return torch.from_numpy(x), torch.from_numpy(rng.integers(0, _CLASSES, SAMPLES))
+
+
+def _loaders() -> dict[str, Any]:
+    """Where batches come from: as most have it, and where they cost nothing."""
+    x, y = _samples()
+    return {
+        "DataLoader": DataLoader(TensorDataset(x, y), batch_size=BATCH, shuffle=True),
+        "ready": list(zip(torch.split(x, BATCH), torch.split(y, BATCH), strict=True)),
+    }
+
+
+def _here(name: str, repetitions: int) -> list[HereRow]:
+    """The ways of training with batches of ``name``."""
+    rows = list[HereRow]()
+    with tempfile.TemporaryDirectory() as folder:
+        ways = _ways(_loaders()[name], Path(folder) / "site.jsonl")
+        bare = ways.pop(BARE)
+        for way, train in ways.items():
+            seconds = list[tuple[float, float]]()
+            for number in range(repetitions + 1):
+                # In turns of two: each follows the other, and finds what that left in the caches. Updates are
+                # dropped at once, as a party drops them, so that memory is used again.
+                (one, expected), (other, found) = bare(number), train(number)
+                if way == SITE and not np.array_equal(expected, found):
+                    raise UsageError("the loop and the site end with other bits")
+                seconds.append((one, other))
+            if not rows:
+                rows.append(_row(name, BARE, [(one, one) for one, _ in seconds[1:]]))
+            rows.append(_row(name, way, seconds[1:]))
+    return rows
+
+
+def _row(name: str, way: str, seconds: list[tuple[float, float]]) -> HereRow:
+    ratios = [other / one for one, other in seconds]
+    low, middle, high = map(float, np.quantile(ratios, (0.25, 0.5, 0.75)))
+    return HereRow(name, way, 1e3 * statistics.median(other for _, other in seconds), middle, low, high)
+
+
+def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
+    """Each way of training in round ``number``."""
+    module, own = (build_model(Mlp(hidden=(64,)), _SHAPE, _CLASSES, seed=1) for _ in range(2))
+    params, (x, y) = to_vector(module), _samples()
+    site = TorchSite(module, loader, cross_entropy, _sgd, samples=SAMPLES)
+    trainer = SiteTrainer(site, Layout.of(module), 1, SiteLog(log))
+    config = Training(batch_size=BATCH, learning_rate=RATE)
+    built_in = LocalTrainer(own, Shard(x.numpy(), y.numpy(), _CLASSES, _SHAPE), config, _CPU)
+
+    def bare(number: int) -> Run:
+        load_vector(module, params)
+        # As a site is told.
+        with seeded(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
+            spent, _ = _timed(lambda: _descend(module, loader))
+        return spent, change(params, to_vector(module))
+
+    def through_a_site(number: int) -> Run:
+        entropy = InsecureSeededEntropy(number)
+        return _timed(lambda: trainer.update(number, params, None, entropy))
+
+    def by_ourselves(number: int) -> Run:
+        entropy = InsecureSeededEntropy(number)
+        spent, after = _timed(lambda: built_in.train(params, entropy))
+        return spent, change(params, after)
+
+    return {BARE: bare, SITE: through_a_site, BUILT_IN: by_ourselves}
+
+
+def _sgd(weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(weights, lr=RATE)
+
+
+def _descend(module: nn.Module, loader: Any) -> float:
+    """An epoch as anybody writes it; the mean loss."""
+    module.train()
+    optimiser, losses = _sgd(module.parameters()), []
+    for inputs, targets in loader:
+        optimiser.zero_grad()
+        loss = cross_entropy(module(inputs), targets)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        losses.append(loss.item())
+    return sum(losses) / len(losses)
+
+
+def _apart(length: int, repetitions: int) -> ApartRow:
+    layout, params = Layout({"w": (length,)}), np.zeros(length, np.float32)
+    site: Any = maker_of(_ECHO, Deadlines(), Path(sys.executable), 0)(str(length))
+    own: Any = Echo(str(length))
+    try:
+        trainer, here = (SiteTrainer(one, layout, 1, SiteLog(None)) for one in (site, own))
+        numbers = itertools.count()
+
+        def asked() -> dict[str, float]:
+            told = Round(next(numbers), 1, 0, None)
+            return dict(site.fit(layout.views(params), told)[2])
+
+        def trained(by: SiteTrainer) -> float:
+            number = next(numbers)
+            entropy = InsecureSeededEntropy(number)
+            start = time.perf_counter()
+            by.update(number, params, None, entropy)
+            return time.perf_counter() - start
+
+        before = asked()["peak"]
+        tracemalloc.start()
+        asked()
+        party = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        runs = []
+        for _ in range(repetitions):
+            start = time.perf_counter()
+            asked()
+            runs.append((time.perf_counter() - start, trained(trainer), trained(here)))
+        shared, grown = _shared_bytes(), asked()["peak"] - before
+    finally:
+        site.close()
+    fit, whole, whole_here = (1e3 * statistics.median(run[at] for run in runs) for at in range(3))
+    copies = [size / (4 * length) for size in (shared, party, max(0.0, grown - shared))]
+    return ApartRow(length, fit, whole, whole_here, *copies)
+
+
+def _shared_bytes() -> int:
+    """Of memory that this process shares with sites, as far as it was ever written to."""
+    found = dict[int, int]()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if "memfd:securefl-site" in str(descriptor.readlink()):
+                status = descriptor.stat()
+                found[status.st_ino] = 512 * status.st_blocks
+    return sum(found.values())
+
+
+def _timed(work: Callable[[], ResultT]) -> tuple[float, ResultT]:
+    start = time.process_time()
+    found = work()
+    return time.process_time() - start, found
+
+
+def print_sites(console: Console, report: SiteReport) -> None:
+    """Two tables."""
+    title = f"in the party's process: CPU time of a round, medians of {report.repetitions}"
+    table = _table(title, f"aim: {SITE} at most {AIM_RATIO:g} times the bare loop")
+    for column in ("batches", "way"):
+        table.add_column(column, no_wrap=True)
+    for column in ("ms", "times bare", "quartiles"):
+        table.add_column(column, justify="right")
+    for row in report.here:
+        good = row.way != SITE or row.ratio <= AIM_RATIO
+        ratio = f"[{'green' if good else 'yellow'}]{row.ratio:.3f}[/]"
+        quartiles = f"{row.low:.3f} to {row.high:.3f}"
+        table.add_row(row.batches, row.way, f"{row.milliseconds:.2f}", ratio, quartiles)
+    console.print(table)
+    apart = report.apart
+    title = f"in a process of its own: d = {apart.length:,}"
+    table = _table(title, f"aim: {AIM_MS:g} ms and {AIM_COPIES:g} copies, at d = {LENGTH:,}")
+    table.add_column("", no_wrap=True)
+    table.add_column("", justify="right")
+    table.add_row("there and back, ms", f"{apart.milliseconds:.1f}")
+    table.add_row("whole training, ms", f"{apart.training:.1f}")
+    table.add_row("the same in the party's process, ms", f"{apart.here:.1f}")
+    table.add_row("copies in shared memory", f"{apart.shared:.2f}")
+    table.add_row("copies of the party beside it", f"{apart.party:.2f}")
+    table.add_row("copies of the site beside it", f"{apart.site:.2f}")
+    console.print(table)
+
+
+def _table(title: str, caption: str) -> Table:
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, title_justify="left")
+    table.pad_edge, table.padding, table.caption_justify = False, (0, 1, 0, 0), "left"
+    return table
