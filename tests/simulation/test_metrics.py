@@ -158,6 +158,60 @@ def test_liars_in_a_fifth_of_the_clusters_move_the_median_by_a_place(tmp_path: P
     assert loss.high > 1.5 > loss.value, "the lie is in its sum"
 
 
+LIARS = tuple(f"p{n:02d}" for n in range(0, 60, 5))
+"""A fifth of 60 sites."""
+
+
+@pytest.mark.parametrize("says", ["most", "least"])
+def test_a_fifth_of_liars_move_the_median_by_their_shares_of_samples(tmp_path: Path, says: str) -> None:
+    """20 random clusters of 3, new ones each round: up to half of them and more hold one of 12 liars."""
+    many = ("parties=60", "clustering.size=3", "clustering.atoms=1", "clustering.reclusterings=1")
+    more = ("evaluation.repeats='accept'", "evaluation.samples=1000", "evaluation.report='median'")
+    lies = f"behaviours=[{{kind='false-metrics',says='{says}',parties={list(LIARS)}}}]"
+    w, spoiled = np.zeros(2, np.float32), []
+    for record in simulated(tmp_path, *many, *more, lies).rounds:
+        clusters = [tuple(one.counted) for one in record.sums]
+        assert len(clusters) == 20
+        found = {one.name: one for one in record.metrics}
+        for name, one in found.items():
+            if name not in BOUNDED:
+                continue
+            ends = np.array([reach(name, members, w) for members in clusters])
+            least, most = np.median(ends, axis=0)
+            assert least - 2e-4 <= one.value <= most + 2e-4, (record.round, name)
+        # What is said of the loss is the worst that can be said, so that the bound is met.
+        loss = np.median([reach("loss", members, w) for members in clusters], axis=0)
+        assert found["loss"].value == pytest.approx(loss[int(says == "most")], abs=2e-4)
+        if says == "most":
+            # Of 12 liars fewer than 10 clusters hold two: half of the clusters have at most one.
+            tame = [members for members in clusters if len(set(members) & set(LIARS)) <= 1]
+            assert len(tame) > 10
+            assert found["loss"].value <= max(reach("loss", members, w)[1] for members in tame)
+            assert found["loss"].pooled > found["loss"].value + 0.1
+        spoiled.append(sum(bool(set(members) & set(LIARS)) for members in clusters))
+        w = w + np.float32(0.25)
+    assert max(spoiled) >= 8, "so many that no order of the honest clusters' values alone would be a bound"
+
+
+BOUNDED = ("loss", "scores.auc", "table.accuracy")
+
+
+def reach(name: str, members: tuple[str, ...], w: Any) -> tuple[float, float]:
+    """The least and the most that a cluster's number can be, whatever its liars say of their samples."""
+    honest = [party for party in members if party not in LIARS]
+    lied = sum(Site(party).samples for party in members if party in LIARS)
+    low, high = (0.0, 8.0) if name == "loss" else (0.0, 1.0)
+    if not honest:
+        return low, high
+    own = pooled(honest, w)[name]
+    labels = np.concatenate([Site(party).labels for party in honest])
+    kept = len(labels) / (len(labels) + lied)
+    if name == "scores.auc":
+        ones, zeros = int(labels.sum()), int(len(labels) - labels.sum())
+        kept = min(ones * zeros / ((ones + n) * (zeros + lied - n)) for n in range(lied + 1))
+    return kept * own + (1 - kept) * low, kept * own + (1 - kept) * high
+
+
 def test_epsilon_counts_the_metrics(tmp_path: Path) -> None:
     private = (
         "privacy={unit='party',multiplier=4.0,delta=1e-5}",

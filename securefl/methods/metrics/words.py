@@ -119,8 +119,7 @@ class MetricWords:
                 total = float(counts.sum())
                 counts *= samples / total if total > samples else 1.0
             else:
-                most = cap if metric.kind == "sum" else samples
-                np.clip(block, -most, most, out=block)
+                np.clip(block, *_ends(metric, cap if metric.kind == "sum" else samples), out=block)
         # Towards zero, so that nothing grows.
         return np.trunc(np.ldexp(bounded, self.scale)).astype(np.int64)
 
@@ -154,10 +153,12 @@ class MetricWords:
             return f"{samples:g} samples, and {members} members have at most {members * cap:g}"
         for metric, at in parts_of(self.evaluation):
             block = read[at]
-            most = members * cap if metric.kind == "sum" else samples
+            of = members * cap if metric.kind == "sum" else samples
+            least, most = (0.0, of) if metric.words > 1 else _ends(metric, of)
             rounding = members * math.ldexp(1.0, -self.scale)
-            least = -slack if metric.words > 1 else -most - slack - rounding
-            if block.min() < least:
+            # Of a range that does not begin at 0 the number of samples has its share of the noise, too.
+            noise = 2 * slack if metric.kind == "mean" else slack
+            if block.min() < least - noise - (rounding if metric.words == 1 else 0.0):
                 return f"{metric.name} is below what is possible"
             moments, counts = block[: first_count(metric)], block[first_count(metric) :]
             reached = max(float(counts.sum()), *moments.tolist(), -math.inf)
@@ -241,6 +242,12 @@ def _shape(metric: Metric) -> tuple[int, ...]:
 def first_count(metric: Metric) -> int:
     """Where, among its words, those begin that count samples."""
     return MOMENTS if metric.kind == "column" else 0
+
+
+def _ends(metric: Metric, most: float) -> tuple[float, float]:
+    """The least and the greatest word of a mean or a sum, of ``most`` samples; a site that fails sends 0."""
+    low, high = metric.lower / unit_of(metric) * most, metric.upper / unit_of(metric) * most
+    return (min(low, 0.0), max(high, 0.0)) if metric.kind == "sum" else (low, high)
 
 
 def unit_of(metric: Metric) -> float:

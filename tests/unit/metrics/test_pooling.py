@@ -96,3 +96,41 @@ def test_roots_are_of_each_sum_and_of_all_samples() -> None:
     )
     got = (found.value, found.pooled, found.median, found.low, found.high)
     np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_what_lies_below_a_metrics_range_is_impossible() -> None:
+    """Of a loss from 0 on, one liar's negative word would outweigh what all others say."""
+    made = words()
+    good = cluster(made, (10, 0.5), (30, 0.25))
+    low = good + np.array([0, -(20 << made.scale)])
+    found, doubted = measure(made, [(0, good, 2), (1, low, 2)], median=False)
+    assert [(one.cluster, one.reason) for one in doubted] == [(1, "loss is below what is possible")]
+    assert abs(found[0].pooled - 0.3125) < 1e-5
+
+
+def test_our_side_bounds_a_word_by_the_range() -> None:
+    changed = (
+        "evaluation.metrics=[{name='loss',kind='mean',lower=2,upper=8},{name='n',kind='sum',lower=1,upper=4}]"
+    )
+    made = metric_words(parse_scenario(TEXT, (changed,)), 32)
+    assert made is not None
+    for said, loss, number in ((-np.inf, 2, 0), (np.inf, 8, 4)):
+        sent = np.ldexp(made.encoded(np.array([50.0, said, said])).astype(float), -made.scale)
+        np.testing.assert_allclose(sent, [50, 50 * loss / 8, 100 * number / 4], atol=1e-4)
+    assert not made.encoded(np.zeros(3)).any(), "whoever fails sends zeros"
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_fifth_of_parties_in_pairs_move_the_median_by_as_many_places(seed: int) -> None:
+    """60 parties in 30 random pairs, 12 of which make of their sum what they like within the range."""
+    made, rng = words(), np.random.default_rng(seed)
+    honest, drawn = rng.uniform(0.2, 0.4, 60), rng.permutation(60).reshape(30, 2)
+    before = [cluster(made, *((50, float(honest[party])) for party in pair)) for pair in drawn]
+    lies = [cluster(made, (50, lie), (50, lie)) for lie in rng.integers(0, 2, 30).astype(float)]
+    spoiled = np.min(drawn, axis=1) < 12
+    after = [(j, lies[j] if spoiled[j] else before[j], 2) for j in range(30)]
+    (found,), doubted = measure(made, after, median=True)
+    ranks, places = np.sort(honest[drawn].mean(axis=1)), int(spoiled.sum())
+    assert not doubted
+    assert places <= 12
+    assert ranks[14 - places] - 1e-4 <= found.value <= ranks[15 + places] + 1e-4
