@@ -283,3 +283,33 @@ def test_rows_hold_what_records_do(tmp_path: Path) -> None:
     record = simulated(tmp_path, "stop.rounds=1").rounds[0]
     assert record.metrics
     assert record.from_row(json.loads(json.dumps(record.row()))).metrics == record.metrics
+
+
+@pytest.mark.parametrize("most", [0.75, 0.25])
+def test_expectations_and_tables_have_what_sites_say(tmp_path: Path, most: float) -> None:
+    expect = f"expect=[{{metric='evaluation',of='loss',at_most={most}}}]"
+    result = simulated(tmp_path, "stop.rounds=2", expect)
+    values = [next(one.value for one in record.metrics if one.name == "loss") for record in result.rounds]
+    (judged,) = result.summary.judgements
+    assert judged.ok == (values[-1] <= most) == (most == 0.75)
+    assert list(result.frame()["loss"]) == values
+    assert result.metrics["loss"] == values[-1]
+
+
+def test_roots_of_squared_errors_go_by_all_samples_of_all_sites(tmp_path: Path) -> None:
+    """Sites return mean squared errors; shown, stopped by and expected is RMSE, as numpy has it."""
+
+    class Errs(Site):
+        def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+            return self.samples, {"rmse": float(((self.x - 10 * parameters["w"][0]) ** 2).mean())}
+
+    metric = "{name='rmse',kind='mean',upper=400,root=true,better='lower'}"
+    stop = ("stop.metric='rmse'", "stop.patience=1", "stop.rounds=9")
+    more = ("evaluation.report='pooled'", "expect=[{metric='evaluation',of='rmse',at_most=2}]")
+    result = simulated(tmp_path, f"evaluation.metrics=[{metric}]", *stop, *more, site=Errs)
+    x = np.concatenate([Site(f"p{n:02d}").x for n in range(12)])
+    want = [float(np.sqrt(((x - 2.5 * number) ** 2).mean())) for number in range(len(result))]
+    assert list(result.frame()["rmse"]) == pytest.approx(want, abs=1e-3)
+    assert len(want) == int(np.argmin(want)) + 2 < 9
+    assert result.metrics["rmse"] == pytest.approx(min(want), abs=1e-3)
+    assert [one.ok for one in result.summary.judgements] == [min(want) <= 2]
