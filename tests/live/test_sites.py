@@ -152,6 +152,59 @@ def test_a_run_has_the_bits_of_its_simulation(apart: tuple[str, ...], tmp_path: 
     site = ("--site", "ward_of_runs:Noisy", "--insecure-seeded-entropy", "--seed", "4")
     ran = run_program(scenario, tmp_path / "run", *site, *apart, *PATIENT)
     simulated = simulate(scenario, tmp_path / "simulated", *site)
+    as_apart = simulate(scenario, tmp_path / "apart", *site, *apart)
+    assert ran.exit_code == simulated.exit_code == as_apart.exit_code == 0, ran.stderr
+    models = {(one.directory.path / "model.safetensors").read_bytes() for one in (ran, simulated, as_apart)}
+    assert len(models) == 1
+    assert told(ran, "p03") == told(simulated, "p03") == told(as_apart, "p03")
+
+
+TORCH = """
+import torch
+import securefl
+from torch.utils.data import DataLoader, TensorDataset
+
+def ward(name):
+    torch.set_num_threads(1)
+    own = torch.Generator().manual_seed(int(name[1:]))
+    x = torch.randn(40, 6, generator=own)
+    data = TensorDataset(x, (x[:, 0] > 0).long())
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 2)
+        )
+    return securefl.TorchSite(
+        model,
+        DataLoader(data, batch_size=8, shuffle=True),
+        torch.nn.functional.cross_entropy,
+        lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9),
+        buffers="average",
+        keep_optimiser=True,
+    )
+"""
+
+
+@pytest.mark.parametrize("apart", [(), ("--site-python", sys.executable)], ids=["here", "apart"])
+def test_a_loop_of_torch_has_the_bits_of_its_simulation(apart: tuple[str, ...], tmp_path: Path) -> None:
+    """Orders of samples, dropout, momentum and running statistics that are kept from round to round."""
+    scenario = made(tmp_path, 5)
+    (tmp_path / "ward_of_torch.py").write_text(TORCH)
+    shapes: dict[str, Any] = {
+        "0.weight": (8, 6),
+        "0.bias": 8,
+        "1.weight": 8,
+        "1.bias": 8,
+        "1.running_mean": 8,
+    }
+    shapes |= {"1.running_var": 8, "3.weight": (2, 8), "3.bias": 2}
+    rng = np.random.default_rng(1)
+    first = {name: rng.uniform(0.1, 0.9, shape) for name, shape in shapes.items()}
+    write_tensors(tmp_path / "torch.safetensors", first)
+    fields = ("--set", f"model.file={tmp_path / 'torch.safetensors'}")
+    site = ("--site", "ward_of_torch:ward", "--insecure-seeded-entropy", "--seed", "4", *fields)
+    ran = run_program(scenario, tmp_path / "run", *site, *apart, *PATIENT)
+    simulated = simulate(scenario, tmp_path / "simulated", *site)
     assert ran.exit_code == simulated.exit_code == 0, ran.stderr
     models = [(one.directory.path / "model.safetensors").read_bytes() for one in (ran, simulated)]
     assert models[0] == models[1]
