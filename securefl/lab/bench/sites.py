@@ -40,7 +40,7 @@ from securefl.base.arrays import F64
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
 from securefl.lab.bench.echo import Echo
-from securefl.scenario import Deadlines, Training
+from securefl.scenario import Scenario, Training
 from securefl.training.data import Shard
 from securefl.training.models import Mlp, build_model, change, load_vector, seeded, to_vector
 from securefl.training.sgd import LocalTrainer
@@ -219,7 +219,7 @@ def _descend(module: nn.Module, loader: Any) -> float:
 
 def _apart(length: int, repetitions: int) -> ApartRow:
     layout, params = Layout({"w": (length,)}), np.zeros(length, np.float32)
-    site: Any = maker_of(_ECHO, Deadlines(), Path(sys.executable), 0)(str(length))
+    site: Any = maker_of(_ECHO, Scenario(name="bench", parties=1), Path(sys.executable), 0)(str(length))
     own: Any = Echo(str(length))
     try:
         trainer, here = (SiteTrainer(one, layout, 1, SiteLog(None)) for one in (site, own))

@@ -54,7 +54,7 @@ class SiteMetric:
         self.values: list[float] = []
 
     def on_report(self, _now: float, report: AnyReport) -> None:
-        """See :class:`securefl.runtime.simulation.Listener`."""
+        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
         if isinstance(report, RoundDone):
             found = [one.value for one in report.metrics if one.name == self._name]
             self.values += [round(found[0], 6)] if found else self.values[-1:]

@@ -1,4 +1,4 @@
-"""What ``--site`` names: a maker of sites, a Flower app or an NVFlare script; here or in another process."""
+"""Makers of sites named by ``--site``: a class, a Flower app or an NVFlare script, here or elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a party's ``--site`` names, as a site: a maker of sites, a Flower app, or what a model begins with."""
+"""Sites named by ``--site``: a maker of sites, a Flower app, or what a model begins with."""
 
 from __future__ import annotations
 
