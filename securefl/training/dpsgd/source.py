@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
-from typing import Any, Protocol
+from collections.abc import Mapping, Sized
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -13,6 +14,25 @@ from securefl.base.arrays import I64, BoolArray
 from securefl.base.errors import ConfigError
 from securefl.training.data import SamplePool
 from securefl.training.dpsgd.examples import Losses, example_losses
+
+RAISED: Final = (Exception, SystemExit)
+"""What a user's data set, model or loss may raise on one record, an exit included: it would end the party."""
+
+_TRIES: Final = 100
+"""Items that are looked at for one that makes a batch: where so many do not, the data set is another kind."""
+
+
+class Taken(NamedTuple):
+    """Examples of a batch. One that cannot be had must not cost its batch anything: others would tell."""
+
+    samples: torch.Tensor
+    """(n, ...)."""
+    labels: torch.Tensor
+    """(n, ...)."""
+    there: BoolArray | None = None
+    """Which of them are examples: in the place of others stands what is not counted. None: all are."""
+    odd: Mapping[int, tuple[torch.Tensor, torch.Tensor]] = MappingProxyType({})
+    """Of those others, by place, what has another shape or dtype, (1, ...) each: to be tried alone."""
 
 
 class ExampleSource(Protocol):
@@ -25,12 +45,8 @@ class ExampleSource(Protocol):
         """A sample (1, ...) and its label (1, ...) that depend on no data but their shapes and dtypes."""
         ...
 
-    def take(self, x: I64, y: I64) -> tuple[torch.Tensor, torch.Tensor, BoolArray | None]:
-        """Samples (n, ...) and labels (n, ...) by their numbers, i64 (n,) each; and which there are.
-
-        An example that cannot be had must not cost its batch anything: others would tell of it. In its place
-        stands one that is not counted. None: all are there.
-        """
+    def take(self, x: I64, y: I64) -> Taken:
+        """Samples and labels by their numbers, i64 (n,) each."""
         ...
 
 
@@ -57,11 +73,11 @@ class PoolSource:
         )
         return sample, torch.zeros_like(self._pool.y[:1])
 
-    def take(self, x: I64, y: I64) -> tuple[torch.Tensor, torch.Tensor, BoolArray | None]:
+    def take(self, x: I64, y: I64) -> Taken:
         """See :class:`ExampleSource`."""
         rows, labels = torch.from_numpy(x), torch.from_numpy(y)
         samples = self._pool.x[rows.to(self.device)].view(-1, *self._shape)
-        return samples, self._pool.y[labels.to(self.device)], None
+        return Taken(samples, self._pool.y[labels.to(self.device)])
 
 
 class DatasetSource:
@@ -86,31 +102,44 @@ class DatasetSource:
         if not isinstance(dataset, Sized) or not hasattr(dataset, "__getitem__") or not len(dataset):
             reason = f"{type(dataset).__name__} has no examples by number to draw batches from"
             raise ConfigError("TorchSite", reason, "a map-style dataset, with __len__ and __getitem__")
-        try:
-            self._public = self._collated([0])
-        except Exception as error:  # whatever a user's dataset raises
-            reason = f"the dataset's first item makes no batch: {type(error).__name__}: {error}"
-            raise ConfigError("TorchSite", reason, "items (input, target), of tensors or numbers") from error
+        self._public = self._usual()
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """See :class:`ExampleSource`."""
+        """See :class:`ExampleSource`: ones; of integers zeros, which may be words of a vocabulary."""
         x, y = self._public
-        return torch.ones_like(x), torch.zeros_like(y)
+        return torch.ones_like(x) if x.is_floating_point() else torch.zeros_like(x), torch.zeros_like(y)
 
-    def take(self, x: I64, y: I64) -> tuple[torch.Tensor, torch.Tensor, BoolArray]:
-        """See :class:`ExampleSource`; an example's sample and label have one number."""
+    def take(self, x: I64, y: I64) -> Taken:
+        """See :class:`ExampleSource`; an example's sample and label have one number.
+
+        Whether others are counted does not depend on the first item, whose shapes and dtypes are only the
+        usual ones.
+        """
         del y
         sample, label = self.public()
-        samples, labels, there = sample.repeat_interleave(len(x), 0), label.repeat_interleave(len(x), 0), []
+        samples, labels = sample.repeat_interleave(len(x), 0), label.repeat_interleave(len(x), 0)
+        there, odd = np.zeros(len(x), dtype=bool), {}
         for at, row in enumerate(x.tolist()):
             try:
                 one, target = self._collated([row])
-                there.append(_alike(one, sample) and _alike(target, label))
-                if there[-1]:
-                    samples[at], labels[at] = one[0], target[0]
-            except Exception:  # whatever a user's dataset raises on one of its records
-                there.append(False)
-        return samples, labels, np.array(there, dtype=bool)
+            except RAISED:
+                continue
+            if _alike(one, sample) and _alike(target, label):
+                samples[at], labels[at], there[at] = one[0], target[0], True
+            else:
+                odd[at] = (one, target)
+        return Taken(samples, labels, there, odd)
+
+    def _usual(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The first item that makes a batch: a damaged one is none, wherever it stands."""
+        first: BaseException | None = None
+        for row in range(min(len(self._dataset), _TRIES)):
+            try:
+                return self._collated([row])
+            except RAISED as error:
+                first = first or error
+        reason = f"the dataset's first item makes no batch: {type(first).__name__}: {first}"
+        raise ConfigError("TorchSite", reason, "items (input, target), of tensors or numbers") from first
 
     def _collated(self, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = default_collate([self._dataset[row] for row in rows])

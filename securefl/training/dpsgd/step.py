@@ -14,7 +14,7 @@ from securefl.base.arrays import F32, F64, I64, expect
 from securefl.base.errors import UsageError
 from securefl.scenario import ClipEach, DpSgd, Normalise
 from securefl.training.dpsgd.examples import Examples
-from securefl.training.dpsgd.source import ExampleSource
+from securefl.training.dpsgd.source import RAISED, ExampleSource
 from securefl.training.dpsgd.ways import way_for
 from securefl.training.models import dimension, load_vector, seeded
 from securefl.training.sgd import TrainingDivergedError
@@ -179,24 +179,29 @@ class DpStep:
         One on which data set, model or loss raise counts as zero. To let it end the update would make that
         depend on one example by its whole length.
         """
-        samples, labels, there = self._source.take(x, y)
+        samples, labels, there, odd = self._source.take(x, y)
         there = np.ones(len(x), dtype=bool) if there is None else there
+        singles = dict(odd)
         try:
-            examples = self.way.examples(samples, labels)
-        except Exception:  # whatever a user's model and loss raise
-            for one in np.flatnonzero(there).tolist():
-                try:
-                    alone = self.way.examples(samples[one : one + 1], labels[one : one + 1])
-                except Exception:
-                    there[one] = False
-                else:
-                    yield alone, one, one + 1
+            # Copies: what a model did in place before one raised would be done to all others twice.
+            examples = self.way.examples(samples.clone(), labels.clone())
+        except RAISED:
+            singles |= {
+                one: (samples[one : one + 1], labels[one : one + 1]) for one in np.flatnonzero(there).tolist()
+            }
         else:
             if not there.all():
                 with torch.inference_mode():
                     examples.forget(~there)
             yield examples, 0, len(x)
-        self.failed += int(np.count_nonzero(~there))
+        self.failed += int(np.count_nonzero(~there)) - len(odd)
+        for one, (sample, label) in singles.items():
+            try:
+                alone = self.way.examples(sample, label)
+            except RAISED:
+                self.failed += 1
+            else:
+                yield alone, one, one + 1
 
     def _sum(self, carry: F64 | None) -> BoundedSum:
         if carry is not None:

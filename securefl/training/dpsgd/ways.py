@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, vmap
 from securefl.base.errors import ConfigError
 from securefl.training.dpsgd.examples import Examples, Losses, Rows, example_losses
 from securefl.training.dpsgd.layers import layers_of
-from securefl.training.models import check_averageable, dimension, trained_parameters
+from securefl.training.models import check_averageable, dimension, seeded, trained_parameters
 
 _MIXING: Final = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -105,6 +105,7 @@ def way_for(
                 "replace BatchNorm by GroupNorm",
             )
     _check_alone(module, sample)
+    _check_forgets(module, sample)
     layers = layers_of(module, losses)
     if layers is not None:
         return layers
@@ -114,8 +115,9 @@ def way_for(
     mapped = Mapped(module, losses)
     try:
         mapped.examples(sample, label)
-    except RuntimeError:
-        # What torch raises for an operation that it cannot map, data-dependent branches among them.
+    except Exception:
+        # torch, of an operation that it cannot map, data-dependent branches among them; or a loss, of a label
+        # that it does not know.
         return OneByOne(module, losses)
     return mapped
 
@@ -126,18 +128,37 @@ def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
     module.eval()
     try:
         with torch.no_grad():
-            alone, together = module(sample), module(torch.cat([sample, sample + 1]))[:1]
+            alone = module(sample.clone())
+            together = module(torch.cat([sample, _another(sample)]))[:1]
+            size = float(alone.abs().max())
     except Exception as error:  # whatever a user's model raises
         raise ConfigError("model", f"fails on a single example: {error}") from error
     finally:
         module.train(training)
-    size = float(alone.abs().max())
     if math.isfinite(size) and not torch.allclose(alone, together, rtol=1e-3, atol=1e-3 * size):
         raise ConfigError(
             "model",
             "the scores of an example depend on the others in its batch: none has a gradient of its own",
             "compute statistics over one example's own values, as GroupNorm does",
         )
+
+
+def _check_forgets(module: nn.Module, sample: torch.Tensor) -> None:
+    """Scores of ``sample`` in training must be the same before and after another example's."""
+    scores = []
+    for one in (sample, _another(sample), sample):
+        with torch.no_grad(), seeded(0, sample.device):
+            scores.append(module(one.clone()))
+    if not torch.equal(scores[0].nan_to_num(), scores[2].nan_to_num()):
+        raise ConfigError(
+            "model",
+            "the scores of an example depend on those before it: none has a gradient of its own",
+            "keep no state from example to example",
+        )
+
+
+def _another(sample: torch.Tensor) -> torch.Tensor:
+    return ~sample if sample.dtype == torch.bool else sample + 1
 
 
 def _starts(module: nn.Module) -> list[tuple[str, int]]:

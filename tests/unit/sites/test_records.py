@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,7 +101,7 @@ def test_it_is_the_step_of_the_built_in_trainer() -> None:
 
 def test_each_record_moves_it_by_the_bound_at_most() -> None:
     whole = update_of(site_of())
-    for row in range(1, RECORDS):
+    for row in range(RECORDS):
         without = update_of(site_of(Awkward(_raise, row)))
         assert np.linalg.norm(whole - without) <= 0.5 / RECORDS + 1e-9
 
@@ -119,8 +120,9 @@ def _raise(_x: Any, _y: Any) -> Any:
         lambda x, _y: (x, torch.tensor([1, 2])),
         lambda x, y: (x * float("nan"), y),
         lambda _x, _y: 3,
+        lambda _x, _y: sys.exit(3),
     ],
-    ids=["raises", "shape", "dtype", "label", "labels", "nan", "no pair"],
+    ids=["raises", "shape", "dtype", "label", "labels", "nan", "no pair", "exits"],
 )
 def test_a_record_that_cannot_be_used_costs_its_own_gradient_only(spoil: Any) -> None:
     """Else the whole batch's zeros would tell of one record, beyond what noise hides."""
@@ -176,6 +178,76 @@ class Mixing(nn.Module):
         return self.last(x - x.mean(dim=0))
 
 
+class Remembering(Mixing):
+    """Its scores depend on all examples before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sum = torch.zeros(INPUTS)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        if self.training:
+            self.sum = self.sum + x.detach().sum(dim=0)
+        return self.last(x - self.sum)
+
+
+class Pair(Mixing):
+    """It returns two things."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.last(x), x
+
+
+class InPlace(Mixing):
+    """It overwrites what it is given."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.last(x.mul_(3.0))
+
+
+def test_a_record_that_raises_leaves_what_others_were_before_it() -> None:
+    """A model works in place on inputs; a loss raises in the middle of the batch."""
+
+    def strict(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if int(labels) >= CLASSES:
+            raise ValueError(labels)
+        return nn.functional.cross_entropy(scores, labels)
+
+    torch.manual_seed(1)
+    model = InPlace()
+    whole = update_of(site_of(model=model, loss=strict))
+    without = update_of(site_of(Awkward(lambda x, _y: (x, CLASSES)), model=model, loss=strict))
+    assert 0 < np.linalg.norm(whole - without) <= 0.5 / RECORDS + 1e-9
+
+
+def test_records_need_not_be_alike() -> None:
+    """The first one's type is not everybody's: else it would decide whether others count."""
+    single = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
+    first = site_of(Awkward(lambda x, y: (x, np.int32(y)), 0), loss=_as_long)
+    np.testing.assert_allclose(update_of(first), update_of(site_of(single)), rtol=1e-5, atol=1e-8)
+
+
+def _as_long(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(scores, labels.long())
+
+
+def test_words_of_a_small_vocabulary() -> None:
+    words = TensorDataset(torch.from_numpy(Y % 2)[:, None], torch.from_numpy(Y))
+    model = nn.Sequential(nn.Embedding(2, 4), nn.Flatten(), nn.Linear(4, CLASSES))
+    assert np.linalg.norm(update_of(site_of(words, model=model))) > 0
+
+
+def test_a_dense_layer_that_somebody_changed_is_not_taken_for_one() -> None:
+    layer = nn.Linear(INPUTS, CLASSES)
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x - x.mean(dim=0) if layer.training else x, layer.weight, layer.bias)
+
+    layer.forward = forward  # type: ignore[method-assign,assignment]
+    update = layout_of(site_of(model=layer)).arrays(update_of(site_of(model=layer)))
+    assert np.abs(update["weight"]).max() < 1e-12  # alone, an example less its mean is nothing
+
+
 class Stream(torch.utils.data.IterableDataset[Any]):
     """Without numbers."""
 
@@ -202,8 +274,10 @@ class Stream(torch.utils.data.IterableDataset[Any]):
         ),
         (lambda: site_of(model=Mixing()), "scores of an example depend on the others in its batch"),
         (lambda: site_of(Stream(), samples=9), "Stream has no examples by number"),
-        (lambda: site_of(Awkward(_raise, 0)), "first item makes no batch: OSError: a damaged file"),
-        (lambda: site_of(Awkward(lambda *_: 3, 0)), "first item makes no batch: ValueError"),
+        (lambda: site_of(model=Remembering()), "scores of an example depend on those before it"),
+        (lambda: site_of([{"x": 1, "y": 2}] * RECORDS), "first item makes no batch: AttributeError"),
+        (lambda: site_of([7] * RECORDS), "first item makes no batch: ValueError"),
+        (lambda: site_of(model=Pair()), "fails on a single example: 'tuple' object"),
         (lambda: SimpleNamespace(samples=3), "--site: SimpleNamespace trains as it likes"),
     ],
 )
