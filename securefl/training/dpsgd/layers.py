@@ -107,7 +107,7 @@ def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | No
 
 
 def _known(part: nn.Module) -> bool:
-    """Exactly one of the known classes: what a subclass or another ``forward`` computes is anybody's guess."""
+    """Exactly one of the known classes: what subclasses and other ``forward``s compute is anybody's guess."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
     if any(hooks) or getattr(part, "inplace", False) or "forward" in vars(part):
         return False

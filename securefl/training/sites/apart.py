@@ -232,8 +232,11 @@ class ApartSite:
         for name, (dtype, shape) in _kinds(said).items():
             if dtype in _FLOATS and self._shapes.get(name) == shape:
                 found[name] = self._region.returned(name, dtype)
-            else:
-                found[name] = _empty(dtype, shape)
+                continue
+            found[name] = _empty(dtype, shape)
+            if found[name].dtype.kind == "f" and dtype not in _FLOATS:
+                # It would pass for an array of zeros.
+                raise SiteError(f"its process describes an array of dtype {dtype!r}")
         return found
 
 

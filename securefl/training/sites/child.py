@@ -123,6 +123,7 @@ class Clerk:
         """Copy into the shared memory what fits there; names, dtypes and shapes of all."""
         import numpy as np  # noqa: PLC0415 - as above
 
+        arrays = {name: _native(array) for name, array in arrays.items()}
         kinds = _kinds(arrays)
         for name, dtype, shape in kinds:
             there = self._given.get(name)
@@ -163,6 +164,17 @@ def _kinds(arrays: Mapping[str, Any]) -> list[list[Any]]:
 
     found = ((name, np.asarray(array)) for name, array in arrays.items())
     return [[str(name), str(array.dtype), list(array.shape)] for name, array in found]
+
+
+def _native(array: Any) -> Any:
+    """Floating-point numbers in this machine's order of bytes, of 64 bits at most; others as they are."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    found = np.asarray(array)
+    if found.dtype.kind != "f":
+        return found
+    native = np.float64 if found.dtype.itemsize > WIDE else found.dtype.newbyteorder("=")
+    return found.astype(native, copy=False)
 
 
 def _count(value: Any) -> Any:

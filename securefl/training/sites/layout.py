@@ -16,11 +16,16 @@ from securefl.base.arrays import F32, F64
 from securefl.base.errors import SecureflError
 from securefl.training.models import trained_parameters
 
+LONGEST = 500
+"""Characters of an error."""
 Real = TypeVar("Real", F32, F64)
 
 
 class SiteError(SecureflError):
-    """A site returned what cannot be used; the site's fault."""
+    """A site returned what cannot be used; the site's fault. Names and values in it may be of any length."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}...")
 
 
 @dataclass(frozen=True)

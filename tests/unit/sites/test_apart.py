@@ -51,6 +51,17 @@ def site(broken):
 class Based(Good):
     frozen_sha256 = "ab" * 32
 
+
+class Swapped(Good):
+    def fit(self, parameters, told):
+        after, samples, metrics = super().fit(parameters, told)
+        return {n: a.astype(">f8") for n, a in after.items()}, samples, metrics
+
+class Long(Good):
+    def fit(self, parameters, told):
+        after, samples, metrics = super().fit(parameters, told)
+        return {n: a.astype(np.longdouble) for n, a in after.items()}, samples, metrics
+
 class Tables(Good):
     def evaluate(self, parameters, told):
         return 2, {"hits": np.array([[1, 0], [0, 1]]), "auc": np.float64(0.5)}
@@ -70,6 +81,7 @@ def too_many(self, after, told): return after, 6, {}
 def no_count(self, after, told): return after, 2.0, {}
 def no_metric(self, after, told): return after, 5, {"auc": "high"}
 def no_arrays(self, after, told): return [1.0], 5, {}
+def much(self, after, told): return after, 5, {"n" * 100_000: [1.0] * 100_000}
 def two_things(self, after, told): return after, 5
 def exits(self, after, told): sys.exit(3)
 def dies(self, after, told): os._exit(9)
@@ -85,7 +97,7 @@ def prints(self, after, told):
         print("patient " * 1000)
 
 for each in [raises, hangs, not_finite, other_name, no_name, other_shape, other_dtype, too_many, no_count,
-             no_metric, no_arrays, two_things, exits, dies, killed, eats, garbage, long, prints]:
+             no_metric, no_arrays, much, two_things, exits, dies, killed, eats, garbage, long, prints]:
     globals()[each.__name__] = site(each)
 
 class Forks(Good):
@@ -136,6 +148,7 @@ def update(trainer: SiteTrainer, number: int) -> Any:
         ("no_count", "fit returned 2.0 samples, expected a whole number"),
         ("no_metric", "fit returned the metric auc = 'high', expected a number"),
         ("no_arrays", "fit returned list, expected arrays by name"),
+        ("much", "fit returned the metric nnn"),
         ("two_things", "fit returned 2 things, expected (parameters, samples, metrics)"),
         ("exits", "exits with 3 in place of returning"),
         ("dies", "its process ended (exit code 9)"),
@@ -156,6 +169,7 @@ def test_what_fails_costs_its_round_and_the_next_one_trains(name: str, said: str
         update(trainer, 1)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) <= 500
     assert np.isfinite(update(trainer, 2)).all()
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     assert said in next(entry["error"] for entry in entries if "error" in entry)
@@ -181,6 +195,23 @@ def test_the_bits_are_those_of_a_site_in_the_partys_process(ward: Path) -> None:
 def test_the_digest_of_what_is_frozen_is_compared_here(ward: Path) -> None:
     with pytest.raises(ConfigError, match="p00: it has frozen parameters with the SHA-256 abababab"):
         make_site(lambda _: apart("Based"), PartyId("p00"), LAYOUT, SiteWeights(frozen_sha256="cd" * 32))
+
+
+@pytest.mark.parametrize("name", ["Swapped", "Long"])
+def test_numbers_of_another_width_or_order_are_not_zeros(name: str, ward: Path) -> None:
+    found = update(SiteTrainer(apart(name), LAYOUT, 4, SiteLog(None)), 0)
+    expected = update(SiteTrainer(apart("Good"), LAYOUT, 4, SiteLog(None)), 0)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [">f4", "float128", "f8"])
+def test_a_dtype_that_nothing_lies_there_of_is_refused(dtype: str, ward: Path) -> None:
+    """An array without memory of such a type would count as zeros."""
+    site = apart("Good")
+    site.parameters()
+    site.fit(LAYOUT.views(PARAMS), Round(0, 4, 1))
+    with pytest.raises(SiteError, match=f"describes an array of dtype '{dtype}'"):
+        site._arrays([["b", dtype, []], ["a", "float32", [2, 3]]])
 
 
 def test_tables_of_numbers_come_as_lists(ward: Path) -> None:
