@@ -58,12 +58,16 @@ class Correction:
         ]
 
     def end(self) -> list[torch.Tensor]:
-        """Keep the party's new control variates; what it returns for the server's. Empty without."""
+        """Keep the party's new control variates; what it returns for the server's. Empty without.
+
+        Those of a training that diverged are not kept: every later one would begin with them.
+        """
         if not self._method.controls:
             return []
         steps = max(1, self._steps)
-        self._kept.own = [total / steps for total in self._sums]
+        means = [total / steps for total in self._sums]
+        if all(bool(mean.isfinite().all()) for mean in means):
+            self._kept.own = means
         return [
-            self._method.reported(control, own)
-            for control, own in zip(self._controls, self._kept.own, strict=True)
+            self._method.reported(control, own) for control, own in zip(self._controls, means, strict=True)
         ]

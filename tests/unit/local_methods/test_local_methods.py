@@ -21,6 +21,7 @@ from securefl.scenario.local_method import LocalMethod
 from securefl.scenario.parts import names
 from securefl.scenario.scenario import Training
 from securefl.training.data.shards import Shard
+from securefl.training.local_methods.correction import Correction, KeptControls
 from securefl.training.local_methods.parts.fedprox import FedProx
 from securefl.training.local_methods.parts.scaffold import Scaffold
 from securefl.training.local_methods.parts.sgd import LocalSgd
@@ -82,6 +83,17 @@ def scaffold_by_the_paper(x: F64, batches: Sequence[Batches], rounds: int) -> tu
         x = x + np.mean(changes, axis=0)
         c = c + np.mean(moves, axis=0)
     return x, c
+
+
+def test_a_training_that_diverged_is_not_where_the_next_one_begins() -> None:
+    kept = KeptControls()
+    for slope_ in (2.0, float("nan"), float("inf")):
+        correction = Correction(Scaffold(), [torch.zeros(3)], [torch.zeros(3)], kept)
+        correction.correct([torch.full((3,), slope_)])
+        (told,) = correction.end()
+        assert told.isfinite().all() == np.isfinite(slope_)
+    assert kept.own is not None
+    assert kept.own[0].tolist() == [2.0] * 3
 
 
 def shard_of(client: int) -> Shard:
