@@ -161,7 +161,7 @@ def load_own(name: str) -> Any:
         if module_name not in sys.modules:
             raise _not_imported(name, error) from error
         raise ConfigError(name, f"has no {attribute}", "name what the module has") from error
-    except Exception as error:  # whatever the user's module raises while it is imported
+    except (Exception, SystemExit) as error:  # whatever the user's module raises while it is imported
         raise _not_imported(name, error) from error
 
 
@@ -186,7 +186,7 @@ def own_sources(chosen: object) -> dict[str, bytes]:
         return {}
 
 
-def _not_imported(name: str, error: Exception) -> ConfigError:
+def _not_imported(name: str, error: BaseException) -> ConfigError:
     return ConfigError(
         name,
         f"cannot be imported: {type(error).__name__}: {error}",

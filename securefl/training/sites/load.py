@@ -83,7 +83,7 @@ def offered(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
         samples, held = (0, {}) if lacking else (site.samples, site.parameters())
     except (ConfigError, Refused) as error:
         raise ConfigError(said, f"{party}: {error.reason}", error.remedy) from error
-    except Exception as error:  # whatever a user's code raises
+    except (Exception, SystemExit) as error:  # whatever a user's code raises
         raise ConfigError(said, f"{party}: {type(error).__name__}: {error}") from error
     if lacking:
         raise ConfigError(said, f"has no {' and no '.join(lacking)}", "docs/sites.md says what a site offers")

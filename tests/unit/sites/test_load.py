@@ -69,6 +69,7 @@ def test_a_site_is_made_of_the_partys_name(tmp_path: Path, monkeypatch: pytest.M
             "p00: parameters() gives w of shape (3,), expected (2,)",
         ),
         (given(parameters=lambda: 1 / 0), "p00: ZeroDivisionError: division by zero"),
+        (given(parameters=lambda: sys.exit(4)), "p00: SystemExit: 4"),
         (lambda _name: SimpleNamespace(samples=3), "has no parameters and no fit"),
         (lambda name: Path("/nowhere", name).read_text(), "p00: FileNotFoundError"),
     ],

@@ -171,6 +171,16 @@ def test_files_that_are_not_there_and_folders_of_unknown_kind(tmp_path: Path) ->
     assert refusal("gone:load", Data()).startswith("data.set: gone:load cannot be imported")
 
 
+def test_code_of_ones_own_that_exits_is_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "leaves_at_once.py").write_text("import sys\nsys.exit(3)\n")
+    (tmp_path / "leaves_later.py").write_text("import sys\ndef load():\n    sys.exit(3)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "leaves_at_once:load cannot be imported: SystemExit: 3" in refusal("leaves_at_once:load", Data())
+    assert "leaves_later:load failed: SystemExit: 3" in refusal("leaves_later:load", Data())
+
+
 # tables
 
 SCHEMA = TableSchema(

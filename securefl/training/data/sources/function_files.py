@@ -58,7 +58,7 @@ class OwnFunction(SampleSource):
             if isinstance(found, np.ndarray) or (hasattr(found, "__getitem__") and not _is_plain(found)):
                 return (found,)
             return tuple(found)
-        except Exception as error:  # whatever the user's function raises
+        except (Exception, SystemExit) as error:  # whatever the user's function raises
             reason = f"{self.name} failed: {type(error).__name__}: {error}"
             raise ConfigError("data.set", reason, "call it by itself to see where") from error
 
@@ -71,7 +71,7 @@ class OwnFunction(SampleSource):
             try:
                 item = dataset[number]
                 x, y = item
-            except Exception as error:  # whatever the user's data set raises
+            except (Exception, SystemExit) as error:  # whatever the user's data set raises
                 reason = f"is no pair of sample and label: {type(error).__name__}: {error}"
                 raise ConfigError(where, reason, "return (sample, label)") from error
             samples.append(_sample(x, where))
