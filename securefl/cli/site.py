@@ -73,17 +73,17 @@ def weights(
     """
     with one_line_errors():
         from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
-        from securefl.training.sites import first_of, offered  # noqa: PLC0415 - with it
+        from securefl.training.sites import beside, first_of, offered  # noqa: PLC0415 - with it
 
         own_parts_from(Path())
         name = party_id(party)
         made, arrays = offered(first_of(site, site_python, tuple(local or ())), name)
-        stays = getattr(made, "local", {})
+        order, stays = beside(made)
         if local and not stays:
             raise ConfigError(
                 "--local", "goes with the model of an app", "a site keeps what it does not offer"
             )
-        digest = write_tensors(out, arrays, getattr(made, "order", ()), stays)
+        digest = write_tensors(out, arrays, order, stays)
         say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
         if stays:
             say(f"{len(stays)} arrays stay at the sites: {', '.join(stays)}")

@@ -20,6 +20,9 @@ from securefl.base.errors import ConfigError, UsageError
 APP_KEY = "securefl"
 """Of a file's metadata: JSON that ``securefl.training.sites.adapters.kept`` reads."""
 
+MOST_STEPS = 100
+"""Dots in a name: torch goes through modules within modules by calls within calls."""
+
 
 class Tensors(nn.Module):
     """Parameters by their dotted names, in the order of the names; nothing can be computed with it.
@@ -36,13 +39,14 @@ class Tensors(nn.Module):
         super().__init__()
         for name in sorted(arrays):
             *path, last = name.split(".")
+            if len(path) > MOST_STEPS:
+                reason = f"the array {name[:MOST_STEPS]!r}... has a name of more than {MOST_STEPS} dots"
+                raise ConfigError(where, reason)
             place: nn.Module = self
             for step in path:
                 place = self._child(place, step, name, where)
             if not last or hasattr(place, last):
-                raise ConfigError(
-                    where, f"the array {name!r} has a name that no parameter can have beside others"
-                )
+                raise _misnamed(where, name)
             place.register_parameter(last, nn.Parameter(torch.from_numpy(arrays[name].copy())))
 
     @staticmethod
@@ -50,9 +54,7 @@ class Tensors(nn.Module):
         children = dict(place.named_children())
         if step not in children:
             if not step or hasattr(place, step):
-                raise ConfigError(
-                    where, f"the array {name!r} has a name that no parameter can have beside others"
-                )
+                raise _misnamed(where, name)
             children[step] = nn.Module()
             place.add_module(step, children[step])
         return children[step]
@@ -67,7 +69,7 @@ class Tensors(nn.Module):
 
 
 def _misnamed(where: str, name: str) -> ConfigError:
-    return ConfigError(where, f"the array {name!r} has a name that no parameter can have beside the others")
+    return ConfigError(where, f"the array {name!r} has a name that no parameter can have beside others")
 
 
 def read_tensors(path: str, sha256: str = "") -> Tensors:
@@ -120,6 +122,9 @@ def write_tensors(
     Raises:
         ConfigError: arrays that no run could begin with, or the file cannot be written.
     """
+    if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
+        kind = "other names than text" if isinstance(arrays, Mapping) else type(arrays).__name__
+        raise ConfigError("parameters", f"are {kind}, expected arrays by name")
     plain: dict[str, npt.NDArray[np.float32]] = {}
     for name, array in arrays.items():
         found = np.asarray(array)

@@ -52,6 +52,10 @@ class Site:
     def parameters(self):
         return {"b": np.ones(2), "a": np.ones(1)}
 
+class Ordered(Site):
+    order = np.arange(3)
+    local = {"a": 1}
+
 module = Net()
 
 def several(width, depth):
@@ -176,6 +180,43 @@ def test_what_does_not_travel_is_there_the_next_time(tmp_path: Path) -> None:
     assert list(arrays.named([1, 2, 3, 4], "fit returned").values()) == [1, 2, 3, 4]
     with pytest.raises(Refused, match=r"fit returned 1 arrays, expected 4: b, n, a, extra"):
         arrays.named([1], "fit returned")
+
+
+@pytest.mark.parametrize(
+    ("order", "local"),
+    [
+        (["a"], {}),
+        (["a", "b", "c"], {}),
+        (["a", "b", "b"], {}),
+        (["a", "b"], {"b": ["float32", [2], [1, 2]]}),
+        (["a", "b", "n"], {"n": ["float32", [3], [1, 2]]}),
+        (["a", "b", "n"], {"n": ["O", [1], [{}]]}),
+        (["a", "b", "n"], {"n": 3}),
+        ([1, "b"], {}),
+    ],
+)
+def test_a_head_that_lies_is_refused_before_the_first_round(order: Any, local: Any, tmp_path: Path) -> None:
+    """The file comes from whoever set the federation up: no app may train with fewer arrays, or others."""
+    file = tmp_path / "first.safetensors"
+    write_tensors(file, {"a": np.zeros(1), "b": np.ones(2)}, order, local)
+    with pytest.raises(Refused, match=r"the head of first.safetensors says nothing of an app"):
+        AppArrays(str(file))
+
+
+@pytest.mark.parametrize("python", [(), ("--site-python", str(PYTHON))])
+def test_what_a_site_calls_order_and_local_is_its_own(python: tuple[str, ...], tmp_path: Path) -> None:
+    files = [tmp_path / "plain.safetensors", tmp_path / "own.safetensors"]
+    for site, file in zip(["Site", "Ordered"], files, strict=True):
+        done = call("site", "weights", f"models_of_tests:{site}", "--out", str(file), *python)
+        assert done.exit_code == 0, done.output
+        assert "stay at the sites" not in done.stdout
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
+    for parameters, said in [([np.ones(1)], "are list"), ({1: np.ones(1)}, "are other names than text")]:
+        with pytest.raises(ConfigError, match=f"parameters: {said}, expected arrays by name"):
+            write_tensors(tmp_path / "w", parameters)  # type: ignore[arg-type]
 
 
 def test_a_variance_that_noise_led_below_zero_is_none(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def test_other_names_and_other_shapes_are_another_model(tmp_path: Path) -> None:
         ),
         ({"forward": np.zeros(1, np.float32)}, "the array 'forward' has a name that no"),
         ({"a..b": np.zeros(1, np.float32)}, "the array 'a..b' has a name that no"),
+        ({"a" + ".a" * 5000: np.zeros(1, np.float32)}, "has a name of more than 100 dots"),
     ],
 )
 def test_a_file_that_no_run_can_begin_with_is_refused(

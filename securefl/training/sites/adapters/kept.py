@@ -70,14 +70,29 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str], dict[str, Any]]:
     raw = path.read_bytes()
     start = 8 + int.from_bytes(raw[:8], "little")
     described = json.loads(raw[8:start])
-    told = json.loads(described.pop("__metadata__", {}).get(KEY, "{}"))
+    head = described.pop("__metadata__", {}).get(KEY, "{}")
     arrays = {}
     for name in sorted(described):
         shape = described[name]["shape"]
         place = start + described[name]["data_offsets"][0]
         arrays[name] = np.frombuffer(raw, "<f4", math.prod(shape), place).reshape(shape)
-    local = {
-        name: np.array(values, dtype).reshape(shape)
-        for name, (dtype, shape, values) in told.get("local", {}).items()
-    }
-    return arrays, told.get("order", list(arrays)), local
+    try:
+        told = json.loads(head)
+        local = {
+            name: np.array(values, dtype).reshape(shape)
+            for name, (dtype, shape, values) in told.get("local", {}).items()
+        }
+        order = list(told.get("order", arrays))
+        numbers = all(array.dtype.kind in "fiub" for array in local.values())
+        whole = sorted(order) == sorted([*arrays, *local])
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _unread(path, f"{type(error).__name__}: {error}") from error
+    if not (numbers and whole):
+        raise _unread(path, "it does not list each array once")
+    return arrays, order, local
+
+
+def _unread(path: Path, why: str) -> Refused:
+    return Refused(
+        f"the head of {path.name} says nothing of an app: {why}", "securefl site weights writes it"
+    )
