@@ -22,7 +22,7 @@ _TRIES: Final = 100
 """Items that are looked at for one that makes a batch: where so many do not, the data set is another kind."""
 
 
-class Taken(NamedTuple):
+class TakenExamples(NamedTuple):
     """Examples of a batch. One that cannot be had must not cost its batch anything: others would tell."""
 
     samples: torch.Tensor
@@ -45,7 +45,7 @@ class ExampleSource(Protocol):
         """A sample (1, ...) and its label (1, ...) that depend on no data but their shapes and dtypes."""
         ...
 
-    def take(self, x: I64, y: I64) -> Taken:
+    def take(self, x: I64, y: I64) -> TakenExamples:
         """Samples and labels by their numbers, i64 (n,) each."""
         ...
 
@@ -73,11 +73,11 @@ class PoolSource:
         )
         return sample, torch.zeros_like(self._pool.y[:1])
 
-    def take(self, x: I64, y: I64) -> Taken:
+    def take(self, x: I64, y: I64) -> TakenExamples:
         """See :class:`ExampleSource`."""
         rows, labels = torch.from_numpy(x), torch.from_numpy(y)
         samples = self._pool.x[rows.to(self.device)].view(-1, *self._shape)
-        return Taken(samples, self._pool.y[labels.to(self.device)])
+        return TakenExamples(samples, self._pool.y[labels.to(self.device)])
 
 
 class DatasetSource:
@@ -109,7 +109,7 @@ class DatasetSource:
         x, y = self._public
         return torch.ones_like(x) if x.is_floating_point() else torch.zeros_like(x), torch.zeros_like(y)
 
-    def take(self, x: I64, y: I64) -> Taken:
+    def take(self, x: I64, y: I64) -> TakenExamples:
         """See :class:`ExampleSource`; an example's sample and label have one number.
 
         Whether others are counted does not depend on the first item, whose shapes and dtypes are only the
@@ -128,7 +128,7 @@ class DatasetSource:
                 samples[at], labels[at], there[at] = one[0], target[0], True
             else:
                 odd[at] = (one, target)
-        return Taken(samples, labels, there, odd)
+        return TakenExamples(samples, labels, there, odd)
 
     def _usual(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The first item that makes a batch: a damaged one is none, wherever it stands."""
