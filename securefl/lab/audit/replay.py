@@ -27,7 +27,7 @@ from securefl.lab.audit.truth import GroundTruth
 from securefl.methods.clustering import Assignment, hides_groups, work_of
 from securefl.methods.encoding import to_ring
 from securefl.methods.robust import needs_server_gradient
-from securefl.methods.server_optimisers import past_update
+from securefl.methods.server_optimisers import first_moments, past_update
 from securefl.methods.weighting import public_weights
 from securefl.protocol.round import (
     Draw,
@@ -134,7 +134,7 @@ def _aggregate(plan: RunPlan, one: ReplayRound, drawn: Draw, reference: F64) -> 
 def _models(recorded: Recorded, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
     plan = _plan(recorded, rounds[0].before.values.size)
     weighting = recorded.scenario.weighting
-    moments: F64 = plan.optimiser.begin(plan.broadcast)
+    moments: F64 = first_moments(plan.optimiser, plan.broadcast)
     done = []
     for one in rounds:
         weights = public_weights(weighting, one.counts, one.participants)

@@ -28,18 +28,47 @@ def server_step(
         RunAbortedError: an optimiser of one's own raises, or returns other shapes.
     """
     with optimiser.blamed(), np.errstate(over="ignore", invalid="ignore"):
-        added, made = optimiser.step(moments, update, round_)
-    if np.shape(added) != params.shape or np.shape(made) != moments.shape:
-        found = f"{np.shape(added)} and {np.shape(made)}"
-        raise RunAbortedError(
-            f"{optimiser.name} returned the shapes {found}, expected {params.shape} and {moments.shape}"
-        )
+        # Verifiers get the former moments after the step: whoever overwrites them has claimed another one.
+        added, made = optimiser.step(_read_only(moments), _read_only(update), round_)
+    added = _checked(optimiser, "step", added, params.shape)
+    made = _checked(optimiser, "step", made, moments.shape)
     with np.errstate(over="ignore"):
         stepped = (params.astype(np.float64) + added).astype(np.float32)
-    return stepped, np.asarray(made, dtype=np.float64)
+    return stepped, made
+
+
+def first_moments(optimiser: ServerOptimiser, length: int) -> F64:
+    """Moments before the first round, f64 ``(s, length)``.
+
+    Raises:
+        RunAbortedError: as of :func:`server_step`.
+    """
+    with optimiser.blamed():
+        begun = optimiser.begin(length)
+    return _checked(optimiser, "begin", begun, (optimiser.moments, length))
 
 
 def past_update(optimiser: ServerOptimiser, moments: F64) -> F64:
-    """The optimiser's mean of past aggregates, f64 ``(d,)``: what rules with a memory begin from."""
+    """The optimiser's mean of past aggregates, f64 ``(d,)``: what rules with a memory begin from.
+
+    Raises:
+        RunAbortedError: as of :func:`server_step`.
+    """
     with optimiser.blamed():
-        return optimiser.past(moments)
+        past = optimiser.past(_read_only(moments))
+    return _checked(optimiser, "past", past, moments.shape[1:])
+
+
+def _read_only(array: F64) -> F64:
+    seen = array.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _checked(optimiser: ServerOptimiser, method: str, found: object, shape: tuple[int, ...]) -> F64:
+    """What an optimiser of one's own has made, as real numbers of 64 bits."""
+    made = np.asarray(found)
+    if made.shape != shape or made.dtype.kind not in "fiu":
+        said = f"{made.dtype} of shape {made.shape}, expected float64 of shape {shape}"
+        raise RunAbortedError(f"{optimiser.name}: {method} returned {said}")
+    return made.astype(np.float64, copy=False)

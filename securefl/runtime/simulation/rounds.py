@@ -12,6 +12,7 @@ from securefl.base.arrays import F32, F64
 from securefl.base.errors import SecureflError, UsageError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.methods.server_optimisers import first_moments
 from securefl.protocol.kernel import Aborted, Finished, Place
 from securefl.protocol.round import (
     NO_CHOICE,
@@ -113,7 +114,7 @@ class SimulatedRounds:
         self._listeners = tuple(listeners)
         self._after_round = after_round
         self._on_choice = on_choice
-        begun = self._plan.optimiser.begin(self._plan.broadcast)
+        begun = first_moments(self._plan.optimiser, self._plan.broadcast)
         self._standing = standing or Standing(0, federation.initial, begun)
         self._dead = set(dead)
         self._own: dict[PartyId, F64] = {}

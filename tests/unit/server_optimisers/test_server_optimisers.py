@@ -21,7 +21,7 @@ from securefl.methods.server_optimisers.parts.adagrad import Adagrad
 from securefl.methods.server_optimisers.parts.adam import Adam
 from securefl.methods.server_optimisers.parts.sgd import Sgd
 from securefl.methods.server_optimisers.parts.yogi import Yogi
-from securefl.methods.server_optimisers.stepping import past_update, server_step
+from securefl.methods.server_optimisers.stepping import first_moments, past_update, server_step
 from securefl.scenario.draws import drawn_digest
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.optimiser import ServerOptimiser
@@ -211,14 +211,20 @@ DRAWN_BEFORE = "9ed786c2eb754e89eb3997f904cd96d6d0a519533d30900dd6d9bb6b1c117db3
 
 
 class Lion(ServerOptimiser, frozen=True, kw_only=True):
-    """One of a user's own; ``odd`` makes it return other shapes, or raise."""
+    """One of a user's own; ``odd`` makes it return what it may not, write, or raise."""
 
     odd: str = ""
 
     def step(self, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
         if self.odd == "raises":
             raise ZeroDivisionError("by hand")
+        if self.odd == "moments":
+            moments *= 0.9
+        if self.odd == "update":
+            update *= 0.1
         moved = 0.9 * moments + 0.1 * update
+        if self.odd == "complex":
+            return 1j * moved[0], moved
         return self.learning_rate * np.sign(moved[0]), moved[:, 1:] if self.odd else moved
 
 
@@ -233,8 +239,44 @@ class TestOwn:
         assert params.tolist() == [1.0, -1.0]
 
     @pytest.mark.parametrize(
-        ("odd", "said"), [("raises", "Lion raised ZeroDivisionError: by hand"), ("x", r"expected \(2,\) and")]
+        ("odd", "said"),
+        [
+            ("raises", "Lion raised ZeroDivisionError: by hand"),
+            ("x", r"Lion: step returned float64 of shape \(1, 1\), expected float64 of shape \(1, 2\)"),
+            ("complex", "Lion: step returned complex128 of shape"),
+            ("moments", "Lion raised ValueError: .*read-only"),
+            ("update", "Lion raised ValueError: .*read-only"),
+        ],
     )
     def test_its_errors_name_it(self, odd: str, said: str) -> None:
         with pytest.raises(RunAbortedError, match=said):
             server_step(Lion(odd=odd), np.zeros(2, np.float32), np.zeros((1, 2)), np.array([3.0, -9.0]), 0)
+
+    @pytest.mark.parametrize(
+        ("begun", "said"),
+        [
+            (np.zeros(2), r"begin returned float64 of shape \(2,\), expected float64 of shape \(1, 2\)"),
+            (None, "begin returned object"),
+            (KeyError("by hand"), "raised KeyError: 'by hand'"),
+        ],
+    )
+    def test_so_do_errors_before_the_first_round(
+        self, begun: Any, said: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def begin(_self: Lion, _length: int) -> Any:
+            if isinstance(begun, Exception):
+                raise begun
+            return begun
+
+        monkeypatch.setattr(Lion, "begin", begin)
+        with pytest.raises(RunAbortedError, match=f"Lion:? {said}"):
+            first_moments(Lion(), 2)
+
+    def test_so_does_a_past_that_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Lion, "past", lambda _self, moments: moments)
+        with pytest.raises(RunAbortedError, match=r"Lion: past returned float64 of shape \(1, 2\)"):
+            past_update(Lion(), np.zeros((1, 2)))
+
+    def test_moments_of_32_bits_are_widened_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Lion, "begin", lambda _self, length: np.full((1, length), 0.1, np.float32))
+        assert first_moments(Lion(), 2).dtype == np.float64

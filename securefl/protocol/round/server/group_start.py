@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from securefl.base.arrays import F32, F64
+from securefl.methods.server_optimisers import first_moments
 from securefl.methods.task_groups import Spread, spread
 from securefl.protocol.round.server.group_sums import group_of, group_stack, of_group, screened
 from securefl.protocol.round.server.stacking import ClusterSum
@@ -85,7 +86,7 @@ def parted(
     models, moments = models.copy(), moments.copy()
     whole, at, to = models[_of(plan, source)].astype(np.float64), _of(plan, source), _of(plan, further)
     models[at], models[to] = whole + tilt, whole - tilt
-    moments[:, at] = moments[:, to] = plan.optimiser.begin(plan.length)
+    moments[:, at] = moments[:, to] = first_moments(plan.optimiser, plan.length)
     return models, moments
 
 

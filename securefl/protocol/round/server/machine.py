@@ -8,6 +8,7 @@ from typing import assert_never
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import DEALER, EVERYONE, PartyId
+from securefl.methods.server_optimisers import first_moments
 from securefl.protocol.kernel import (
     AllSent,
     Chosen,
@@ -107,7 +108,7 @@ class ServerMachine:
     def start(self, now: float) -> tuple[ServerPhase, Effects]:
         """Call the roll."""
         ctx = self._ctx
-        standing = Standing(0, ctx.initial, ctx.plan.optimiser.begin(ctx.plan.broadcast))
+        standing = Standing(0, ctx.initial, first_moments(ctx.plan.optimiser, ctx.plan.broadcast))
         standing = replace(standing, pace=Pace(now))
         if (first := first_of(ctx.plan, ctx.initial)) is not None:
             standing = replace(standing, chain=Attested(first))

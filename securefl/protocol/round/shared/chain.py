@@ -15,6 +15,7 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.methods.clustering import attests_needed, committee_of
 from securefl.methods.encoding import to_wire
+from securefl.methods.server_optimisers import first_moments
 from securefl.protocol.kernel import Place
 from securefl.protocol.messages import Attest, RoundClaim
 from securefl.protocol.round.shared.draw import Draw
@@ -73,7 +74,7 @@ def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
     """Return what the chain begins with, where rounds are verified: the first model, f32 ``(k d,)``."""
     if not plan.scenario.secure_sum.verified:
         return None
-    moments = plan.optimiser.begin(plan.broadcast)
+    moments = first_moments(plan.optimiser, plan.broadcast)
     claim = RoundClaim(
         round=-1,
         previous=NO_LINK,
