@@ -205,6 +205,13 @@ class TestSteps:
         message = resealed(seen, seen[2].message, structs.replace(step, moments=moments.tobytes()))
         refused(seen, message, "another state than the chain has")
 
+    def test_a_state_of_another_length(self) -> None:
+        seen = taken(StepProof)
+        step = unsealed(seen, Step)
+        for moments in (b"", step.moments[:-8], step.moments[:-3], step.moments * 2):
+            message = resealed(seen, seen[2].message, structs.replace(step, moments=moments))
+            refused(seen, message, "a state of another length")
+
     def test_a_sum_too_many_and_one_too_few(self) -> None:
         seen = taken(StepProof)
         step = unsealed(seen, Step)
