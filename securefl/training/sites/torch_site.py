@@ -110,9 +110,13 @@ class TorchSite:
     def fit(self, parameters: Arrays, told: Round) -> tuple[Arrays, int, Metrics]:
         """See :class:`securefl.training.sites.site.Site`."""
         self._load(parameters)
-        with seeded(told.seed, self._device):
-            self._model.train()
-            metrics = self._train(self._model, told) if self._train else self._descend()
+        before = {name: tensor.detach().clone() for name, tensor in self._staying().items()}
+        try:
+            with seeded(told.seed, self._device):
+                self._model.train()
+                metrics = self._train(self._model, told) if self._train else self._descend()
+        finally:
+            self._mend(before)
         return self.parameters(), self.samples, metrics or {}
 
     def record_steps(self, batch: int, dp: DpSgd) -> RecordSteps:
@@ -148,6 +152,25 @@ class TorchSite:
 
     def _travelling(self) -> Mapping[str, torch.Tensor]:
         return {**self._trained, **self._buffers, **self._controls}
+
+    def _staying(self) -> Mapping[str, torch.Tensor]:
+        """What training changes and the next one begins with."""
+        held: dict[str, torch.Tensor] = {
+            name: weight for name, weight in self._model.named_parameters() if weight.requires_grad
+        }
+        held |= {name: one for name, one in self._model.named_buffers() if one.is_floating_point()}
+        return {name: tensor for name, tensor in held.items() if name not in self._travelling()}
+
+    def _mend(self, before: Mapping[str, torch.Tensor]) -> None:
+        """Of a training that diverged nothing stays: it would spoil every later one."""
+        staying = self._staying()
+        spoilt = [not _is_finite(staying[name]) for name, tensor in before.items() if _is_finite(tensor)]
+        if not any(spoilt) and all(map(_is_finite, self._travelling().values())):
+            return
+        self._optimiser = None
+        with torch.no_grad():
+            for name, tensor in before.items():
+                staying[name].copy_(tensor)
 
     def _load(self, parameters: Arrays) -> None:
         with torch.no_grad():
@@ -223,6 +246,10 @@ def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
         remedy = 'GroupNorm in place of BatchNorm, or buffers="local"'
         raise ConfigError("buffers", f"the model has {next(iter(found))}, which no sum carries", remedy)
     return found if buffers == "average" else {}
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    return bool(tensor.isfinite().all())
 
 
 def _count(loader: object) -> int:

@@ -255,3 +255,39 @@ def test_who_overwrites_what_it_gets_overwrites_copies() -> None:
         trainer = SiteTrainer(kind(model, train=train, samples=1), Layout.of(model), 1, SiteLog(None))
         update = trainer.update(0, params, None, InsecureSeededEntropy(1))
         np.testing.assert_array_equal(update, np.ones(3))
+
+
+class Spoilt(nn.Module):
+    """With a layer of the site's own, a norm, and a mask of infinities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.norm, self.own = nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1)
+        self.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.own(self.norm(self.first(x)))
+
+
+def test_nothing_stays_of_a_training_that_diverged() -> None:
+    """One bad model would end a site's part in the run: what stays there is in every later round."""
+    model = Spoilt()
+    site = TorchSite(model, loader(), nn.MSELoss(), sgd(0.9), personal=["own.*"], keep_optimiser=True)
+    begun = site.parameters()
+    good, _, _ = site.fit(begun, told())
+    held = {name: tensor.clone() for name, tensor in model.state_dict().items() if name not in begun}
+    bad, _, _ = site.fit({name: np.full_like(array, 1e38) for name, array in begun.items()}, told(1))
+    assert not all(np.isfinite(array).all() for array in bad.values())
+    for name in ("own.weight", "own.bias", "norm.running_mean", "norm.running_var", "mask"):
+        assert torch.equal(model.state_dict()[name], held[name])
+    after, _, _ = site.fit(good, told(2))
+    assert all(np.isfinite(array).all() for array in after.values())
+
+
+def test_a_buffer_of_infinities_is_no_sign_of_it() -> None:
+    model = Spoilt()
+    site = TorchSite(model, loader(), nn.MSELoss(), sgd(), personal=["own.*"])
+    before = model.own.weight.detach().clone()
+    site.fit(site.parameters(), told())
+    assert not torch.equal(model.own.weight, before)
