@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 
 import pytest
 
@@ -32,3 +34,24 @@ def test_while_a_loop_runs() -> None:
     assert asyncio.run(notebook()) == 3
     with pytest.raises(ValueError, match="7"):
         asyncio.run(failing_notebook())
+
+
+def test_an_interrupt_does_not_wait_for_its_end() -> None:
+    """Jupyter raises KeyboardInterrupt in the main thread, whose loop has started the work."""
+    ended = []
+
+    async def endless() -> None:
+        try:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def notebook() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with pytest.raises(KeyboardInterrupt):
+            run_coroutine(endless())
+
+    asyncio.run(notebook())
+    assert ended == ["cancelled"]
