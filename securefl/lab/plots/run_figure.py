@@ -13,6 +13,7 @@ from securefl.scenario import Scenario
 
 _ACROSS = 2
 """Panels side by side."""
+_MOST = 1e100
 _WIDTH, _HEIGHT = 4.6, 2.5
 """Inches of a panel."""
 
@@ -69,11 +70,17 @@ def run_plot(scenario: Scenario, records: Sequence[RoundRecord], wanted: Sequenc
     traces = []
     for name in wanted or columns:
         by_round = columns[name]
-        values, low, high = zip(*(by_round.get(number, nothing) for number in rounds), strict=True)
+        found = (by_round.get(number, nothing) for number in rounds)
+        values, low, high = zip(*(tuple(map(_drawable, one)) for one in found), strict=True)
         at = best.round if best is not None and name == scenario.stop.metric else None
         spread = (low, high) if low != high else ((), ())
         traces.append(Trace(name, values, *spread, at))
     return RunPlot(title=scenario.name, rounds=rounds, traces=tuple(traces))
+
+
+def _drawable(value: float) -> float:
+    """NaN for numbers of which matplotlib cannot make an axis: its differences overflow."""
+    return value if abs(value) < _MOST else math.nan
 
 
 def draw_run(plot: RunPlot, kind: Format = "png") -> bytes:

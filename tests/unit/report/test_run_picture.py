@@ -9,7 +9,7 @@ import pytest
 
 import securefl
 from securefl.base.errors import ConfigError
-from securefl.lab.plots.run_figure import run_plot
+from securefl.lab.plots.run_figure import draw_run, run_plot
 from securefl.methods.metrics.pooling import Measured
 from securefl.runtime.report.records import RoundRecord
 from securefl.scenario.load import parse_scenario
@@ -60,6 +60,15 @@ def test_a_test_set_gives_accuracy_and_loss() -> None:
         ("accuracy", (0.5, 0.75), ()),
         ("loss", (0.5, 0.75), ()),
     ]
+
+
+def test_numbers_beyond_any_axis_are_left_out() -> None:
+    """The differences of such numbers overflow in matplotlib."""
+    records = [record(0, 0.5), record(1, 1.7e308), record(2, -1.7e308)]
+    plot = run_plot(parse_scenario(BASE), records)
+    assert plot.traces[0].values[0] == 0.5
+    assert all(map(math.isnan, plot.traces[0].values[1:]))
+    assert draw_run(plot).startswith(b"\x89PNG")
 
 
 def test_nothing_measured_is_said() -> None:
