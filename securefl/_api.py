@@ -99,21 +99,24 @@ class RunResult:
             raise ConfigError(str(file), "there is no such model", "a run leaves one where a round has ended")
         return file
 
-    def plot(self, file: str | Path, metrics: Iterable[str] = ()) -> Path:
+    def plot(self, file: str | Path, metrics: str | Iterable[str] = ()) -> Path:
         """Draw what was measured, a panel for each number by round, and return the file's path.
 
         Args:
             file: ends in .png, .svg or .pdf.
-            metrics: names of the only numbers to draw, such as ``"scores.auc"``; all of them when empty.
+            metrics: the only number to draw, such as ``"scores.auc"``, or several; all of them when empty.
 
         Raises:
             ConfigError: nothing was measured, or not these; another ending; matplotlib is missing.
+            RunAbortedError: the file cannot be written.
         """
+        from securefl.lab.experiments import write_whole  # noqa: PLC0415 - with the next
         from securefl.lab.plots import draw_run, picture_format, run_plot  # noqa: PLC0415 - an extra
 
         path = Path(file)
         kind = picture_format(path)
-        path.write_bytes(draw_run(run_plot(self.scenario, self.rounds, tuple(metrics)), kind))
+        wanted = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+        write_whole(path, draw_run(run_plot(self.scenario, self.rounds, wanted), kind))
         return path
 
     def frame(self) -> pd.DataFrame:

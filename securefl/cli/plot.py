@@ -31,7 +31,7 @@ def plot(
     cluster; a dotted line is at the round whose model was kept as the best. A run that still goes on is drawn
     as far as it is.
 
-    Exit codes: 0 drawn; 2 refused.
+    Exit codes: 0 drawn; 2 refused; 3 the picture cannot be written.
     """
     with one_line_errors():
         file = run / "rounds.png" if out is None else out

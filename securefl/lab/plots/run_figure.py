@@ -68,7 +68,7 @@ def run_plot(scenario: Scenario, records: Sequence[RoundRecord], wanted: Sequenc
     rounds = tuple(record.round for record in records)
     nothing = (math.nan,) * 3
     traces = []
-    for name in wanted or columns:
+    for name in dict.fromkeys(wanted or columns):
         by_round = columns[name]
         found = (by_round.get(number, nothing) for number in rounds)
         values, low, high = zip(*(tuple(map(_drawable, one)) for one in found), strict=True)

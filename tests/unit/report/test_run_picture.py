@@ -86,6 +86,8 @@ def test_the_command_and_python_draw_a_run(tmp_path: Path) -> None:
     assert picture.startswith(b"\x89PNG")
     again = result.plot(tmp_path / "again.png")
     assert again.read_bytes() == picture
+    one = result.plot(tmp_path / "new" / "one.png", "loss").read_bytes()
+    assert one == result.plot(tmp_path / "two.png", ["loss", "loss"]).read_bytes() != picture
     assert b"<svg" in result.plot(tmp_path / "one.svg", ["accuracy"]).read_bytes()
     assert "name of a picture" in refusal(call("plot", tmp_path / "run", "--out", tmp_path / "x.jpg"))
     assert "has no f1" in refusal(call("plot", tmp_path / "run", "--metric", "f1"))
