@@ -7,7 +7,10 @@ from securefl.methods.server_optimisers.adaptive import Adaptive, Decay
 
 
 class Adagrad(Adaptive, tag="adagrad", frozen=True, kw_only=True):
-    """V <- v + u^2: steps become shorter and shorter. Source: as :class:`Adaptive`, algorithm 2."""
+    """FedAdagrad: v <- v + u^2, so that steps get ever shorter.
+
+    Source: as :class:`Adaptive`, algorithm 2.
+    """
 
     beta_1: Decay = 0.0
 

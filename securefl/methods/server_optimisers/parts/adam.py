@@ -10,7 +10,7 @@ from securefl.methods.server_optimisers.adaptive import Adaptive, Decay
 
 
 class Adam(Adaptive, tag="adam", frozen=True, kw_only=True):
-    """V <- beta_2 v + (1 - beta_2) u^2. Source: as :class:`Adaptive`, algorithm 2."""
+    """FedAdam: v <- beta_2 v + (1 - beta_2) u^2. Source: as :class:`Adaptive`, algorithm 2."""
 
     beta_2: Decay = 0.99
     bias_correction: Literal["none", "adam", "flower"] = "none"

@@ -11,7 +11,7 @@ from securefl.scenario import ServerOptimiser
 
 
 class Sgd(ServerOptimiser, tag="sgd", frozen=True, kw_only=True):
-    """V <- mu v + u; theta <- theta + eta v: FedAvg at rate 1 without momentum.
+    """FedAvgM: v <- mu v + u; theta <- theta + eta v. At rate 1 without momentum it is FedAvg.
 
     Source: Hsu, Qi, Brown 2019, "Measuring the effects of non-identical data distribution for federated
     visual classification" (arXiv 1909.06335), section 4.3.
