@@ -21,7 +21,7 @@ from securefl.methods.feasibility import check
 from securefl.methods.metrics import Statistics
 from securefl.runtime.launch import NoProgress, RoundLines, RunOptions, bundled, fresh_run_id
 from securefl.runtime.report import RoundRecord, RunDirectory, Summary, scenario_header
-from securefl.scenario import Scenario, load_scenario, scenario_of, statistics_round, to_toml
+from securefl.scenario import Scenario, load_scenario, own_name, scenario_of, statistics_round, to_toml
 
 if TYPE_CHECKING:
     import numpy as np
@@ -254,6 +254,9 @@ def simulate(
     check(wanted)
     check_simulable(wanted)
     python = None if site_python is None else Path(site_python)
+    maker = None if isinstance(site, str) else site
+    if site is not None and (maker is None or python is not None or site_memory):
+        maker = maker_of(_site_name(site), wanted, python, site_memory)
     options = SimulationOptions(
         run=fresh_run_id(seed),
         seed=seed,
@@ -262,7 +265,7 @@ def simulate(
         out=None if out is None else Path(out),
         exact=exact,
         seeded=seeded or wanted.privacy.unit == "none",
-        site=maker_of(site, wanted, python, site_memory) if isinstance(site, str) else site,
+        site=maker,
     )
     summary = run_simulation(wanted, options, RoundLines() if verbose else NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)
@@ -316,7 +319,7 @@ def run(
     device: Literal["auto", "cpu", "cuda"] | None = None,
     out: str | Path | None = None,
     lab: bool = False,
-    site: str = "",
+    site: str | Callable[[str], Site] | None = None,
     site_python: str | Path | None = None,
     site_memory: int = 0,
     verbose: bool = False,
@@ -333,7 +336,8 @@ def run(
         device: instead of the scenario's.
         out: run directory; ``runs/<name>-<time>`` when left out.
         lab: record whole vectors, for audits of experiments. They hide nothing then.
-        site: ``"module:Name"`` of what makes a party's site, in its process, for a model of type ``weights``.
+        site: makes a party's site of its name, or says where that is (``"module:Name"``), for a model of type
+            ``weights``. Each party's process imports it, so that it must lie in a module.
         site_python: interpreter of an environment of the sites' own, where each runs in a process of its own.
         site_memory: MB of addresses that each such process may use; 0 for any.
         verbose: print the header and a line a round.
@@ -354,12 +358,18 @@ def run(
         observe=wanted.observer,
         device=device,
         out=None if out is None else Path(out),
-        site=site,
+        site=_site_name(site),
         site_python=None if site_python is None else Path(site_python),
         site_memory=site_memory,
     )
     summary = run_here(wanted, options, RoundLines() if verbose else NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)
+
+
+def _site_name(site: str | Callable[[str], Site] | None) -> str:
+    if site is None or isinstance(site, str):
+        return site or ""
+    return own_name(site)
 
 
 def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:

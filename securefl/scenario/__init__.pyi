@@ -46,6 +46,7 @@ from .optimiser import ServerOptimiser as ServerOptimiser
 from .parts import OWN_NAME as OWN_NAME
 from .parts import SCHEMES as SCHEMES
 from .parts import load_own as load_own
+from .parts import own_name as own_name
 from .parts import own_parts_from as own_parts_from
 from .parts import own_sources as own_sources
 from .privacy import MAX_COMPONENTS as MAX_COMPONENTS

@@ -165,6 +165,20 @@ def load_own(name: str) -> Any:
         raise _not_imported(name, error) from error
 
 
+def own_name(made: object) -> str:
+    """The ``module:name`` by which another process imports a class or a function.
+
+    Raises:
+        ConfigError: it has none: an instance, or what is in a function, in the main program or in a notebook.
+    """
+    module, name = getattr(made, "__module__", ""), getattr(made, "__qualname__", "")
+    if module in {"", "__main__"} or getattr(sys.modules.get(module), name, None) is not made:
+        said = name or type(made).__name__
+        remedy = 'put it into a module and name it, as in "mysite:Site"'
+        raise ConfigError("site", f"{said} cannot be imported by other processes", remedy)
+    return f"{module}:{name}"
+
+
 def own_sources(chosen: object) -> dict[str, bytes]:
     """The source files of all modules of one's own that a scenario names as ``module:name``.
 

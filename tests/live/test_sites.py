@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+import securefl
 from securefl.training.models.tensors import write_tensors
 from tests.live.federated import BROKERS, PATIENT, Run, run_program, simulate
 from tests.unit.cli.programs import call
@@ -209,6 +211,21 @@ def test_a_loop_of_torch_has_the_bits_of_its_simulation(apart: tuple[str, ...], 
     models = [(one.directory.path / "model.safetensors").read_bytes() for one in (ran, simulated)]
     assert models[0] == models[1]
     assert told(ran, "p03") == told(simulated, "p03")
+
+
+def test_python_takes_the_same_class_for_a_simulation_and_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = made(tmp_path, 3)
+    monkeypatch.syspath_prepend(tmp_path)
+    good = importlib.import_module("ward_of_runs").Good
+    try:
+        simulated = securefl.simulate(scenario, site=good, exact=True, out=tmp_path / "simulated")
+        ran = securefl.run(scenario, site=good, broker="embedded", out=tmp_path / "ran")
+    finally:
+        sys.modules.pop("ward_of_runs")
+    for name, array in simulated.arrays().items():
+        np.testing.assert_array_equal(ran.arrays()[name], array)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,10 @@ import pytest
 import torch
 from safetensors.numpy import save
 
+import securefl
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
+from securefl.scenario import own_name
 from securefl.training.models.flatten import dimension, frozen_digest, load_vector, to_vector
 from securefl.training.models.tensors import read_tensors, write_tensors
 from securefl.training.sites.layout import Layout
@@ -158,3 +161,40 @@ def test_nothing_is_written_of_what_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError):
             write_tensors(path, arrays)
     assert list(tmp_path.iterdir()) == []
+
+
+def importable(_name: str) -> Any:
+    """Found in this module by its name."""
+
+
+class TestPythonsOwn:
+    """Classes and functions in place of ``module:name``, for other processes."""
+
+    def test_a_function_of_a_module_is_named(self) -> None:
+        assert own_name(importable) == f"{__name__}:importable"
+
+    @pytest.mark.parametrize(
+        ("made", "said"),
+        [
+            (lambda _name: None, "TestPythonsOwn.<lambda>"),
+            (SimpleNamespace(), "SimpleNamespace"),
+            (given(), "given.<locals>.<lambda>"),
+        ],
+    )
+    def test_what_no_other_process_finds_is_refused(self, made: Any, said: str) -> None:
+        with pytest.raises(ConfigError, match=rf"site: {re.escape(said)} cannot be imported .*mysite:Site"):
+            own_name(made)
+
+    def test_so_is_one_of_the_program_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(importable, "__module__", "__main__")
+        with pytest.raises(ConfigError, match="importable cannot be imported"):
+            securefl.run(SCENARIO, site=importable)
+
+    def test_an_interpreter_of_its_own_is_not_ignored(self) -> None:
+        with pytest.raises(ConfigError, match="--site-python: /nowhere/python is no file"):
+            securefl.simulate(SCENARIO, site=importable, site_python="/nowhere/python")
+        with pytest.raises(ConfigError, match="--site-memory: limits a process"):
+            securefl.simulate(SCENARIO, site=importable, site_memory=4)
+
+
+SCENARIO = securefl.Scenario(name="load", parties=3)
