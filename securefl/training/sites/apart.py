@@ -18,7 +18,7 @@ import numpy.typing as npt
 from securefl.base.errors import ConfigError
 from securefl.training.sites.adapters.offer import Given
 from securefl.training.sites.channel import Channel, Region
-from securefl.training.sites.layout import Layout, SiteError
+from securefl.training.sites.layout import LONGEST, Layout, SiteError
 from securefl.training.sites.load import SiteMaker
 from securefl.training.sites.site import Arrays, Change, Fitted, Judged, Round
 
@@ -273,7 +273,7 @@ def _good(said: dict[str, Any]) -> dict[str, Any]:
 
 def _line(said: Any) -> str:
     """The first line of what was said, if it is not too long."""
-    return (str(said).splitlines() or [""])[0][:500]
+    return (str(said).splitlines() or [""])[0][:LONGEST]
 
 
 def _kinds(said: Any) -> Mapping[str, tuple[str, tuple[int, ...]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) ->
             remedy = "--site-python names the interpreter of an environment with nvflare"
             raise ConfigError(f"--site {name}", "a script runs in a process of its own", remedy)
         made = site_maker(name)
-        return _offering(name, made, known) if is_client_app(made) else made
+        return _offering(name, made, known.given) if is_client_app(made) else made
     process = SiteProcess(python, memory)
     if script:
         return script_apart(name, script, process, seconds, known.given)
@@ -85,13 +85,7 @@ def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> SiteMake
     given = Given(first=True, local=local)
     if python is not None:
         return site_apart(name, SiteProcess(python), START_SECONDS, lambda _party: given)
-    found, module = named(name), sys.modules[name.partition(":")[0]]
-
-    def make(party: str) -> Any:
-        return offer(found, module, party, given)
-
-    make.__module__, _, make.__qualname__ = name.partition(":")
-    return make
+    return _offering(name, named(name), lambda _party: given)
 
 
 def beside(made: object) -> tuple[Sequence[str], Mapping[str, object]]:
@@ -101,11 +95,12 @@ def beside(made: object) -> tuple[Sequence[str], Mapping[str, object]]:
     return getattr(made, "order", ()), getattr(made, "local", {})
 
 
-def _offering(name: str, app: object, known: _Federation) -> SiteMaker:
+def _offering(name: str, found: object, given: Callable[[str], Given]) -> SiteMaker:
+    """The maker of what ``name`` has been found to be, in this process."""
     module = sys.modules[name.partition(":")[0]]
 
     def make(party: str) -> Any:
-        return offer(app, module, party, known.given(party))
+        return offer(found, module, party, given(party))
 
     make.__module__, _, make.__qualname__ = name.partition(":")
     return make
