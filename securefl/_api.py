@@ -108,9 +108,9 @@ class RunResult:
 
         Raises:
             ConfigError: nothing was measured, or not these; another ending; matplotlib is missing.
-            RunAbortedError: the file cannot be written.
+            RunAbortedError: the disk is full or gone, or the folder cannot be made.
         """
-        from securefl.lab.experiments import write_whole  # noqa: PLC0415 - with the next
+        from securefl.lab.experiments import write_whole  # noqa: PLC0415 - torch
         from securefl.lab.plots import draw_run, picture_format, run_plot  # noqa: PLC0415 - an extra
 
         path = Path(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -369,7 +370,8 @@ def write_whole(path: Path, content: bytes) -> None:
         partial.write_bytes(content)
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # there may be no such folder
+            partial.unlink()
         raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
 
 

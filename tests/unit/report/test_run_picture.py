@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import securefl
-from securefl.base.errors import ConfigError
+from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.lab.plots.run_figure import draw_run, run_plot
 from securefl.methods.metrics.pooling import Measured
 from securefl.runtime.report.records import RoundRecord
@@ -89,6 +89,8 @@ def test_the_command_and_python_draw_a_run(tmp_path: Path) -> None:
     one = result.plot(tmp_path / "new" / "one.png", "loss").read_bytes()
     assert one == result.plot(tmp_path / "two.png", ["loss", "loss"]).read_bytes() != picture
     assert b"<svg" in result.plot(tmp_path / "one.svg", ["accuracy"]).read_bytes()
+    with pytest.raises(RunAbortedError, match="cannot be written"):
+        result.plot(tmp_path / "again.png" / "one.png")
     assert "name of a picture" in refusal(call("plot", tmp_path / "run", "--out", tmp_path / "x.jpg"))
     assert "has no f1" in refusal(call("plot", tmp_path / "run", "--metric", "f1"))
     assert "holds no run" in refusal(call("plot", tmp_path))
