@@ -138,7 +138,7 @@ class DatasetSource:
                 return self._collated([row])
             except RAISED as error:
                 first = first or error
-        reason = f"the dataset's first item makes no batch: {type(first).__name__}: {first}"
+        reason = f"none of the dataset's first items makes a batch: {type(first).__name__}: {first}"
         raise ConfigError("TorchSite", reason, "items (input, target), of tensors or numbers") from first
 
     def _collated(self, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
