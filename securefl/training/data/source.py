@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from securefl.base.arrays import I64
-from securefl.base.errors import ConfigError
+from securefl.base.arrays import I64, BoolArray
+from securefl.base.errors import ConfigError, UsageError
 from securefl.scenario import DATA_FORMS, OWN_NAME, SCHEMES, Data
 from securefl.training.data.apportion import largest_remainders
 from securefl.training.data.dataset import Dataset, Samples, standardised_by_train
@@ -136,11 +136,10 @@ def whole_set(source: SampleSource, config: Data, *, fraction: float, seed: int,
     sizes = "" if source.divided else f" ({len(y_train):,}/{len(y_test):,} {source.noun})"
     title = source.title + sizes
     if source.standardised:
-        highest = classes or int(max(y_train.max(), y_test.max())) + 1
-        shape = x_train.shape[1:]
-        return Dataset(
-            source.title, x_train, y_train, x_test, y_test, highest, shape, 0.0, 1.0, title
-        )  # fmt: skip
+        if classes is None:
+            raise UsageError(f"{source.name}: standardised samples without declared classes")
+        halves, shape = (x_train, y_train, x_test, y_test), x_train.shape[1:]
+        return Dataset(source.title, *halves, classes, shape, 0.0, 1.0, title)
     whole = standardised_by_train(
         source.title, x_train, y_train, x_test, y_test, where=train.x_name, classes=classes
     )
@@ -195,9 +194,7 @@ def class_count(found: Labelled, source: SampleSource, config: Data) -> int | No
     return said if config.class_count is None else config.class_count
 
 
-def drawn_for_test(
-    labels: I64, fraction: float, seed: int, names: tuple[str, ...], field: str
-) -> npt.NDArray[np.bool_]:
+def drawn_for_test(labels: I64, fraction: float, seed: int, names: tuple[str, ...], field: str) -> BoolArray:
     """Which samples are for the test: of each class its share, by largest remainders, drawn by the seed.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from securefl.base.arrays import F32, F64, I64
+from securefl.base.arrays import F32, F64, I64, BoolArray
 from securefl.base.errors import ConfigError
 from securefl.scenario import Column, check_columns
 from securefl.training.data.cells import Cells, Words, shown
@@ -174,7 +174,7 @@ def _numbers(cells: Cells, column: Column, missing: frozenset[str]) -> F64:
     return values
 
 
-def _check_range(cells: Cells, column: Column, values: F64, present: npt.NDArray[np.bool_]) -> None:
+def _check_range(cells: Cells, column: Column, values: F64, present: BoolArray) -> None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         where = cells.place(int(infinite[0]), column.name)
