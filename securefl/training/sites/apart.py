@@ -154,7 +154,7 @@ class ApartSite:
 
     def fit(self, parameters: Arrays, told: Round) -> Fitted:
         """See :class:`securefl.training.sites.site.Site`."""
-        said = self._told("fit", parameters, told)
+        said = self._answer("fit", parameters, told)
         if "kind" in said:
             raise SiteError(f"fit returned {said['kind']}, expected (parameters, samples, metrics)")
         if "unnamed" in said:
@@ -176,12 +176,12 @@ class ApartSite:
             self._channel.close()
 
     def _evaluate(self, parameters: Arrays, told: Round) -> Judged:
-        said = self._told("evaluate", parameters, told)
+        said = self._answer("evaluate", parameters, told)
         if "kind" in said:
             raise SiteError(f"evaluate returned {said['kind']}, expected (samples, metrics)")
         return said.get("samples"), said.get("metrics")  # type: ignore[return-value]
 
-    def _told(self, what: str, parameters: Arrays, told: Round) -> dict[str, Any]:
+    def _answer(self, what: str, parameters: Arrays, told: Round) -> dict[str, Any]:
         if told.number != self._round:
             self._round, self._due = told.number, time.monotonic() + self._seconds
         channel, region = self._running(parameters)

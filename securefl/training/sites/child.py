@@ -260,12 +260,12 @@ def main(descriptor: int, memory: int) -> None:
         except SystemExit as error:
             reply = {"error": f"exits with {error.code!r} in place of returning", "traceback": _trace()}
         except BaseException as error:
-            reply = {**_told(error), "traceback": _trace()}
+            reply = {**_failure(error), "traceback": _trace()}
         text = json.dumps(reply).encode()
         channel.sendall(HEADER.pack(MAGIC, number, len(text)) + text)
 
 
-def _told(error: BaseException) -> dict[str, str]:
+def _failure(error: BaseException) -> dict[str, str]:
     """What went wrong; of an app that is refused also why, and the remedy."""
     if not hasattr(error, "remedy"):
         return {"error": f"{type(error).__name__}: {error}"}
