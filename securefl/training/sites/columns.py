@@ -65,7 +65,7 @@ class ColumnSite:
 
     def evaluate(self, _parameters: Arrays, _told: Round) -> Judged:
         """The tables of all columns, whatever the model."""
-        return self.samples, self._tables  # type: ignore[return-value]
+        return self.samples, self._tables
 
 
 def differences(columns: Mapping[str, Any], evaluation: SiteEvaluation) -> Iterator[tuple[str, bool]]:

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 """Named arrays of floating-point numbers."""
-Metrics = Mapping[str, float]
-"""Numbers for people, by name. They stay at the site."""
+Metrics = Mapping[str, Any]
+"""Numbers by name, of ``evaluate`` also arrays of counts. Those of ``evaluate`` that the scenario declares
+are summed over sites; all others stay in the site's own log."""
 
 
 @dataclass(frozen=True, slots=True)
