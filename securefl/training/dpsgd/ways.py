@@ -146,9 +146,12 @@ def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
 def _check_forgets(module: nn.Module, sample: torch.Tensor) -> None:
     """Scores of ``sample`` in training must be the same before and after another example's."""
     scores = []
-    for one in (sample, _another(sample), sample):
-        with torch.no_grad(), seeded(0, sample.device):
-            scores.append(module(one.clone()))
+    try:
+        for one in (sample, _another(sample), sample):
+            with torch.no_grad(), seeded(0, sample.device):
+                scores.append(module(one.clone()))
+    except Exception as error:  # whatever a user's model raises, here in training mode
+        raise ConfigError("model", f"fails on a single example in training: {error}") from error
     if not torch.equal(scores[0].nan_to_num(), scores[2].nan_to_num()):
         raise ConfigError(
             "model",

@@ -198,6 +198,15 @@ class Pair(Mixing):
         return self.last(x), x
 
 
+class Moody(Mixing):
+    """It does not train."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        if self.training:
+            raise ValueError("not today")
+        return self.last(x)
+
+
 class InPlace(Mixing):
     """It overwrites what it is given."""
 
@@ -278,6 +287,7 @@ class Stream(torch.utils.data.IterableDataset[Any]):
         (lambda: site_of([{"x": 1, "y": 2}] * RECORDS), "first items makes a batch: AttributeError"),
         (lambda: site_of([7] * RECORDS), "first items makes a batch: ValueError"),
         (lambda: site_of(model=Pair()), "fails on a single example: 'tuple' object"),
+        (lambda: site_of(model=Moody()), "fails on a single example in training: not today"),
         (lambda: SimpleNamespace(samples=3), "--site: SimpleNamespace trains as it likes"),
     ],
 )
