@@ -52,10 +52,13 @@ class SiteMetric:
     def __init__(self, name: str) -> None:
         self._name = name
         self.values: list[float] = []
+        self.rounds = 0
+        """That have ended, with a number or without."""
 
     def on_report(self, _now: float, report: AnyReport) -> None:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
         if isinstance(report, RoundDone):
+            self.rounds += 1
             found = [one.value for one in report.metrics if one.name == self._name]
             self.values += [round(found[0], 6)] if found else self.values[-1:]
 
@@ -147,7 +150,7 @@ class SimulationJob:
         def evaluate(params: F32) -> Evaluation | None:
             nonlocal latest
             if told is not None:
-                on_round(len(told.values))
+                on_round(told.rounds)
                 return None
             if latest is None or self._tests(len(accuracies)):
                 latest = _tested(federation, params)
@@ -157,7 +160,8 @@ class SimulationJob:
 
         def so_far(ended: str) -> SeedRecord:
             why = why_none(scenario.behaviours, seeded=False)
-            spent = None if why else _spent(federation, len(accuracies))
+            rounds = len(accuracies) if told is None else told.rounds
+            spent = None if why else _spent(federation, rounds)
             return SeedRecord(
                 seed=self.seed,
                 accuracies=tuple(accuracies) if told is None else tuple(told.values),

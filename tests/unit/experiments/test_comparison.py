@@ -339,6 +339,16 @@ class TestSites:
         # Other clusters are drawn, under another run id: the medians are close, and not the same.
         assert seed["accuracies"] == pytest.approx(alone, abs=0.02)
 
+    def test_epsilon_is_that_of_all_rounds(self, text: str, tmp_path: Path) -> None:
+        noise = 'privacy = { unit = "party", multiplier = 4.0, delta = 1e-5 }'
+        words = "encoding = { clip = 1.0, range = 1.0, scale_bits = 8 }"
+        private = text.replace("[scenario]\n", f"[scenario]\n{noise}\n{words}\n")
+        _, record = compare(tmp_path, private)
+        cells = {cell["label"]: cell for cell in record["cells"]}  # type: ignore[attr-defined]
+        (seed,) = cells["median, none"]["seeds"]
+        alone = securefl.simulate(scenario_in(private, tmp_path), site="ward:Ward", out=tmp_path / "alone")
+        assert seed["epsilon"] == pytest.approx(alone.summary.outcome.epsilon, rel=1e-3)
+
     def test_an_edited_site_is_measured_again(self, text: str, tmp_path: Path) -> None:
         _, before = compare(tmp_path, text)
         (tmp_path / "ward.py").write_text(SITE.replace("/ 2", "/ 4"))
