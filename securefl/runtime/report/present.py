@@ -34,8 +34,9 @@ def print_summary(console: Console, summary: Summary) -> None:
 
     On a terminal with tables and colours; elsewhere line by line, never wrapped, for logs and ``grep``.
     """
+    measured = "What the sites measured" if summary.scenario.model.by_sites else "Accuracy"
     for title, body in (
-        ("Accuracy", _accuracy(summary, console)),
+        (measured, _accuracy(summary, console)),
         ("Who was counted", rounds_shown(summary, console)),
         ("What declared counts weighed, in the last round", _weighed(summary)),
         ("What the server could see", _view(summary)),
