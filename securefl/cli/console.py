@@ -11,6 +11,8 @@ from rich.text import Text
 from securefl.base.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, SecureflError
 from securefl.runtime.report import Terminal, printable
 
+_EXTRAS = {"torch": "learn", "sklearn": "learn"}
+"""Packages that whole commands need, and what brings them along."""
 _LONGEST = 2_000
 """Characters of one line; a Goodbye's reason has at most 1,000."""
 
@@ -26,6 +28,12 @@ def one_line_errors() -> Iterator[None]:
     except SecureflError as error:
         _fail("aborted", str(error))
         raise typer.Exit(EXIT_ABORTED) from None
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").split(".")[0])
+        if extra is None:
+            raise
+        _fail("refused", f"{error.name}: is not installed (pip install 'securefl[{extra}]')")
+        raise typer.Exit(EXIT_REFUSED) from None
     except OSError as error:
         what = f"{error.filename}: " if error.filename is not None else ""
         _fail("aborted", f"{what}{error.strerror or error}")

@@ -168,15 +168,28 @@ def _found(scenario: Scenario, found: SiteFit, seconds: float) -> Iterator[str]:
     words = None if found.said is None else metric_words(scenario, 64)
     if words is not None and found.said is not None:
         yield f"told of it, in the sum of a cluster{_metrics(numbers_of(words, found.said))}"
+    yield from _cut(scenario.evaluation, found.received or {})
     clip, most = scenario.encoding.clip, scenario.encoding.range
     clipped = (
         "not clipped" if clip == "none" else f"clipped to {clip:g}" if norm > clip else f"below {clip:g}"
     )
     yield f"update: L2 norm {norm:.4g} (encoding.clip: {clipped}), largest coordinate {largest:.4g}"
+    if not norm:
+        yield "nothing was learned: does the loss depend on what travels?"
     if largest > most:
         yield f"coordinates beyond {most:g} are cut off: raise encoding.range, or learn in smaller steps"
     if scenario.deadlines.training < seconds:
         yield f"deadlines.training is {scenario.deadlines.training:g} s: this party would be late"
+
+
+def _cut(evaluation: SiteEvaluation, received: Metrics) -> Iterator[str]:
+    """A line for each declared number that is outside of its range, where it is cut off without a word."""
+    for one in evaluation.metrics:
+        value = received.get(one.name)
+        if value is not None and one.words == 1 and not one.lower <= value <= one.upper:
+            most = one.upper if value > one.upper else one.lower
+            declared = f"{one.lower:g} to {one.upper:g}"
+            yield f"{one.name} {value:.4g} is outside {declared}, and counts as {most:g}: declare its range"
 
 
 def _metrics(metrics: Metrics) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -16,6 +16,7 @@ from securefl.scenario.parts import Part, expanded, names
 from securefl.scenario.scenario import Scenario
 from securefl.scenario.section import Section
 
+S = TypeVar("S", bound=Section)
 _WHERE = re.compile(r" - at `\$(?P<path>.*)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
@@ -56,6 +57,24 @@ def explain(
     if _BAD_CHOICE.match(text):
         return not_a_choice(path, value, _choices(node))
     return ConfigError(path, f"{_plain(text)}, found {_short(value)}", _remedy_for_type(node))
+
+
+def validated(section: S, where: str) -> S:
+    """A table that was made in Python, its fields checked as those of a file are.
+
+    Args:
+        section: whose constructor checks nothing.
+        where: what it is, for errors.
+
+    Raises:
+        ConfigError: naming the field.
+    """
+    raw = msgspec.to_builtins(section)
+    try:
+        return msgspec.convert(raw, type(section), strict=True)
+    except msgspec.ValidationError as error:
+        found = explain(error, raw, type(section))
+        raise ConfigError(f"{where}.{found.path}", found.reason, found.remedy) from None
 
 
 def explain_part(kind: type[Part], value: Any, segments: Sequence[str]) -> ConfigError:

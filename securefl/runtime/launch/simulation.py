@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import Counter
 from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from securefl.base.arrays import F32
 from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId, RunId
+from securefl.base.text import count
 from securefl.methods.attacks import behaviours_of
 from securefl.methods.privacy import check_budget
 from securefl.protocol.kernel import Aborted, Finished
-from securefl.protocol.round import AnyReport, Standing, drawn_lines
+from securefl.protocol.round import AnyReport, NothingLearned, Standing, drawn_lines
 from securefl.runtime.launch.conclusion import Interrupted, conclude
 from securefl.runtime.process import keep_result
 from securefl.runtime.report import (
@@ -27,6 +29,7 @@ from securefl.runtime.report import (
     RunDirectory,
     RunMetrics,
     Summary,
+    event_text,
     forgoing,
     header_lines,
     scenario_header,
@@ -84,6 +87,36 @@ class _Keeper:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
 
 
+class _SiteLogs:
+    """Logs of all sites. Who fails is told: as in a local run, everybody is on this machine."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._logs: dict[PartyId, SiteLog] = {}
+        self._failures: Counter[PartyId] = Counter()
+
+    def of(self, party: PartyId) -> SiteLog:
+        """The log of one party's site."""
+
+        def tell(round_: int, reason: str) -> None:
+            self._failures[party] += 1
+            self._progress.note(f"{party}: {event_text(NothingLearned(round_, 0, reason))}")
+
+        return self._logs.setdefault(party, SiteLog(None, tell))
+
+    def go_to(self, folder: Path) -> None:
+        """Write into this folder from now on."""
+        for party, log in self._logs.items():
+            log.path = folder / SITE_LOG.format(party)
+
+    def conclude(self) -> None:
+        """Say who sent zeros, and how often."""
+        for party, times in self._failures.items():
+            self._progress.note(
+                f"{party} sent zeros {count(times, 'time')}; {SITE_LOG.format(party)} says why"
+            )
+
+
 def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Progress) -> Summary:
     """Simulate to the end; leave model, metrics, checkpoint and summary in the run directory.
 
@@ -93,7 +126,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         RunAbortedError: the disk is full or gone.
     """
     started = time.monotonic()
-    logs: dict[PartyId, SiteLog] = {}
+    logs = _SiteLogs(progress)
     federation = assemble(
         scenario,
         options.run,
@@ -104,7 +137,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         threads=available_cores(),
         secret=None if options.seeded else OsEntropy(),
         sites=options.site,
-        site_log=lambda party: logs.setdefault(party, SiteLog(None)),
+        site_log=logs.of,
     )
     plan, scenario = federation.plan, federation.plan.scenario
     accounts = None
@@ -122,8 +155,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
     else:
         directory, standing, dead, records = RunDirectory.create(options.out, scenario.name), None, (), ()
         directory.write_scenario(scenario)
-    for party, log in logs.items():
-        log.path = directory.path / SITE_LOG.format(party)
+    logs.go_to(directory.path)
     checkpoint = directory.path / CHECKPOINT_FILE
     with closing(directory.metrics(records)) as rows:
         cast = behaviours_of(scenario, options.seed)
@@ -150,6 +182,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
                 dead,
             )
             outcome = course.run(evaluate)
+            logs.conclude()
         except KeyboardInterrupt:
             outcome = _interrupted(checkpoint, options)
         finally:

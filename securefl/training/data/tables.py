@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from securefl.base.arrays import F32, F64, I64, BoolArray
 from securefl.base.errors import ConfigError
-from securefl.scenario import Column, check_columns
+from securefl.scenario import Column, check_columns, validated
 from securefl.training.data.cells import Cells, Words, shown
 from securefl.training.data.csv_cells import read_csv
 from securefl.training.data.parquet_cells import PARQUET, read_parquet
@@ -102,8 +102,14 @@ def read_table(
     Raises:
         ConfigError: one line that names the file, the row and the column, the reason and the remedy.
     """
-    declared = tuple(Column(name=one) if isinstance(one, str) else one for one in columns)
+    if isinstance(columns, str | Column):
+        columns = (columns,)
+    made = (Column(name=one) if isinstance(one, str) else one for one in columns)
+    declared = tuple(validated(one, f"columns.{index}") for index, one in enumerate(made))
     check_columns(declared)
+    if incomplete not in get_args(Incomplete):
+        listed = ", ".join(get_args(Incomplete))
+        raise ConfigError("incomplete", f"{incomplete!r} is not a choice", f"one of {listed}")
     character = "\t" if delimiter == "tab" else delimiter
     if len(character) != 1 or character in '"\r\n':
         raise ConfigError("delimiter", f"{delimiter!r} is none", 'one character such as ";", or "tab"')

@@ -7,9 +7,10 @@ import json
 import math
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from securefl.base.errors import SecureflError
 from securefl.training.sites.site import Metrics
 
 SITE_LOG = "{}.site.jsonl"
@@ -23,9 +24,13 @@ class SiteLog:
 
     Args:
         path: of the file; its folder is made with the first line. None to keep nothing.
+        tell: takes the round and the reason of each failure, for whoever runs all sites on one machine.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(
+        self, path: Path | None, tell: Callable[[int, str], None] = lambda _round, _reason: None
+    ) -> None:
+        self._tell = tell
         self.path = path
         """May be set later: lines before are lost."""
 
@@ -41,6 +46,7 @@ class SiteLog:
         lines = traceback.format_exception(error)
         reason = f"{type(error).__name__}: {error}"
         self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
+        self._tell(round_, str(error) if isinstance(error, SecureflError) else reason)
 
     def printed(self, round_: int, text: str) -> None:
         """Note what the process of a site apart has printed, if anything."""

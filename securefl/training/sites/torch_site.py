@@ -13,7 +13,7 @@ from safetensors.numpy import save
 from torch import nn
 
 from securefl.base.errors import ConfigError
-from securefl.scenario import DpSgd, LocalMethod
+from securefl.scenario import DpSgd, LocalMethod, validated
 from securefl.training.local_methods import Correction, KeptControls, LocalSgd
 from securefl.training.models import control_name, seeded
 from securefl.training.sites.records import RecordSteps
@@ -76,6 +76,11 @@ class TorchSite:
             raise ConfigError(
                 "TorchSite", "has nothing to train with", "loader, loss and optimiser, or train"
             )
+        if not isinstance(model, nn.Module):
+            raise ConfigError("model", f"{type(model).__name__} is no torch.nn.Module", "the module itself")
+        if not isinstance(method, LocalMethod):
+            raise ConfigError("method", f"{method!r} is none", "such as securefl.FedProx(mu=0.01)")
+        method = validated(method, "method")
         if train is not None and not method.plain:
             raise ConfigError("method", f"{method.name} corrects the usual loop", "leave train= out")
         if evaluate is not None:
@@ -93,7 +98,7 @@ class TorchSite:
             if method.controls
             else {}
         )
-        self.samples = _count(loader) if samples is None else samples
+        self.samples = _count(loader) if samples is None else _at_most(samples, loader)
         self.frozen_sha256 = _frozen(self._model)
         """Of the parameters that are not trained, by name, shape and value, as hex; empty without any."""
 
@@ -265,6 +270,15 @@ def _overwrite(tensor: torch.Tensor, array: Any) -> None:
         np.copyto(tensor.detach().numpy(), array)
     else:
         tensor.copy_(torch.from_numpy(np.array(array)))
+
+
+def _at_most(samples: int, loader: object) -> int:
+    """``samples``, which weigh: more than there are would outweigh others."""
+    dataset = getattr(loader, "dataset", None)
+    if isinstance(dataset, Sized) and samples > len(dataset):
+        reason = f"{samples:,} are said, and the loader's dataset has {len(dataset):,}"
+        raise ConfigError("samples", reason, "leave samples= out")
+    return samples
 
 
 def _array(tensor: torch.Tensor) -> Any:

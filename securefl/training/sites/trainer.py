@@ -147,13 +147,13 @@ class SiteTrainer:
         if not (isinstance(result, tuple) and len(result) == 2):
             raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
         samples, found = result
-        if not self._evaluation.metrics:
-            return _metrics(found, "evaluate"), None
         if not isinstance(found, Mapping):
             raise SiteError(_no_mapping(found, "evaluate"))
-        tables = {one.name for one in self._evaluation.metrics if one.words > 1}
-        numbers_only = {name: value for name, value in found.items() if name not in tables}
-        return _metrics(numbers_only, "evaluate"), said_by(self._evaluation, samples, found)
+        # Tables are for metrics that are declared; the log has numbers.
+        received = _metrics(
+            {name: value for name, value in found.items() if not _is_table(value)}, "evaluate"
+        )
+        return received, said_by(self._evaluation, samples, found) if self._evaluation.metrics else None
 
     def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics]:
         result = _awaited(self._site.fit(self._given(params), told))
@@ -195,6 +195,10 @@ def _metrics(found: Any, who: str) -> Metrics:
 
 def _no_mapping(found: object, who: str) -> str:
     return f"{who} returned metrics of type {type(found).__name__}, expected numbers by name"
+
+
+def _is_table(value: Any) -> bool:
+    return bool(getattr(value, "ndim", 0)) or isinstance(value, list | tuple)
 
 
 def _is_scalar(value: Any) -> bool:

@@ -56,6 +56,11 @@ def test_a_goodbyes_reason_cannot_paint_the_terminal(capsys: pytest.CaptureFixtu
         (UsageError("a bug"), 3, "aborted a bug"),
         (OSError(28, "No space left on device", "/x/[y]"), 3, "aborted /x/[y]: No space left on device"),
         (OSError("no number"), 3, "aborted no number"),
+        (
+            ModuleNotFoundError("No module named 'torch'", name="torch.nn"),
+            2,
+            "refused torch.nn: is not installed (pip install 'securefl[learn]')",
+        ),
         (KeyboardInterrupt(), 3, "aborted by Ctrl-C; what was written stays"),
     ],
 )
@@ -81,3 +86,5 @@ def test_long_lines_are_not_wrapped(
 def test_a_bug_is_not_dressed_up() -> None:
     with pytest.raises(ZeroDivisionError), one_line_errors():
         raise ZeroDivisionError
+    with pytest.raises(ModuleNotFoundError), one_line_errors():
+        raise ModuleNotFoundError(name="securefl.nowhere")

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
+from securefl.training.local_methods.parts.fedprox import FedProx
 from securefl.training.models.parts.weights import SiteWeights
 from securefl.training.sites.layout import Layout
 from securefl.training.sites.load import make_site
@@ -146,6 +147,22 @@ def test_a_loop_and_a_test_of_ones_own() -> None:
     ("make", "said"),
     [
         (lambda: TorchSite(linear(), loader(), nn.MSELoss()), "has nothing to train with"),
+        (
+            lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), samples=13),
+            "samples: 13 are said, and the loader's dataset has 12",
+        ),
+        (
+            lambda: TorchSite(linear, loader(), nn.MSELoss(), sgd()),  # type: ignore[arg-type]
+            "model: function is no torch.nn.Module",
+        ),
+        (
+            lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), method="fedprox"),  # type: ignore[arg-type]
+            "method: 'fedprox' is none (such as securefl.FedProx(mu=0.01))",
+        ),
+        (
+            lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), method=FedProx(mu=-1)),
+            "method.mu: expected float > 0.0, found -1",
+        ),
         (lambda: TorchSite(linear(), train=lambda *_: None), "samples: the loader has no dataset"),
         (
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), personal=["nix*"]),

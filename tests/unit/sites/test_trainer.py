@@ -80,6 +80,16 @@ def test_seeds_differ_by_round_and_follow_from_the_entropy_alone() -> None:
     assert seeds[0] == seeds[1] != seeds[2]
 
 
+def test_tables_that_nobody_declared_stay_out_of_the_log_and_fail_nothing() -> None:
+    """A metric that is taken out of a scenario must not stop its sites' training."""
+
+    def evaluate(_parameters: Any, _told: Round) -> Any:
+        return 3, {"loss": 0.5, "hits": np.eye(2), "bins": [1, 2]}
+
+    found = trainer(lambda p, _: (p, 5, {}), evaluate=evaluate).fit(PARAMS, Round(0, 1, 0), ENTROPY)
+    assert (found.received, found.said) == ({"loss": 0.5}, None)
+
+
 def test_coroutines_are_awaited() -> None:
     async def fit(parameters: Any, _told: Round) -> Any:
         return parameters, 5, {}

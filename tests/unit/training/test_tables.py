@@ -389,3 +389,28 @@ def test_any_bytes_are_a_table_or_a_config_error(
         with contextlib.suppress(ConfigError):
             table = read_table(written(folder, whole, name), columns, incomplete=incomplete)
             assert table.matrix().shape == (table.samples, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"incomplete": "skip"}, "incomplete: 'skip' is not a choice (one of refuse, drop, keep)"),
+        (
+            {"columns": [Column(name="age", deviation=0)]},
+            "columns.0.deviation: expected float > 0.0, found 0",
+        ),
+        ({"columns": [Column(name="age", mean="x")]}, 'columns.0.mean: expected float, found "x"'),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_in_python_are_checked_as_a_scenarios(
+    arguments: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text("age\n3\n")
+    with pytest.raises(ConfigError) as refused:
+        read_table(tmp_path / "t.csv", **({"columns": ["age"]} | arguments))
+    assert said in str(refused.value)
+
+
+def test_one_name_is_one_column(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("mean age,b\n3,4\n")
+    assert [*read_table(tmp_path / "t.csv", "mean age").columns] == ["mean age"]

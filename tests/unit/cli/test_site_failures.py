@@ -1,0 +1,81 @@
+"""Sites that fail on one machine: whoever looks at the console is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import securefl
+from tests.unit.cli.programs import call
+
+SITES = """
+import numpy as np
+
+class Ward:
+    samples = 4
+    def __init__(self, name):
+        self.name = name
+    def parameters(self):
+        return {"w": np.zeros(3, np.float32)}
+    def fit(self, parameters, told):
+        shape = 4 if self.name == "p01" else 3
+        return {"w": np.ones(shape)}, 4, {}
+    def evaluate(self, parameters, told):
+        return 4, {"loss": 5.0}
+
+class Still(Ward):
+    def fit(self, parameters, told):
+        return parameters, 4, {}
+"""
+SCENARIO = """
+name = "wards"
+parties = 4
+[model]
+type = "weights"
+file = "{file}"
+[clustering]
+size = 4
+[secure_sum]
+threshold = 3
+min_survivors = 3
+[evaluation]
+samples = 4
+repeats = "accept"
+[[evaluation.metrics]]
+name = "loss"
+kind = "mean"
+upper = 2
+[stop]
+rounds = 2
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "wards_that_fail.py").write_text(SITES)
+    monkeypatch.syspath_prepend(tmp_path)
+    securefl.save_weights(tmp_path / "first.safetensors", {"w": np.zeros(3, np.float32)})
+    path = tmp_path / "wards.toml"
+    path.write_text(SCENARIO.format(file=tmp_path / "first.safetensors"))
+    return path
+
+
+def test_a_simulation_says_who_sent_zeros_and_why(scenario: Path, tmp_path: Path) -> None:
+    done = call("simulate", scenario, "--site", "wards_that_fail:Ward", "--out", tmp_path / "out")
+    assert done.exit_code == 0
+    reason = "sends zeros, fit returned w of shape (4,), expected (3,)"
+    said = " ".join((done.stdout + done.stderr).split())
+    assert f"p01: round 0: {reason}" in said
+    assert f"p01: round 1: {reason}" in said
+    assert "p01 sent zeros 2 times; p01.site.jsonl says why" in said
+    assert "p00 sent" not in said
+
+
+def test_a_trial_says_what_is_cut_and_that_nothing_was_learned(scenario: Path) -> None:
+    done = call("site", "check", scenario, "wards_that_fail:Still")
+    said = " ".join(done.stdout.split())
+    assert "loss 5 is outside 0 to 2, and counts as 2: declare its range" in said
+    assert "nothing was learned: does the loss depend on what travels?" in said
+    assert "nothing was learned" not in call("site", "check", scenario, "wards_that_fail:Ward").stdout
