@@ -233,8 +233,10 @@ def _tables(record: Record) -> Iterator[Table]:
         apart = [cell for cell in apart if not cell.place]
     if apart:
         if not record.paper:
-            apart.sort(key=lambda cell: 2.0 if cell.final is None else -cell.final)
-        head = ["curve", "accuracy" if record.measure.startswith("accuracy") else "measure"]
+            worse = 1.0 if record.lower_is_better else -1.0
+            apart.sort(key=lambda cell: (cell.final is None, worse * (cell.final or 0.0)))
+        accuracy = "accuracy" if record.measure.startswith("accuracy") else "measure"
+        head = ["curve", record.metric or accuracy]
         yield _table(head, [[cell.label, _entry(record, cell)] for cell in apart])
 
 

@@ -174,6 +174,8 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same; empty: not known."""
     metric: str = ""
     """What the numbers are where sites train: one of ``[evaluation]``; empty: accuracies."""
+    lower_is_better: bool = False
+    """Whether the best number is the lowest, as of a loss at the sites."""
     drawn: str = ""
     """What the numbers of a drawn problem are; empty: they are accuracies, or follow from ``shows``."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,7 @@ from securefl.lab.experiments.record import (
     final_of,
     scenario_key,
 )
+from securefl.methods.metrics import names_of
 from securefl.scenario import Scenario
 
 
@@ -85,8 +87,17 @@ def tabulate(done: ExhibitResults) -> Record:
         versions=dict(done.versions),
         commit=commit(),
         drawn="" if drawn is None else drawn.measures,
-        metric=next((s.stop.metric or "" for s in scenarios.values()), "") if sheet.site else "",
+        **_measured_at_sites(scenarios) if sheet.site else {},
     )
+
+
+def _measured_at_sites(scenarios: Mapping[str, Scenario]) -> dict[str, Any]:
+    """The number that sites are compared by, and where its best end is."""
+    one = next(iter(scenarios.values()), None)
+    if one is None or one.stop.metric is None:
+        return {}
+    higher = names_of(one.evaluation)[one.stop.metric]
+    return {"metric": one.stop.metric, "lower_is_better": not higher}
 
 
 def sheet_key(

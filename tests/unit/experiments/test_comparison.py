@@ -339,6 +339,18 @@ class TestSites:
         # Other clusters are drawn, under another run id: the medians are close, and not the same.
         assert seed["accuracies"] == pytest.approx(alone, abs=0.02)
 
+    def test_the_best_of_what_should_be_low_is_the_lowest(self, text: str, tmp_path: Path) -> None:
+        rule = text[text.index('[[axes]]\nname = "rule"') : text.index('[[axes]]\nname = "attack"')]
+        lied = 'name = "wards"\nbehaviours = [{ kind = "scale", factor = -10, count = 1 }]'
+        head = text[: text.index("[[axes]]")].replace('name = "wards"', lied)
+        said, _ = compare(tmp_path, head + rule)
+        curves = [
+            line.split() for line in said.splitlines() if line.startswith(("curve", "mean ", "median "))
+        ]
+        assert [words[0] for words in curves] == ["curve", "median", "mean"]
+        assert curves[0][1] == "error"
+        assert float(curves[1][1]) < float(curves[2][1])
+
     def test_epsilon_is_that_of_all_rounds(self, text: str, tmp_path: Path) -> None:
         noise = 'privacy = { unit = "party", multiplier = 4.0, delta = 1e-5 }'
         words = "encoding = { clip = 1.0, range = 1.0, scale_bits = 8 }"
