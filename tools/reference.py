@@ -36,8 +36,23 @@ def entry(name: str) -> Iterator[str]:
 def signature(function: object) -> str:
     """Parameters with their types, as in the source, without ``self``."""
     made = inspect.signature(function)  # type: ignore[arg-type]
-    kept = [each for each in made.parameters.values() if each.name != "self"]
-    return str(made.replace(parameters=kept)).replace("'", "")
+    kept = [
+        each.replace(annotation=_Written(each.annotation)) if isinstance(each.annotation, str) else each
+        for each in made.parameters.values()
+        if each.name != "self"
+    ]
+    returned = made.return_annotation
+    bare = _Written(returned) if isinstance(returned, str) else returned
+    return str(made.replace(parameters=kept, return_annotation=bare))
+
+
+class _Written(str):
+    """An annotation that is shown without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def page() -> str:

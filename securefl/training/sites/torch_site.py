@@ -16,6 +16,7 @@ from securefl.base.errors import ConfigError
 from securefl.scenario import DpSgd, LocalMethod, validated
 from securefl.training.local_methods import Correction, KeptControls, LocalSgd
 from securefl.training.models import control_name, seeded
+from securefl.training.sites.layout import SiteError
 from securefl.training.sites.records import RecordSteps
 from securefl.training.sites.site import Arrays, Judged, Metrics, Round
 
@@ -204,6 +205,8 @@ class TorchSite:
                     self._correct(correction)
                 optimiser.step()
                 losses.append(loss.item())
+            if not losses:
+                raise SiteError("the loader gave no batch: fewer samples than one, and drop_last")
             mean = sum(losses) / len(losses)
         if correction is not None:
             for control, told in zip(self._controls.values(), correction.end(), strict=True):

@@ -16,7 +16,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.training.local_methods.parts.fedprox import FedProx
 from securefl.training.models.parts.weights import SiteWeights
-from securefl.training.sites.layout import Layout
+from securefl.training.sites.layout import Layout, SiteError
 from securefl.training.sites.load import make_site
 from securefl.training.sites.log import SiteLog
 from securefl.training.sites.site import Judged, Round
@@ -178,6 +178,13 @@ def test_what_cannot_train_says_so(make: Any, said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         make()
     assert said in str(refused.value)
+
+
+def test_a_loader_without_a_batch_is_said() -> None:
+    empty = DataLoader(TensorDataset(X, Y), batch_size=13, drop_last=True)
+    site = TorchSite(linear(), empty, nn.MSELoss(), sgd())
+    with pytest.raises(SiteError, match="the loader gave no batch"):
+        site.fit(site.parameters(), told())
 
 
 class TestBuffers:
