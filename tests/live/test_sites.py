@@ -251,3 +251,18 @@ def simulate_refused(scenario: Path, out: Path, *arguments: str) -> str:
     assert done.exit_code == 2
     assert not out.exists()
     return str(done.stderr)
+
+
+def test_nobody_is_waited_for_where_all_parties_refuse(scenario: Path, tmp_path: Path) -> None:
+    """The server would wait for the whole of ``deadlines.join``, and say less."""
+    (tmp_path / "ward_of_nobody.py").write_text(
+        "class Ward:\n    def __init__(self, name):\n        raise OSError(f'no patients of {name}')\n"
+    )
+    ended = call(
+        "run", scenario, "--site", "ward_of_nobody:Ward", "--broker", "embedded", "--out", tmp_path / "out",
+        "--set", "deadlines.join=3600",
+    )  # fmt: skip
+    assert ended.exit_code == 2
+    said = " ".join(ended.stderr.split())
+    assert "refused parties: all of them refuse to begin, p00 since --site ward_of_nobody:Ward: p00: " in said
+    assert "OSError: no patients of p00" in said

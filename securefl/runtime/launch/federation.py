@@ -259,6 +259,18 @@ class LocalRun:
             case Fatal(reason=reason):
                 self._fatal[name] = item
                 self._progress.note(f"{name}: {reason}")
+                self._check_parties()
+
+    def _check_parties(self) -> None:
+        """Wait for nobody where all parties refuse what they got.
+
+        Raises:
+            ConfigError: the first one's reason.
+        """
+        names = party_names(self._scenario.parties)
+        said = [self._fatal[name] for name in names if name in self._fatal]
+        if len(said) == len(names) and all(one.refused for one in said):
+            raise ConfigError("parties", f"all of them refuse to begin, {names[0]} since {said[0].reason}")
 
     def _on_fact(self, name: PartyId, fact: Fact) -> None:
         if name == SERVER:

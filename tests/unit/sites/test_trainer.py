@@ -194,3 +194,13 @@ def test_a_site_that_exits_ends_no_party(tmp_path: Path) -> None:
 def test_nothing_is_carried() -> None:
     with pytest.raises(UsageError):
         update(trainer(lambda p, _: (p, 5, {})), carry=np.zeros(11))
+
+
+def test_a_log_is_its_owners_alone(tmp_path: Path) -> None:
+    former = os.umask(0)
+    try:
+        for path in (tmp_path / "log", tmp_path / "new" / "log"):
+            SiteLog(path).trained(0, 5, {}, None)
+            assert path.stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(former)
