@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -177,11 +177,7 @@ class Exhibit:
                 made = scenario_of(base, self.overrides(scale, source or Source(UNNAMED), cell))
             except ConfigError as error:
                 raise ConfigError(f"{where}: {error.path}", error.reason, error.remedy) from error
-            if self.sheet.site and made.stop.metric is None:
-                remedy = "one of [evaluation], such as scores.auc"
-                raise ConfigError(
-                    f"{where}: stop.metric", "sites are compared by it, and it is not there", remedy
-                )
+            self._check_metric(where, made, scenarios.values())
             try:
                 check(made)
             except ConfigError as error:
@@ -191,6 +187,19 @@ class Exhibit:
         if not scenarios:
             raise self.all_refused(refused)
         return CellPlan(scenarios, refused)
+
+    def _check_metric(self, where: str, made: Scenario, others: Iterable[Scenario]) -> None:
+        """Refuse cells of sites without a number to compare them by, or with several."""
+        if not self.sheet.site:
+            return
+        metric = made.stop.metric
+        if metric is None:
+            remedy = "one of [evaluation], such as scores.auc"
+            raise ConfigError(f"{where}: stop.metric", "sites are compared by it", remedy)
+        for other in others:
+            if other.stop.metric != metric:
+                reason = f"is {metric}, and {other.stop.metric} elsewhere"
+                raise ConfigError(f"{where}: stop.metric", reason, "one for all")
 
     def all_refused(self, refused: Mapping[str, str]) -> ConfigError:
         """The error for an exhibit of which every cell is refused."""

@@ -47,7 +47,10 @@ class _EnoughError(Exception):
 
 
 class SiteMetric:
-    """Listens for one number of ``[evaluation]``, round by round; one that is missing repeats the last."""
+    """Listens for one number of ``[evaluation]``, round by round; a missing one is that of the round before.
+
+    Rounds before the first number have it, too.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -60,7 +63,10 @@ class SiteMetric:
         if isinstance(report, RoundDone):
             self.rounds += 1
             found = [one.value for one in report.metrics if one.name == self._name]
-            self.values += [round(found[0], 6)] if found else self.values[-1:]
+            if found:
+                self.values += [round(found[0], 6)] * (self.rounds - len(self.values))
+            else:
+                self.values += self.values[-1:]
 
     def on_reject(self, _vantage: str, _culprit: str, _reason: str) -> None:
         """A refusal changes no number."""

@@ -16,6 +16,9 @@ import scenarios
 import securefl
 from securefl.base.errors import ConfigError
 from securefl.lab.experiments.exhibits import comparison_of
+from securefl.lab.experiments.measure import SiteMetric
+from securefl.methods.metrics.pooling import Measured
+from securefl.protocol.round.shared.reports import RoundDone
 from securefl.scenario.load import scenario_of
 from securefl.scenario.resolved import to_toml
 from tests.unit.cli.programs import call, files, refusal
@@ -375,6 +378,23 @@ class TestSites:
     def test_without_a_metric_to_stop_by_it_is_refused(self, text: str, tmp_path: Path) -> None:
         path = write(tmp_path, text.replace('metric = "error"\n[[axes]]', "[[axes]]"))
         assert "stop.metric: sites are compared by it" in refusal(call("compare", path))
+
+    def test_two_metrics_cannot_be_compared(self, text: str, tmp_path: Path) -> None:
+        more = text.replace(
+            '[[scenario.evaluation.metrics]]\nname = "error"',
+            '[[scenario.evaluation.metrics]]\nname = "mae"\nkind = "mean"\n'
+            '[[scenario.evaluation.metrics]]\nname = "error"',
+        )
+        path = write(tmp_path, more.replace("type = 'median' }\"", 'type = \'median\' }", "stop.metric=mae"'))
+        assert "stop.metric: is mae, and error elsewhere (one for all)" in refusal(call("compare", path))
+
+    def test_rounds_without_a_number_have_the_next_or_the_last(self) -> None:
+        listener = SiteMetric("error")
+        for number, value in enumerate((None, None, 0.5, None, 0.25)):
+            made = Measured("error", value, value, value, value, value, 3, False) if value else None  # noqa: FBT003
+            done = RoundDone(number, None, None, (), (), (), (), (), (), metrics=(made,) if made else ())
+            listener.on_report(0.0, done)
+        assert listener.values == [0.5, 0.5, 0.5, 0.5, 0.25]
 
 
 def scenario_in(text: str, folder: Path) -> securefl.Scenario:
