@@ -1,10 +1,11 @@
 """`securefl bench sites`: what it costs to train in a site, beside the same training without one.
 
 In the party's process: a round of the Fashion-MNIST net, 784-64-10 (50,890 parameters), one epoch over 1,000
-samples in batches of 32 by ``torch.optim.SGD``. A bare loop of torch, a ``TorchSite`` behind all that a party
-does with one, its log included, and the built-in training take turns on one thread; the first two share
-module and loader, and have to end with the same bits. Ratios are of CPU time, medians over repetitions, so
-that what else the machine does slows all.
+samples in batches of 32 by ``torch.optim.SGD``. The same loop of torch, with what every local training owes
+its party (seed, parameters in, a finite update of f64 out), takes turns on one thread with a ``TorchSite`` behind
+all that a party does with one, its log included; with the loop alone; and with the built-in training. The
+first two have to end with the same bits. Ratios are of CPU time, medians over repetitions, so that what else
+the machine does slows all.
 
 In a process of its own: a site that returns the d numbers of float32 that it got. Milliseconds of the wall
 clock from parameters to returned arrays, and of the whole training with its conversion to f64 and its checks.
@@ -49,7 +50,7 @@ from securefl.training.sites import Layout, Round, SiteLog, SiteTrainer, TorchSi
 SAMPLES, BATCH, RATE = 1_000, 32, 0.1
 LENGTH = 10_000_000
 AIM_RATIO, AIM_COPIES, AIM_MS = 1.02, 2.0, 60.0
-BARE, SITE, BUILT_IN = "bare loop", "TorchSite", "built-in training"
+BARE, TRAINER, SITE, BUILT_IN = "bare loop", "loop as a trainer", "TorchSite", "built-in training"
 _ECHO = "securefl.lab.bench.echo:Echo"
 _CPU, _SHAPE, _CLASSES = torch.device("cpu"), (28, 28), 10
 ResultT = TypeVar("ResultT")
@@ -67,7 +68,7 @@ class HereRow:
     milliseconds: float
     """CPU time, median over the repetitions."""
     ratio: float
-    """Over the bare loop's in the same repetition, median."""
+    """Over that of the loop as a trainer in the same repetition, median."""
     low: float
     """Its lower quartile."""
     high: float
@@ -150,18 +151,18 @@ def _here(name: str, repetitions: int) -> list[HereRow]:
     rows = list[HereRow]()
     with tempfile.TemporaryDirectory() as folder:
         ways = _ways(_loaders()[name], Path(folder) / "site.jsonl")
-        bare = ways.pop(BARE)
+        trainer = ways.pop(TRAINER)
         for way, train in ways.items():
             seconds = list[tuple[float, float]]()
             for number in range(repetitions + 1):
                 # In turns of two: each follows the other, and finds what that left in the caches. Updates are
                 # dropped at once, as a party drops them, so that memory is used again.
-                (one, expected), (other, found) = bare(number), train(number)
+                (one, expected), (other, found) = trainer(number), train(number)
                 if way == SITE and not np.array_equal(expected, found):
                     raise UsageError("the loop and the site end with other bits")
                 seconds.append((one, other))
             if not rows:
-                rows.append(_row(name, BARE, [(one, one) for one, _ in seconds[1:]]))
+                rows.append(_row(name, TRAINER, [(one, one) for one, _ in seconds[1:]]))
             rows.append(_row(name, way, seconds[1:]))
     return rows
 
@@ -188,6 +189,20 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
             spent, _ = _timed(lambda: _descend(module, loader))
         return spent, change(params, to_vector(module))
 
+    def as_a_trainer(number: int) -> Run:
+        """What any local training owes its party: from f32 parameters to a finite update of f64."""
+
+        def train() -> F64:
+            load_vector(module, params)
+            with seeded(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
+                _descend(module, loader)
+            after = to_vector(module)
+            if not np.isfinite(after).all():
+                raise UsageError("the loop diverges")
+            return change(params, after)
+
+        return _timed(train)
+
     def through_a_site(number: int) -> Run:
         entropy = InsecureSeededEntropy(number)
         return _timed(lambda: trainer.update(number, params, None, entropy))
@@ -197,7 +212,7 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
         spent, after = _timed(lambda: built_in.train(params, entropy))
         return spent, change(params, after)
 
-    return {BARE: bare, SITE: through_a_site, BUILT_IN: by_ourselves}
+    return {TRAINER: as_a_trainer, SITE: through_a_site, BARE: bare, BUILT_IN: by_ourselves}
 
 
 def _sgd(weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -274,10 +289,10 @@ def _timed(work: Callable[[], ResultT]) -> tuple[float, ResultT]:
 def print_sites(console: Console, report: SiteReport) -> None:
     """Two tables."""
     title = f"in the party's process: CPU time of a round, medians of {report.repetitions}"
-    table = _table(title, f"aim: {SITE} at most {AIM_RATIO:g} times the bare loop")
+    table = _table(title, f"aim: {SITE} at most {AIM_RATIO:g} times the loop as a trainer")
     for column in ("batches", "way"):
         table.add_column(column, no_wrap=True)
-    for column in ("ms", "times bare", "quartiles"):
+    for column in ("ms", "times a trainer", "quartiles"):
         table.add_column(column, justify="right")
     for row in report.here:
         good = row.way != SITE or row.ratio <= AIM_RATIO

@@ -165,10 +165,13 @@ class TorchSite:
             name: weight for name, weight in self._model.named_parameters() if weight.requires_grad
         }
         held |= {name: one for name, one in self._model.named_buffers() if one.is_floating_point()}
-        return {name: tensor for name, tensor in held.items() if name not in self._travelling()}
+        travelling = self._travelling()
+        return {name: tensor for name, tensor in held.items() if name not in travelling}
 
     def _mend(self, before: Mapping[str, torch.Tensor]) -> None:
         """Of a training that diverged nothing stays: it would spoil every later one."""
+        if not before and not self._keep:
+            return
         staying = self._staying()
         spoilt = [not _is_finite(staying[name]) for name, tensor in before.items() if _is_finite(tensor)]
         if not any(spoilt) and all(map(_is_finite, self._travelling().values())):
@@ -194,12 +197,14 @@ class TorchSite:
         optimiser = self._optimiser or self._make(w for w in self._model.parameters() if w.requires_grad)
         self._optimiser = optimiser if self._keep else None
         correction = self._correction()
-        mean = float("nan")
+        mean, away = float("nan"), self._device.type != "cpu"
         for _ in range(self._epochs):
             losses = []
             for inputs, targets in self._loader:
+                if away:
+                    inputs, targets = inputs.to(self._device), targets.to(self._device)  # noqa: PLW2901
                 optimiser.zero_grad()
-                loss = self._loss(self._model(inputs.to(self._device)), targets.to(self._device))
+                loss = self._loss(self._model(inputs), targets)
                 loss.backward()  # type: ignore[no-untyped-call]
                 if correction is not None:
                     self._correct(correction)
