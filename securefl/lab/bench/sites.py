@@ -1,11 +1,11 @@
 """`securefl bench sites`: what it costs to train in a site, beside the same training without one.
 
 In the party's process: a round of the Fashion-MNIST net, 784-64-10 (50,890 parameters), one epoch over 1,000
-samples in batches of 32 by ``torch.optim.SGD``. The same loop of torch, with what every local training owes
-its party (seed, parameters in, a finite update of f64 out), takes turns on one thread with a ``TorchSite`` behind
-all that a party does with one, its log included; with the loop alone; and with the built-in training. The
-first two have to end with the same bits. Ratios are of CPU time, medians over repetitions, so that what else
-the machine does slows all.
+samples in batches of 32 by ``torch.optim.SGD``. A loop of torch with what every local training owes its party
+(seed, parameters in, a finite update of f64 out) takes turns on one thread with a ``TorchSite`` behind all
+that a party does with one, its log included; with the loop alone; and with the built-in training. The first
+two have to end with the same bits. Ratios are of CPU time, medians over repetitions, so that what else the
+machine does slows all.
 
 In a process of its own: a site that returns the d numbers of float32 that it got. Milliseconds of the wall
 clock from parameters to returned arrays, and of the whole training with its conversion to f64 and its checks.
