@@ -114,7 +114,7 @@ def sites(
     json: JsonOption = False,
     repetitions: RepetitionsOption = 100,
 ) -> None:
-    """Time of training in a site beside the same loop without one, and the way to a site in a process of its own."""
+    """Time of training in a site beside the same loop without, and the way to one in another process."""
     from securefl.lab.bench import print_sites, run_sites  # noqa: PLC0415 - imports torch
 
     with one_line_errors():
