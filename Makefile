@@ -52,8 +52,9 @@ quick: setup  ## under a minute: linters, layout, types, and the tests of the pu
 	$(BIN)/mypy securefl
 	$(TEST) $(QUICK) -n $(WORKERS) --dist worksteal $(ARGS)
 
-examples: setup $(EXAMPLES)/.installed  ## run what is in examples/; some in an environment of their own
+examples: setup $(EXAMPLES)/.installed .venv-flower/.installed  ## run what is in examples/; some in environments of their own
 	$(TEST) -v -m "not paper" tests/live/test_examples.py tests/live/test_examples_apart.py $(ARGS)
+	$(TEST) -v -m interop tests/interop/test_flower.py -k test_accuracies $(ARGS)
 
 $(EXAMPLES)/.installed: pyproject.toml constraints.txt examples/requirements.txt
 	$(PYTHON) -m venv $(EXAMPLES)
