@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -40,6 +41,8 @@ def main(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
 
 def launch() -> None:
     """``securefl`` with slow parties."""
+    # As from a terminal, whatever started the tests: nohup has it ignored.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     vars(process)["party"] = main
     from securefl.cli.app import main as securefl  # noqa: PLC0415 - after the change
 
