@@ -15,6 +15,8 @@ EXIT_REFUSED: Final = 2
 """Exit code: the configuration was refused before anything ran (:class:`ConfigError`)."""
 EXIT_ABORTED: Final = 3
 """Exit code: the run could not be finished (:class:`RunAbortedError`). What was written stays."""
+EXIT_PAUSED: Final = 4
+"""Exit code: the run is not over; it goes on where it was once the same command is given again."""
 
 
 class SecureflError(Exception):

@@ -83,6 +83,7 @@ class MemberOptions(JoinOptions):
             roster_file=self.roster,
             broker=self.url,
             data_file=data,
+            resumes=True,
             out=self.out,
             seed=seed,
             insecure_seed=seed if self.insecure_seeded_entropy else None,

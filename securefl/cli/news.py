@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from securefl.base.errors import RunAbortedError
+import typer
+
+from securefl.base.errors import EXIT_PAUSED, RunAbortedError
 from securefl.cli.console import say
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import (
     ConnectionBack,
     ConnectionLost,
+    EpochFollowed,
+    EpochLed,
     ModelKept,
     NothingLearned,
     QuorumAwaited,
     RoundDone,
+    RunPaused,
     SatOut,
     SharesReleased,
 )
@@ -54,6 +59,8 @@ def plain_news(name: str) -> Callable[[News], None]:
                 say(f"{name}: round {done.round}: {tested}, {counted}")
             case Fact(item=ConnectionLost() | ConnectionBack() | QuorumAwaited() | NothingLearned() as item):
                 say(f"{name}: {event_text(item)}")
+            case Fact(item=EpochLed() | EpochFollowed() | RunPaused() as item):
+                say(f"{name}: {event_text(item)}")
             case Fact(item=(ModelKept() | SatOut() | SharesReleased()) as item):
                 say(f"{name}: {_own_text(item)}")
             case Remark(text=text):
@@ -68,6 +75,9 @@ def plain_news(name: str) -> Callable[[News], None]:
 
 def finish(outcome: Finished | Aborted) -> None:
     """Say how a single process ended and exit accordingly."""
+    if isinstance(outcome, Aborted) and outcome.resumable:
+        say(f"paused: {outcome.reason}; the same command goes on with the run")
+        raise typer.Exit(EXIT_PAUSED)
     if isinstance(outcome, Aborted):
         raise RunAbortedError(outcome.reason)
     say(f"done: {outcome.reason}")

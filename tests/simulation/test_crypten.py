@@ -31,7 +31,7 @@ from tests.simulation.test_faults import powers
 from tests.simulation.world import Op, World, scenario
 
 PARTY_KINDS = (
-    "Join",
+    "JoinRun",
     "Hello",
     "Reveal",
     "KeyAdvert",
@@ -108,7 +108,7 @@ def check(world: World) -> None:
     server="active",
     reclusterings=2,
     insecure=False,
-    ops=[Op("drop", "p00", "Join", 0), Op("drop", "p01", "KeyAdvert", 0)],
+    ops=[Op("drop", "p00", "JoinRun", 0), Op("drop", "p01", "KeyAdvert", 0)],
 )
 def test_any_faults(server: str, reclusterings: int, insecure: bool, ops: list[Op]) -> None:
     made = crypten(server=server, reclusterings=str(reclusterings), **(INSECURE if insecure else {}))

@@ -586,6 +586,7 @@ class TestModelsAndHellos:
         silent = [Op("drop", name, "Hello") for name in P[1:4]]
         with (
             patch.object(RunPlan, "fewest", PropertyMock(return_value=3)),
+            patch.object(RunPlan, "majority", PropertyMock(return_value=3)),
             patch.object(RunPlan, "wanted", lambda _self, present: present),
         ):
             world, spy = attacked(rewriting(Freeze, lambda _send, _message: []), self.MADE, silent)

@@ -32,7 +32,7 @@ from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.server import stepping
 from securefl.protocol.round.shared.reports import RunEffect, SatOut
 from tests.simulation.test_silence_oracle import falls_silent
-from tests.simulation.world import Node, Op, World, scenario
+from tests.simulation.world import Node, Op, Revival, World, scenario
 from tests.vectors.test_transcripts import CRYPTEN, MODES, PARTY_NOISE
 
 VICTIM = PartyId("p00")
@@ -194,7 +194,7 @@ class Seen(World):
         with patch.object(server_open, "after_evaluation", chosen), np.errstate(all="ignore"):
             return super().run()
 
-    def _schedule(self, delay: float, to: PartyId, event: Event[AnyMessage] | bytes) -> None:
+    def _schedule(self, delay: float, to: PartyId, event: Event[AnyMessage] | bytes | Revival) -> None:
         if isinstance(event, Trained) and to == VICTIM and self.spoilt is not None:
             event = replace(event, update=self.spoilt)
         super()._schedule(delay, to, event)

@@ -27,6 +27,7 @@ from securefl.protocol.kernel.events import (
     Trained,
 )
 from securefl.protocol.kernel.machine import Event
+from securefl.protocol.messages.control import Join, JoinRun, Pause
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import Retry
 from securefl.protocol.messages.rounds import BestModel, ModelAnnounce, SlotCounts
@@ -67,6 +68,7 @@ DUE = {
     "Outside": {
         "Here",
         "RollCall",
+        "Pause",
         "ModelAnnounce",
         "Goodbye",
         "Invite",
@@ -75,13 +77,32 @@ DUE = {
         "Reveals",
         "Certificate",
     },
-    "Informed": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite"},
-    "Choosing": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce", "ChainedAnnounce"},
-    "Greeted": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite", "Announce", "ChainedAnnounce"},
-    "Revealed": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Invite", "Reveals"},
+    "Informed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Invite"},
+    "Choosing": {
+        "Here",
+        "RollCall",
+        "Pause",
+        "ModelAnnounce",
+        "Goodbye",
+        "Invite",
+        "Announce",
+        "ChainedAnnounce",
+    },
+    "Greeted": {
+        "Here",
+        "RollCall",
+        "Pause",
+        "ModelAnnounce",
+        "Goodbye",
+        "Invite",
+        "Announce",
+        "ChainedAnnounce",
+    },
+    "Revealed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Invite", "Reveals"},
     "Working": {
         "Here",
         "RollCall",
+        "Pause",
         "ModelAnnounce",
         "Goodbye",
         "KeyList",
@@ -96,8 +117,8 @@ DUE = {
         "BindingFreeze",
         "Certificate",
     },
-    "Endorsed": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Certificate"},
-    "Counted": {"Here", "RollCall", "ModelAnnounce", "Goodbye", "Certificate", "SlotCounts"},
+    "Endorsed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Certificate"},
+    "Counted": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Certificate", "SlotCounts"},
     "Ended": set[str](),
 }
 """What may change a party's phase, or answer without blame, and where."""
@@ -116,12 +137,13 @@ VERIFIED = (
 """Messages of runs with verified rounds."""
 
 SERVER_DUE = {
-    "Joining": {"Here", "Join"},
-    "Greeting": {"Here", "Join", "Hello"},
-    "Revealing": {"Here", "Join", "Reveal", "ChainedReveal"},
+    "Joining": {"Here", "Join", "JoinRun"},
+    "Greeting": {"Here", "Join", "JoinRun", "Hello"},
+    "Revealing": {"Here", "Join", "JoinRun", "Reveal", "ChainedReveal"},
     "Summing": {
         "Here",
         "Join",
+        "JoinRun",
         "KeyAdvert",
         "ShareBoxes",
         "MaskedInput",
@@ -134,11 +156,11 @@ SERVER_DUE = {
         "SketchNonce",
         "Verdict",
     },
-    "Certifying": {"Here", "Join", "Endorse"},
-    "Releasing": {"Here", "Join", "Release"},
-    "Consulting": {"Here", "Join"},
-    "Attesting": {"Here", "Join", "Attest"},
-    "Evaluating": {"Here", "Join"},
+    "Certifying": {"Here", "Join", "JoinRun", "Endorse"},
+    "Releasing": {"Here", "Join", "JoinRun", "Release"},
+    "Consulting": {"Here", "Join", "JoinRun"},
+    "Attesting": {"Here", "Join", "JoinRun", "Attest"},
+    "Evaluating": {"Here", "Join", "JoinRun"},
     "Ended": set[str](),
 }
 
@@ -204,6 +226,15 @@ class Recorded:
             replace(event, message=BestModel(params=event.message.params))
             for event in self.events["ModelAnnounce"]
             if isinstance(event.message, ModelAnnounce)
+        ]
+        # Nor is anybody of an earlier version, nor does the server stop.
+        self.events["Join"] = [
+            replace(event, message=Join(config_digest=event.message.config_digest))
+            for event in self.events["JoinRun"]
+            if isinstance(event.message, JoinRun)
+        ]
+        self.events["Pause"] = [
+            replace(event, message=Pause(reason="stopped")) for event in self.events["RollCall"]
         ]
         # Nor has it hidden groups.
         self.events["SlotCounts"] = [
@@ -337,7 +368,7 @@ def test_server(at: str, kind: str) -> None:
             machine.step(phase, event)  # type: ignore[arg-type]
             if at == "Ended":
                 assert isinstance(phase, server_phases.Ended)
-                told = kind == "Join" and event.sender not in {SERVER, "nobody"}
+                told = kind in {"Join", "JoinRun"} and event.sender not in {SERVER, "nobody"}
                 again = (Send(event.sender, Place(-1), phase.goodbye),) if told else ()
                 assert machine.step(phase, event) == (phase, again)
                 continue

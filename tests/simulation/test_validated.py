@@ -227,7 +227,8 @@ def test_a_dealer_of_another_configuration_is_sent_home() -> None:
 
 
 def test_a_dealer_that_is_slow_to_start_is_waited_for() -> None:
-    world = ended(World(validated(3), ops=[Op("delay", DEALER, "Join"), Op("drop", DEALER, "Join", 1)]).run())
+    ops = [Op("delay", DEALER, "JoinRun"), Op("drop", DEALER, "JoinRun", 1)]
+    world = ended(World(validated(3), ops=ops).run())
     assert opened(world) == {0: ((P0, P1, P2), 3)}
     assert world.now > 3
 

@@ -23,6 +23,9 @@ from securefl.methods.attacks.assignment import party_names
 from securefl.methods.feasibility.limits import check
 from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
 from securefl.protocol.kernel.effects import (
+    ANNOUNCED,
+    ATOMS,
+    DREW,
     Aborted,
     AwaitSent,
     Choose,
@@ -31,6 +34,8 @@ from securefl.protocol.kernel.effects import (
     Evaluate,
     Finished,
     Journal,
+    Keep,
+    Lead,
     Reject,
     Report,
     Send,
@@ -45,7 +50,6 @@ from securefl.protocol.kernel.events import (
     Evaluated,
     Place,
     PresenceHint,
-    Received,
     Trained,
 )
 from securefl.protocol.kernel.machine import Event, Machine
@@ -57,13 +61,14 @@ from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.party.upload import HONEST, Seams
 from securefl.protocol.round.server.machine import ServerMachine
-from securefl.protocol.round.server.phases import ServerContext
+from securefl.protocol.round.server.phases import Checkpoint, Resumed, ServerContext
 from securefl.protocol.round.shared.chain import ChainLink, first_of
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import AnyReport, RunEffect
 from securefl.protocol.secure_sum.store import MemoryStore
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
+from securefl.runtime.process.checkpoint import checkpoint_bytes, checkpoint_from
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.scenario import Scenario
 from tests.simulation.rosters import identities_of, seeded_identities
@@ -73,6 +78,8 @@ MessageT = TypeVar("MessageT")
 
 RUN = RunId("test")
 MAX_STEPS = 200_000
+RESTART_SECONDS = 2.0
+"""Between the end of a server and the start of the next one."""
 
 EffectSeam = Callable[[Event[AnyMessage], tuple[RunEffect, ...]], tuple[RunEffect, ...]]
 
@@ -84,10 +91,11 @@ Observer = Callable[["Node", object, Event[AnyMessage], object, tuple[RunEffect,
 class Op:
     """One fault. ``who`` is the sender; ``kind`` of message; the ``nth`` (from 0) such message is hit.
 
-    ``corrupt`` spoils the signature; ``spoil`` the first box of a correctly signed ``ShareBoxes``.
+    ``corrupt`` spoils the signature; ``spoil`` the first box of a correctly signed ``ShareBoxes``;
+    ``restart`` kills the server before this is sent, and starts another one on what it has written down.
     """
 
-    act: Literal["drop", "duplicate", "delay", "crash", "corrupt", "spoil"]
+    act: Literal["drop", "duplicate", "delay", "crash", "corrupt", "spoil", "restart"]
     who: str
     kind: str
     nth: int = 0
@@ -116,9 +124,15 @@ class Node:
     wake: float | None = None
     seam: EffectSeam | None = None
     journal: list[tuple[int, str]] = field(default_factory=list)
+    kept: bytes | None = None
+    """The checkpoint that a server would go on from."""
     reports: list[AnyReport] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     outcome: Finished | Aborted | None = None
+
+
+class Revival:
+    """The start of another server where one was killed."""
 
 
 @dataclass(order=True)
@@ -126,7 +140,7 @@ class _Due:
     at: float
     order: int
     node: PartyId = field(compare=False)
-    event: Event[AnyMessage] | bytes = field(compare=False)
+    event: Event[AnyMessage] | bytes | Revival = field(compare=False)
 
 
 def of_work(work: int, before: F32, after: F32) -> F32:
@@ -189,10 +203,11 @@ class World:
         self._order = 0
         self.nodes: dict[PartyId, Node] = {}
         start = initial if initial is not None else np.zeros(self.plan.broadcast, dtype=np.float32)
+        self.starts = 1
+        """Servers that have been started."""
         self.server_store = MemoryStore()
-        server = ServerMachine(
-            ServerContext(self.plan, identities[SERVER], self.server_store, start, root.child("server"))
-        )
+        self._initial = start
+        server = self._server()
         for name, machine in [(SERVER, server)] + [
             (
                 n,
@@ -227,6 +242,32 @@ class World:
                 Outbox(RUN, identities[DEALER], root.child("outbox", DEALER)),
                 Inbox(RUN, DEALER, roster, max_message=64 * 1024 * 1024),
             )
+
+    def _server(self, resumed: Resumed | None = None) -> ServerMachine:
+        entropy = self._root.child("server")
+        keys = self.identities[SERVER]
+        return ServerMachine(
+            ServerContext(self.plan, keys, self.server_store, self._initial, entropy, resumed)
+        )
+
+    def _revive(self, node: Node) -> None:
+        """Start another server on what the last one has written down."""
+        resumed = None
+        if node.kept is not None:
+            kept = checkpoint_from(node.kept, self.plan, "checkpoint")
+            announced = max((round_ for round_, _ in node.journal), default=-1)
+            last = node.journal[-1][1] if node.journal else ANNOUNCED
+            drew = tuple(map(PartyId, last.removeprefix(ANNOUNCED).removeprefix(DREW).split()))
+            seeds = [bytes.fromhex(step.removeprefix(ATOMS)) for _, step in node.journal if ATOMS in step]
+            resumed = Resumed(kept, announced, drew, seeds[-1] if seeds else b"")
+        self.server_store = MemoryStore()
+        self.starts += 1
+        node.machine = self._server(resumed)
+        node.outbox = Outbox(RUN, self.identities[SERVER], self._root.child("outbox", SERVER, self.starts))
+        node.inbox = Inbox(RUN, SERVER, self.plan.roster, max_message=64 * 1024 * 1024)
+        node.alive = True
+        node.phase, effects = node.machine.start(self.now)
+        self._perform(node, effects)
 
     def first_link(self, initial: F32) -> ChainLink | None:
         """What the chain of models begins with, where rounds are verified."""
@@ -271,7 +312,9 @@ class World:
             due = heapq.heappop(self._queue)
             self.now = max(self.now, due.at)
             node = self.nodes[due.node]
-            if node.alive:
+            if isinstance(due.event, Revival):
+                self._revive(node)
+            elif node.alive:
                 self._deliver(node, due.event)
             return True
         if first_wake is None:
@@ -294,7 +337,7 @@ class World:
         if delivery is not None:
             self._step(
                 node,
-                Received(self.now, delivery.sender, delivery.place, delivery.message, delivery.signed),
+                delivery.event(self.now),
             )
 
     def _step(self, node: Node, event: Event[AnyMessage]) -> None:
@@ -321,6 +364,11 @@ class World:
                     pass
                 case Journal():
                     node.journal.append((effect.round, effect.step))
+                case Keep():
+                    assert isinstance(effect.state, Checkpoint)
+                    node.kept = checkpoint_bytes(self.plan, effect.state)
+                case Lead():
+                    node.outbox.lead(effect.session)
                 case Train():
                     params = self.train(node.name, effect.round, effect.params)
                     update = None
@@ -371,8 +419,12 @@ class World:
             spoilt = (holder, box[:-1] + bytes([box[-1] ^ 1]))
             message = msgspec.structs.replace(message, boxes=(spoilt, *rest))
         frames = list(node.outbox.frames(effect.to, effect.place, message))
+        if "restart" in acts:
+            self._crash(self.server)
+            self._schedule(RESTART_SECONDS, SERVER, Revival())
         if "crash" in acts:
             self._crash(node)
+        if not node.alive:
             return
         self.frames += frames
         if "drop" in acts:
@@ -392,9 +444,9 @@ class World:
         if node.name != SERVER:
             self._schedule(0.01, SERVER, PresenceHint(self.now + 0.01, node.name))
 
-    def _schedule(self, delay: float, to: PartyId, event: Event[AnyMessage] | bytes) -> None:
+    def _schedule(self, delay: float, to: PartyId, event: Event[AnyMessage] | bytes | Revival) -> None:
         self._order += 1
-        if not isinstance(event, bytes):
+        if not isinstance(event, bytes | Revival):
             event = replace(event, now=self.now + delay)
         heapq.heappush(self._queue, _Due(self.now + delay, self._order, to, event))
 

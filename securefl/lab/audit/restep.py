@@ -31,7 +31,6 @@ from securefl.protocol.kernel import (
     Offline,
     Online,
     PresenceHint,
-    Received,
     Report,
     Send,
     Train,
@@ -145,7 +144,7 @@ class Restepper:
             return False
         one = alike.pop(0)
         self._hint(entry.time or 0.0)
-        self._step(Received(entry.time or 0.0, one.sender, one.place, one.message, one.signed))
+        self._step(one.event(entry.time or 0.0))
         return True
 
     def _supply(self, entry: Entry) -> bool:

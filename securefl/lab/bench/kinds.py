@@ -29,8 +29,8 @@ from securefl.protocol.kernel import (
     Evaluate,
     Evaluated,
     Event,
+    Lead,
     Machine,
-    Received,
     Report,
     Send,
     Train,
@@ -73,7 +73,7 @@ SIZES: Final = ((3, 25_450), (5, 25_450), (3, 1_000_000))
 
 _RUN = RunId("bench")
 _AROUND: Final = frozenset(
-    {"Here", "RollCall", "Join", "Goodbye", "Invite", "ModelAnnounce"}
+    {"Here", "RollCall", "JoinRun", "Goodbye", "Invite", "ModelAnnounce"}
     | {"Hello", "Announce", "Reveal", "Reveals"}
 )
 """Messages of the round around the sum."""
@@ -243,7 +243,7 @@ class _Round:
             node.received += len(frame) * counts
         if delivery is None:
             raise UsageError("the benchmark lost a message")
-        return Received(0.0, delivery.sender, delivery.place, delivery.message, delivery.signed)
+        return delivery.event(0.0)
 
     def _perform(self, name: PartyId, effects: tuple[RunEffect, ...]) -> None:
         for effect in effects:
@@ -253,6 +253,8 @@ class _Round:
                 case Train():
                     update = self._updates[name].copy()
                     self._wave.append((name, Trained(0.0, effect.round, effect.work, update), True))
+                case Lead():
+                    self._nodes[name].outbox.lead(effect.session)
                 case Evaluate():
                     self._wave.append((name, Evaluated(0.0, effect.round, 0.5, 1.0), False))
                 case Report(item=SumOpened() as opened):

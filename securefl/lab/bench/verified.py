@@ -34,8 +34,8 @@ from securefl.protocol.kernel import (
     Evaluated,
     Event,
     Finished,
+    Lead,
     Machine,
-    Received,
     Report,
     Send,
     Train,
@@ -275,6 +275,8 @@ class _Rounds:
             match effect:
                 case Send():
                     seconds += self._send(name, effect)
+                case Lead():
+                    self.nodes[name].outbox.lead(effect.session)
                 case Train():
                     update = self._update.copy()
                     self._later(name, effect.round, role, Trained(0.0, effect.round, effect.work, update))
@@ -315,7 +317,7 @@ def _received(node: _Node, frames: tuple[bytes, ...]) -> Event[AnyMessage]:
         delivery = node.inbox.accept(frame, "bench", 0.0)
     if delivery is None:
         raise UsageError("the benchmark lost a message")
-    return Received(0.0, delivery.sender, delivery.place, delivery.message, delivery.signed)
+    return delivery.event(0.0)
 
 
 def print_verified(console: Console, costs: Iterable[VerifiedCost]) -> None:

@@ -1,5 +1,8 @@
+from .effects import ANNOUNCED as ANNOUNCED
 from .effects import ATOMS as ATOMS
 from .effects import CHOSE as CHOSE
+from .effects import DREW as DREW
+from .effects import LEADS as LEADS
 from .effects import ROOT as ROOT
 from .effects import Aborted as Aborted
 from .effects import AwaitSent as AwaitSent
@@ -10,6 +13,8 @@ from .effects import Enter as Enter
 from .effects import Evaluate as Evaluate
 from .effects import Finished as Finished
 from .effects import Journal as Journal
+from .effects import Keep as Keep
+from .effects import Lead as Lead
 from .effects import Reject as Reject
 from .effects import Report as Report
 from .effects import Send as Send
@@ -25,6 +30,7 @@ from .events import Evaluated as Evaluated
 from .events import Heard as Heard
 from .events import Offline as Offline
 from .events import Online as Online
+from .events import PauseAsked as PauseAsked
 from .events import Place as Place
 from .events import PresenceHint as PresenceHint
 from .events import Received as Received

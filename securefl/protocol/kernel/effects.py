@@ -38,6 +38,30 @@ CHOSE = "chose "
 """How the step of a journal entry begins that keeps the task group that a party names."""
 
 
+ANNOUNCED = "announced"
+"""The step of a server's journal entry before it announces the draw of a round."""
+DREW = "drew "
+"""How the step of a server's journal entry begins before who was drawn hears of it, by names."""
+LEADS = "leads "
+"""How the step of a journal entry begins that keeps the session of the server that a party follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Lead an epoch of the run: all later frames are of this session."""
+
+    session: bytes
+    """8 bytes (:mod:`securefl.protocol.wire.sessions`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Write durably (whole, fsync) what the machine goes on from after a crash, before any later effect."""
+
+    state: object = field(repr=False)
+    """Of a type that machine and keeper agree on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
     """Write durably (fsync) that this round was reached or released, before any later effect.
@@ -49,7 +73,7 @@ class Journal:
     round: int
     step: str
     """What is reached; :data:`ATOMS` and 64 hexadecimal digits for the seed of the run's atoms; :data:`CHOSE`
-    with the number of choices and the group that is named."""
+    with the number of choices and the group that is named; :data:`LEADS` with a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +195,5 @@ class Aborted:
     """The machine cannot go on and takes no more events."""
 
     reason: str
+    resumable: bool = False
+    """Whether another one goes on from the last ``Keep``."""

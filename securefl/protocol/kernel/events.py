@@ -33,6 +33,8 @@ class Received(Generic[MessageT]):
     message: MessageT
     signed: bytes = field(default=b"", repr=False)
     """The exact signed frame, for relaying; empty when the message came in several frames."""
+    session: bytes = b""
+    """Of the sender's process, as signed; empty where nobody asks whose it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,14 @@ class Heard:
 
     now: float
     party: PartyId
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAsked:
+    """Whoever runs this process asks it to stop where it can go on later."""
+
+    now: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ from securefl.protocol.kernel.effects import (
     Evaluate,
     Finished,
     Journal,
+    Keep,
+    Lead,
     Reject,
     Report,
     Send,
@@ -37,6 +39,7 @@ from securefl.protocol.kernel.events import (
     MessageT,
     Offline,
     Online,
+    PauseAsked,
     PresenceHint,
     Received,
     Trained,
@@ -56,11 +59,14 @@ Event: TypeAlias = (
     | Heard
     | Offline
     | Online
+    | PauseAsked
 )
 Effect: TypeAlias = (
     Send[MessageT]
     | WakeAt
     | Journal
+    | Keep
+    | Lead
     | Enter
     | Train
     | Choose

@@ -4,9 +4,12 @@ from .base import MAX_PARTIES as MAX_PARTIES
 from .base import MAX_VECTOR as MAX_VECTOR
 from .base import Message as Message
 from .base import Name as Name
+from .control import WIRE_VERSION as WIRE_VERSION
 from .control import Goodbye as Goodbye
 from .control import Here as Here
 from .control import Join as Join
+from .control import JoinRun as JoinRun
+from .control import Pause as Pause
 from .control import RollCall as RollCall
 from .crypten import InstanceSeed as InstanceSeed
 from .crypten import PeerBox as PeerBox

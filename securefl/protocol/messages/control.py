@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from securefl.protocol.messages.base import Digest, Message
+
+WIRE_VERSION: Final = 2
+"""What this version speaks. 1: servers without epochs."""
 
 
 class Here(Message, frozen=True, kw_only=True):
@@ -33,6 +36,23 @@ class Join(Message, frozen=True, kw_only=True):
     """
 
     config_digest: Digest
+
+
+class JoinRun(Join, frozen=True, kw_only=True):
+    """A :class:`Join` that says what the party speaks and knows. A plain one is of a version without it."""
+
+    version: Annotated[int, Meta(ge=1, lt=2**31)]
+    """:data:`WIRE_VERSION` of the sender."""
+    leader: Annotated[bytes, Meta(max_length=8)]
+    """The session of the server of the highest epoch that it knows; empty for none."""
+    round: Annotated[int, Meta(ge=-1, lt=2**31)]
+    """The last round of which it has seen the draw; -1 for none."""
+
+
+class Pause(Message, frozen=True, kw_only=True):
+    """Server to all: it ends for now, and is started again; the run goes on then."""
+
+    reason: Annotated[str, Meta(max_length=1_000)]
 
 
 class Goodbye(Message, frozen=True, kw_only=True):

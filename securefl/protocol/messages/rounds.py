@@ -78,6 +78,8 @@ class Hello(Message, frozen=True, kw_only=True):
     """The seed of the run's atoms, from a party that knows it (``round.shared.atom_seed``)."""
     group: Annotated[int, Meta(ge=-1, lt=MAX_GROUPS)] = NO_GROUP
     """The task group that the party is in, where groups are open."""
+    leader: Annotated[bytes, Meta(max_length=8)] = b""
+    """The session of the server that it follows: no other one may relay this."""
 
 
 class Announce(Message, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, get_args
 
-from securefl.protocol.messages.control import Goodbye, Here, Join, RollCall
+from securefl.protocol.messages.control import Goodbye, Here, Join, JoinRun, Pause, RollCall
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import (
     BoxList,
@@ -77,6 +77,8 @@ AnyMessage: TypeAlias = (
     Here
     | RollCall
     | Join
+    | JoinRun
+    | Pause
     | Goodbye
     | RoundMessage
     | MaskingMessage
@@ -102,7 +104,7 @@ SumToServer: TypeAlias = (
 )
 """What members of a sum, and its dealer, say to the server."""
 NotForParties: TypeAlias = (
-    SumToServer | Join | Hello | Reveal | ChainedReveal | Endorse | Release | DealRequest | Attest
+    SumToServer | Join | JoinRun | Hello | Reveal | ChainedReveal | Endorse | Release | DealRequest | Attest
 )
 """What nobody says to a party, but for what it is passed on."""
 PassedOn: TypeAlias = PeerBox | DealtTo

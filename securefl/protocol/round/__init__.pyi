@@ -26,8 +26,10 @@ from .server.measuring import judged as judged
 from .server.measuring import with_metrics as with_metrics
 from .server.phases import BestSoFar as BestSoFar
 from .server.phases import Certifying as Certifying
+from .server.phases import Checkpoint as Checkpoint
 from .server.phases import Evaluating as Evaluating
 from .server.phases import Releasing as Releasing
+from .server.phases import Resumed as Resumed
 from .server.phases import Revealing as Revealing
 from .server.phases import ServerContext as ServerContext
 from .server.phases import ServerPhase as ServerPhase
@@ -115,6 +117,8 @@ from .shared.reports import ConnectionLost as ConnectionLost
 from .shared.reports import ConsultingFailed as ConsultingFailed
 from .shared.reports import Convicted as Convicted
 from .shared.reports import DrawVoided as DrawVoided
+from .shared.reports import EpochFollowed as EpochFollowed
+from .shared.reports import EpochLed as EpochLed
 from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried
 from .shared.reports import LinkFollowed as LinkFollowed
@@ -130,6 +134,7 @@ from .shared.reports import RoundDone as RoundDone
 from .shared.reports import RoundSkipped as RoundSkipped
 from .shared.reports import RoundStarted as RoundStarted
 from .shared.reports import RunEffect as RunEffect
+from .shared.reports import RunPaused as RunPaused
 from .shared.reports import SatOut as SatOut
 from .shared.reports import SharesReleased as SharesReleased
 from .shared.reports import SlotsCounted as SlotsCounted

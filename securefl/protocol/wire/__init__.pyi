@@ -14,4 +14,9 @@ from .inbox import FramePart as FramePart
 from .inbox import Inbox as Inbox
 from .inbox import open_relayed as open_relayed
 from .outbox import Outbox as Outbox
+from .sessions import ASKING as ASKING
+from .sessions import MAX_EPOCH as MAX_EPOCH
+from .sessions import NOBODY as NOBODY
+from .sessions import epoch_of as epoch_of
+from .sessions import session_of_server as session_of_server
 from .topics import status_party as status_party

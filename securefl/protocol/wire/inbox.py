@@ -18,16 +18,19 @@ import msgspec
 
 from securefl.base.crypto import Roster
 from securefl.base.errors import PeerError
-from securefl.base.ids import PartyId, RunId
-from securefl.protocol.kernel import Place
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.protocol.kernel import Place, Received
 from securefl.protocol.messages import AnyMessage
 from securefl.protocol.wire.codec import decode
 from securefl.protocol.wire.envelope import MIN_PIECE, SIGNATURE, Header, Payload, open_frame, peek
+from securefl.protocol.wire.sessions import ASKING, NOBODY, epoch_of
 
 REMEMBERED = 16_384
 """Frames that are remembered per session; messages as old as forgotten ones are refused as stale."""
 MAX_SESSIONS = 64
 """Earlier sessions of one process that are remembered; of more restarts the first are forgotten."""
+_WHO_ASKS = f"{SERVER} asks"
+"""In place of a name: servers that lead nothing, and end nobody's session."""
 MAX_OPEN = 16
 """Messages of one sender that may be incomplete at the same time; one more, and the oldest is given up."""
 
@@ -41,6 +44,12 @@ class Delivery:
     message: AnyMessage
     signed: bytes = field(repr=False)
     """The exact frame when there was only one, else empty."""
+    session: bytes = NOBODY
+    """Of the sender's process; :data:`NOBODY` of a frame that was relayed."""
+
+    def event(self, now: float) -> Received[AnyMessage]:
+        """The event that it is to a machine."""
+        return Received(now, self.sender, self.place, self.message, self.signed, self.session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,9 @@ class Inbox:
     recorded a session of more than ``MAX_SESSIONS`` restarts ago. That cuts off the present one; it could as
     well have dropped its frames.)
 
+    A server's sessions follow each other by epoch: what comes of an earlier one is refused, and of two in one
+    epoch the first is believed. One that only asks who is there ends no other.
+
     Args:
         run: frames of other runs are refused.
         me: the recipient that frames must be addressed to (or to everybody).
@@ -113,6 +125,7 @@ class Inbox:
         max_age: seconds after which an incomplete message is thrown away.
         budget: bytes that all incomplete messages may hold together; one message of everybody on the roster,
             unless it is given, so that who sends one at a time is never in the way of another.
+        leader: the server's session of the highest epoch that is known from before; :data:`NOBODY` for none.
     """
 
     def __init__(
@@ -123,7 +136,9 @@ class Inbox:
         max_message: int,
         max_age: float = 120.0,
         budget: int | None = None,
+        leader: bytes = NOBODY,
     ) -> None:
+        self._leader = leader
         self._run = run
         self._me = me
         self._roster = roster
@@ -184,7 +199,8 @@ class Inbox:
         if body is None:
             return FramePart(PartyId(header.sender))
         message = _message_of(header, body)
-        return Delivery(PartyId(header.sender), header.place, message, frame if header.parts == 1 else b"")
+        signed = frame if header.parts == 1 else b""
+        return Delivery(PartyId(header.sender), header.place, message, signed, header.session)
 
     def _check_size(self, header: Header, size: int) -> None:
         if size > self._max_message or header.parts > self._max_parts:
@@ -193,7 +209,12 @@ class Inbox:
             raise PeerError(header.sender, f"{header.kind} in pieces of {size} bytes")
 
     def _session_of(self, header: Header) -> _Sender:
-        sender = self._senders.setdefault(header.sender, _Sender())
+        whose: str = header.sender
+        if header.sender == SERVER and epoch_of(header.session) == ASKING:
+            whose = _WHO_ASKS
+        elif header.sender == SERVER:
+            self._check_leader(header.session)
+        sender = self._senders.setdefault(whose, _Sender())
         if header.session == sender.current:
             return sender
         if header.session in sender.retired:
@@ -205,6 +226,17 @@ class Inbox:
         self._held -= sender.held
         sender.current, sender.session, sender.held = header.session, _Session(), 0
         return sender
+
+    def _check_leader(self, session: bytes) -> None:
+        """Follow a server of a later epoch than any before, and no other one in its epoch."""
+        if session == self._leader:
+            return
+        epoch, known = epoch_of(session), epoch_of(self._leader)
+        if epoch < known:
+            raise PeerError("broker", f"frame of the server of epoch {epoch}, and epoch {known} is led")
+        if epoch == known and self._leader:
+            raise PeerError(SERVER, f"two servers lead epoch {epoch}: this one was not the first")
+        self._leader = session
 
     def _assemble(self, sender: _Sender, payload: Payload, now: float) -> bytes | None:
         header, session = payload.header, sender.session

@@ -9,15 +9,18 @@ import msgspec
 from securefl.base.crypto import Identity
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
-from securefl.base.ids import PartyId, RunId
+from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.kernel import Place
 from securefl.protocol.messages import MAX_FRAME, AnyMessage
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.envelope import HEADER_ROOM, MAX_PARTS, MIN_FRAME, Header, seal_frame
+from securefl.protocol.wire.sessions import ASKING, SESSION, session_of_server
 
 
 class Outbox:
     """The frames of one process, numbered from 0 within a random session.
+
+    A server's first session leads nothing; :meth:`lead` begins the next one.
 
     ``frame_limit`` is the largest frame in bytes that the broker takes (``MIN_FRAME`` to ``MAX_FRAME``).
     """
@@ -29,9 +32,15 @@ class Outbox:
             raise UsageError(f"frame limit {frame_limit} outside [{MIN_FRAME}, {MAX_FRAME}]")
         self._run = run
         self._identity = identity
-        self._session = entropy.child("session").draw(8)
+        fresh = entropy.child("session")
+        leads = identity.name == SERVER
+        self._session = session_of_server(ASKING, fresh) if leads else fresh.draw(SESSION)
         self._room = frame_limit - HEADER_ROOM
         self._next = 0
+
+    def lead(self, session: bytes) -> None:
+        """Number later frames within this session of a server that leads."""
+        self._session, self._next = session, 0
 
     def frames(self, to: PartyId, place: Place, message: AnyMessage) -> Iterator[bytes]:
         """Yield the signed frames of ``message`` in order (one, unless it is larger than the frame limit).

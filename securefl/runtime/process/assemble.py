@@ -13,7 +13,7 @@ from securefl.methods.feasibility import check, check_proofs
 from securefl.protocol.messages import MAX_FRAME
 from securefl.protocol.round import RunPlan, proof_bytes
 from securefl.protocol.secure_sum import sums_of
-from securefl.protocol.wire import Inbox, topics
+from securefl.protocol.wire import NOBODY, Inbox, topics
 from securefl.runtime.process.publisher import GONE
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
@@ -71,8 +71,11 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: by
     return plan
 
 
-def make_inbox(plan: RunPlan, settings: ProcessSettings) -> Inbox:
-    """Return an inbox that takes whatever this run can legitimately need, and no more."""
+def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY) -> Inbox:
+    """Return an inbox that takes whatever this run can legitimately need, and no more.
+
+    ``leader``: the session of the server that this process has followed before.
+    """
     per_party = 2_048
     vectors = max(plan.broadcast * plan.limits.ring_bits // 8, *proof_bytes(plan))
     largest = vectors + per_party * len(plan.roster.parties) + 64 * 1024
@@ -87,6 +90,7 @@ def make_inbox(plan: RunPlan, settings: ProcessSettings) -> Inbox:
         max_message=largest,
         max_age=max_age,
         budget=budget,
+        leader=leader,
     )
 
 
@@ -112,9 +116,12 @@ async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
 def stop_on_signals(shell: Shell[PhaseT]) -> None:
     """Let SIGTERM, SIGINT and SIGHUP end the shell's run in good order.
 
+    SIGTERM first asks for a point where another process can go on, if there is any.
+
     Those that whoever started this process has it ignore (``nohup``, a launcher) stay ignored.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, shell.stop, f"stopped by {signal.Signals(number).name}")
+            end = shell.pause if number == signal.SIGTERM else shell.stop
+            loop.add_signal_handler(number, end, f"stopped by {signal.Signals(number).name}")

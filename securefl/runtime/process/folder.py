@@ -12,6 +12,7 @@ from typing import Final
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
+from securefl.runtime.process.checkpoint import CHECKPOINT
 
 _MODELS: Final = "model*.safetensors"
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,7 +27,8 @@ def claimed(out: Path, name: PartyId) -> Iterator[None]:
     nobody is kept out by it.
 
     Raises:
-        ConfigError: another process holds it, the server has led a run there, or nothing can be written.
+        ConfigError: another process holds it, the server has led a run there to its end, or nothing can be
+            written.
     """
     path = out / f".{name}.lock"
     lock = _lock(path, name)
@@ -93,11 +95,13 @@ def _owner(lock: int) -> str:
 
 
 def _refuse_second_run(out: Path) -> None:
+    if (out / CHECKPOINT).exists():
+        return
     left = sorted([*(out / "transcripts").glob(f"{SERVER}*.jsonl"), *out.glob(_MODELS)])
     if left:
         raise ConfigError(
             "--out",
-            f"{out} holds a run that the server has led ({left[0].relative_to(out)}): no run is resumed, and"
-            " nothing is overwritten",
+            f"{out} holds a run that the server has led ({left[0].relative_to(out)}), and no checkpoint to go"
+            " on from: it has ended, and nothing is overwritten",
             "start a new one, with another --run and another --out",
         )

@@ -1,4 +1,4 @@
-"""The party's durable memory of which rounds it has submitted to or released (protocol.md, step 9).
+"""Journals: a party's of the rounds it has submitted to, a server's of those it has drawn (protocol.md, 9).
 
 One JSON line per entry, appended and synced to disk before the shell performs any later effect.
 """
@@ -11,14 +11,23 @@ import os
 from io import FileIO
 from pathlib import Path
 
+import msgspec
+
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.base.ids import RunId
-from securefl.protocol.kernel import ATOMS, CHOSE, ROOT
+from securefl.base.files import sync_folder
+from securefl.base.ids import PartyId, RunId
+from securefl.protocol.kernel import ANNOUNCED, ATOMS, CHOSE, DREW, LEADS, ROOT
 from securefl.protocol.round import NO_CHOICE, KeptChoice
 
 
+class _Entry(msgspec.Struct, frozen=True):
+    run: str
+    round: int
+    step: str
+
+
 class FileJournal:
-    """The journal of one party in one run.
+    """The journal of one process in one run.
 
     An entry that a crash cut off (no newline at the end) is dropped: what it announced was not performed.
 
@@ -39,10 +48,14 @@ class FileJournal:
         """The last root of the chain of models that was seen confirmed; empty for none."""
         self.rooted = -1
         """The round whose outcome it is; -1 for none."""
+        self.leader = b""
+        """The session of the server that was followed last; empty before the first."""
+        self.drew: tuple[PartyId, ...] = ()
+        """A server's: who was drawn in the last round that it has announced the draw of."""
         self.submitted: frozenset[int] = frozenset()
         """Rounds in which a masked input may have left: each counts against the privacy budget."""
         self.spent = self._last_round()
-        """Last round in the journal, -1 when there is none."""
+        """Last round in the journal, -1 when there is none; a server's: that it has announced the draw of."""
 
     def note(self, round_: int, step: str) -> None:
         """Write durably that ``step`` of ``round_`` is about to happen.
@@ -59,7 +72,7 @@ class FileJournal:
                     self._torn = False
                 _append(file, line.encode("ascii"))
             if fresh:
-                _sync_folder(self._path.parent)
+                sync_folder(self._path.parent)
         except OSError as error:
             raise RunAbortedError(
                 f"journal {self._path}: {error.strerror or error} (nothing was released;"
@@ -78,30 +91,34 @@ class FileJournal:
         last = -1
         for number, line in enumerate(lines, start=1):
             try:
-                entry = json.loads(line)
-                run, round_ = entry["run"], entry["round"]
-                step = entry["step"]
-                atom_seed = bytes.fromhex(step.removeprefix(ATOMS)) if step.startswith(ATOMS) else b""
-                root = bytes.fromhex(step.removeprefix(ROOT)) if step.startswith(ROOT) else b""
-                chose = step.removeprefix(CHOSE).split() if step.startswith(CHOSE) else ()
-                choice = KeptChoice(*map(int, chose))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                run = round_ = None
-            if not isinstance(run, str) or not isinstance(round_, int):
+                entry = msgspec.json.decode(line, type=_Entry)
+                if entry.run == self._run and self._spends(entry.round, entry.step):
+                    last = max(last, entry.round)
+            except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
                 raise ConfigError(
                     f"{self._path}:{number}",
                     "is no journal entry",
                     "the journal says which rounds must not be repeated; restore it, or join a new run",
-                )
-            if run == self._run and chose:
-                self.choice = choice
-            elif run == self._run and root:
-                self.root, self.rooted = root, round_
-            elif run == self._run:
-                last = max(last, round_)
-                self.submitted |= {round_}
-                self.atom_seed = atom_seed or self.atom_seed
+                ) from None
         return last
+
+    def _spends(self, round_: int, step: str) -> bool:
+        """Take one entry of this run; return whether it says that the round must not be repeated."""
+        if step.startswith(LEADS):
+            self.leader = bytes.fromhex(step.removeprefix(LEADS))
+            return False
+        if step.startswith(ROOT):
+            self.root, self.rooted = bytes.fromhex(step.removeprefix(ROOT)), round_
+            return False
+        if step.startswith(CHOSE):
+            self.choice = KeptChoice(*map(int, step.removeprefix(CHOSE).split()))
+            return False
+        if step.startswith(ATOMS):
+            self.atom_seed = bytes.fromhex(step.removeprefix(ATOMS)) or self.atom_seed
+        if step == ANNOUNCED or step.startswith(DREW):
+            self.drew = tuple(map(PartyId, step.removeprefix(ANNOUNCED).removeprefix(DREW).split()))
+        self.submitted |= {round_}
+        return True
 
 
 def _append(file: FileIO, line: bytes) -> None:
@@ -116,12 +133,3 @@ def _append(file: FileIO, line: bytes) -> None:
         with contextlib.suppress(OSError):
             file.truncate(before)
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """A new file's name is durable only once its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

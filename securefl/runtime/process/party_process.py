@@ -72,6 +72,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
             first=first_of(plan, work.initial),
             root=memory.journal.root,
             rooted=memory.journal.rooted,
+            leader=memory.journal.leader,
             prepared=plan.sums.prepared(),
         )
         transport, frame_limit = await open_transport(settings)
@@ -81,7 +82,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
                 me=me,
                 machine=PartyMachine(context),
                 transport=transport,
-                inbox=make_inbox(plan, settings),
+                inbox=make_inbox(plan, settings, memory.journal.leader),
                 outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
                 work=LocalWork(
                     train=work.train if accomplice is None else accomplice.telling(work.train),

@@ -72,6 +72,14 @@ class DurableJournal(Protocol):
         ...
 
 
+class DurableState(Protocol):
+    """The store that ``Keep`` effects are written to."""
+
+    def keep(self, state: object) -> None:
+        """Write durably, and whole or not at all."""
+        ...
+
+
 class DurableAccount(Protocol):
     """The store that ``Enter`` effects are written to."""
 

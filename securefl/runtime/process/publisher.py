@@ -109,6 +109,12 @@ class Publisher:
         if self._remembers:
             self._recent = [*self._recent, *((topic, frame) for frame in frames)][-_RESENDABLE:]
 
+    def lead(self, session: bytes) -> None:
+        """Send all that follows in a server's session; nothing of an earlier one is sent again."""
+        self._outbox.lead(session)
+        self._kept.clear()
+        self._kept_bytes = 0
+
     async def say_farewell(self, effects: tuple[Send[AnyMessage], ...]) -> None:
         """Send the last words of a process that ends before the run does, and let them leave."""
         for effect in effects:

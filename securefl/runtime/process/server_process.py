@@ -22,8 +22,8 @@ from securefl.base.ids import EVERYONE, SERVER
 from securefl.methods.attacks import behaviours_of, check_on_data, trigger_of
 from securefl.methods.robust import server_rule
 from securefl.protocol.kernel import Aborted, Finished, Place, Send
-from securefl.protocol.messages import AnyMessage, Goodbye
-from securefl.protocol.round import ServerContext, ServerMachine, server_entropy
+from securefl.protocol.messages import AnyMessage, Goodbye, Pause
+from securefl.protocol.round import Resumed, ServerContext, ServerMachine, server_entropy
 from securefl.protocol.wire import Outbox
 from securefl.runtime.misbehaviour import server_behaviour, server_machine
 from securefl.runtime.process.assemble import (
@@ -33,6 +33,8 @@ from securefl.runtime.process.assemble import (
     read_own_identity,
     stop_on_signals,
 )
+from securefl.runtime.process.checkpoint import CheckpointFile
+from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.ports import LocalWork, Nobody, Witness
 from securefl.runtime.process.publisher import Publisher
 from securefl.runtime.process.result_keeper import ResultKeeper
@@ -125,6 +127,7 @@ class SpoolingStore:
         self._end += len(vector)
 
 
+JOURNAL = "server.journal"
 MODEL_FILE = "model.safetensors"
 BEST_MODEL = "best.safetensors"
 """The best one by ``stop.metric``."""
@@ -150,12 +153,16 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
     module = work.module
     plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
     root = settings.entropy()
+    checkpoint = CheckpointFile(settings.out, plan)
+    journal = FileJournal(settings.out / JOURNAL, settings.run)
+    resumed = _resumed(checkpoint, journal) if settings.resumes else None
     context = ServerContext(
         plan,
         identity,
         SpoolingStore(scenario.secure_sum.spool_megabytes * 2**20, settings.out),
         work.initial,
         server_entropy(root),
+        resumed,
     )
 
     def evaluate(params: F32) -> Evaluation | None:
@@ -165,11 +172,14 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
         return work.evaluator.evaluate(params)
 
     def farewell(reason: str) -> tuple[Send[AnyMessage], ...]:
-        return (Send(EVERYONE, Place(-1), Goodbye(reason=reason[:1000], aborted=True)),)
+        said = reason[:1000]
+        last = Pause(reason=said) if settings.resumes else Goodbye(reason=said, aborted=True)
+        return (Send(EVERYONE, Place(-1), last),)
 
     shown = behaviours_of(scenario, settings.seed).get(SERVER, ())
     honest = ServerMachine(context)
-    only = nullcontext() if settings.alone else sole_server(settings.broker, settings.run, identity)
+    known = 0 if resumed is None else resumed.checkpoint.epoch
+    only = nullcontext() if settings.alone else sole_server(settings.broker, settings.run, identity, known)
     async with only:
         transport, frame_limit = await open_transport(settings)
         try:
@@ -192,11 +202,35 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
                 seam=server_behaviour(shown),
                 farewell=farewell,
                 awaited=honest.awaited,
+                journal=journal if settings.resumes else None,
+                keeper=checkpoint if settings.resumes else None,
+                pauses=settings.resumes,
             )
             stop_on_signals(shell)
-            return await shell.run()
+            outcome = await shell.run()
+            if settings.resumes and (isinstance(outcome, Finished) or not outcome.resumable):
+                checkpoint.remove()
+            return outcome
         finally:
             await transport.close()
+
+
+def _resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed | None:
+    """What an earlier server of the run has left.
+
+    Raises:
+        ConfigError: the checkpoint cannot be believed, or the journal is there without it.
+    """
+    state = checkpoint.read()
+    if state is not None:
+        return Resumed(state, journal.spent, journal.drew, journal.atom_seed)
+    if journal.spent >= 0:
+        raise ConfigError(
+            str(checkpoint.path),
+            f"is missing, and {JOURNAL} says that round {journal.spent} of this run was drawn",
+            "restore it, or start a new run with another --run and another --out",
+        )
+    return None
 
 
 @dataclass(frozen=True)

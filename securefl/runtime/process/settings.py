@@ -56,6 +56,8 @@ class ProcessSettings:
     coalition_dir: Path | None = None
     """Where attackers tell each other what they trained: a directory of this machine that no honest party
     reads. Only where several of a coalition run on it."""
+    resumes: bool = False
+    """Whether another process of this name goes on where this one is ended. Not so where keys end with it."""
     frame_limit: int | None = field(default=None)
     """Largest frame the broker takes in bytes; measured at start when None."""
 

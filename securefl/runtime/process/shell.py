@@ -29,9 +29,12 @@ from securefl.protocol.kernel import (
     Finished,
     Heard,
     Journal,
+    Keep,
+    Lead,
     Machine,
     Offline,
     Online,
+    PauseAsked,
     PresenceHint,
     Received,
     Reject,
@@ -45,7 +48,7 @@ from securefl.protocol.round import RunEffect
 from securefl.protocol.wire import Delivery, FramePart, Inbox, Outbox, topics
 from securefl.runtime.misbehaviour import EffectSeam, Fault
 from securefl.runtime.process.local_worker import LocalWorker
-from securefl.runtime.process.ports import DurableAccount, DurableJournal, LocalWork, Witness
+from securefl.runtime.process.ports import DurableAccount, DurableJournal, DurableState, LocalWork, Witness
 from securefl.runtime.process.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
 from securefl.runtime.process.vigil import Vigil
 from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportClosedError
@@ -84,10 +87,14 @@ class Shell(Generic[PhaseT]):
         witness: Witness,
         journal: DurableJournal | None = None,
         account: DurableAccount | None = None,
+        keeper: DurableState | None = None,
         seam: EffectSeam | None = None,
         farewell: Callable[[str], tuple[RunEffect, ...]] = lambda _reason: (),
         awaited: Callable[[PhaseT], Collection[PartyId]] = lambda _phase: (),
+        pauses: bool = False,
     ) -> None:
+        self._pauses = pauses
+        """Whether it is first asked to stop where it can go on later, and told to end only then."""
         self._me = me
         self._machine = machine
         self._transport = transport
@@ -105,6 +112,7 @@ class Shell(Generic[PhaseT]):
         self._witness = witness
         self._journal = journal
         self._account = account
+        self._keeper = keeper
         self._seam = seam
         self._farewell = farewell
         self._awaited = awaited
@@ -123,6 +131,14 @@ class Shell(Generic[PhaseT]):
         self._unheard: list[tuple[PartyId | None, bool]] = []
         """Who was away (None: this process), and whether the broker says that it kept what came meanwhile."""
         self._outcome: Finished | Aborted | None = None
+
+    def pause(self, reason: str) -> None:
+        """Ask the machine to stop where another process goes on; who is asked again ends at once."""
+        if not self._pauses:
+            self.stop(reason)
+            return
+        self._pauses = False
+        self._events.put_nowait(PauseAsked(time.monotonic(), reason))
 
     def stop(self, reason: str) -> None:
         """Ask the machine's run to end early (from a signal handler)."""
@@ -311,7 +327,7 @@ class Shell(Generic[PhaseT]):
             return None
         if isinstance(delivery, FramePart):
             return Heard(now, delivery.sender)
-        return Received(now, delivery.sender, delivery.place, delivery.message, delivery.signed)
+        return delivery.event(now)
 
     async def _perform(self, effects: tuple[RunEffect | Fault, ...]) -> None:
         """Perform effects in order. A journal that cannot be written ends everything before what follows."""
@@ -322,7 +338,9 @@ class Shell(Generic[PhaseT]):
                     await self._unless_stopped(self._publisher.send(effect, now))
                 case WakeAt():
                     self._wake = effect.when
-                case Journal() | Enter():
+                case Lead():
+                    self._publisher.lead(effect.session)
+                case Journal() | Enter() | Keep():
                     await asyncio.to_thread(self._remember, effect)
                 case Train() | Choose() | Evaluate() | Consult() | AwaitSent():
                     self._work_on(self._worked_at(effect))
@@ -335,11 +353,14 @@ class Shell(Generic[PhaseT]):
                 case fault:
                     await self._publisher.commit(fault)
 
-    def _remember(self, effect: Journal | Enter) -> None:
+    def _remember(self, effect: Journal | Enter | Keep) -> None:
         """Write durably, where there is anything to write to."""
         if isinstance(effect, Enter):
             if self._account is not None:
                 self._account.enter(effect.entry)
+        elif isinstance(effect, Keep):
+            if self._keeper is not None:
+                self._keeper.keep(effect.state)
         elif self._journal is not None:
             self._journal.note(effect.round, effect.step)
 

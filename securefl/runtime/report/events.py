@@ -16,6 +16,8 @@ from securefl.protocol.round import (
     ConsultingFailed,
     Convicted,
     DrawVoided,
+    EpochFollowed,
+    EpochLed,
     InstanceLost,
     InstanceRetried,
     LinkFollowed,
@@ -30,6 +32,7 @@ from securefl.protocol.round import (
     RoundDone,
     RoundSkipped,
     RoundStarted,
+    RunPaused,
     SatOut,
     SharesReleased,
     SlotsCounted,
@@ -86,6 +89,8 @@ def event_text(report: AnyReport) -> str | None:
             text = _on_withheld(report)
         case ConnectionLost() | ConnectionBack() | QuorumAwaited():
             text = _on_absence(report)
+        case EpochLed() | EpochFollowed() | RunPaused():
+            text = _on_server(report)
         case RoundDone():
             text = round_text(report)
         case SatOut() | NothingLearned() | UpdateEncoded():
@@ -111,6 +116,19 @@ def _on_round(
         case SurvivorsFrozen(round=round_, survivors=survivors, dropped=dropped):
             told = f"round {round_}: {len(survivors)} of {len(survivors) + len(dropped)} survive"
             return f"{told}, without {listed(dropped)}" if dropped else None
+        case _:
+            assert_never(report)
+
+
+def _on_server(report: EpochLed | EpochFollowed | RunPaused) -> str:
+    """The line on a server that goes on where another one was, or stops for now."""
+    match report:
+        case EpochLed(epoch=epoch, round=round_):
+            return f"the run goes on from round {round_} (epoch {epoch})"
+        case EpochFollowed(epoch=epoch):
+            return f"the server was started again (epoch {epoch}); following it"
+        case RunPaused(reason=reason):
+            return f"the run pauses: {printable(reason)}; it goes on once the server is started again"
         case _:
             assert_never(report)
 

@@ -21,7 +21,7 @@ from securefl.base.crypto import Identity, PublicIdentity, encode
 from securefl.base.errors import ConfigError, PeerError, RunAbortedError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.messages import Goodbye
-from securefl.protocol.wire import SIGNATURE, decode, open_frame, peek, topics
+from securefl.protocol.wire import SIGNATURE, decode, epoch_of, open_frame, peek, topics
 from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl, Transport, TransportClosedError
 from securefl.runtime.transport.mqtt import MqttTransport
 
@@ -40,7 +40,7 @@ class _Word(NamedTuple):
 
 @asynccontextmanager
 async def sole_server(
-    broker: BrokerUrl, run: RunId, identity: Identity, *, seconds: float | None = None
+    broker: BrokerUrl, run: RunId, identity: Identity, epoch: int = 0, *, seconds: float | None = None
 ) -> AsyncIterator[None]:
     """Make sure that nobody leads the run, and answer whoever asks for as long as the block lasts.
 
@@ -48,6 +48,7 @@ async def sole_server(
         broker: where the run is.
         run: its id.
         identity: the server's; nobody else is believed.
+        epoch: the last one that it knows that it has led; an end that an earlier one has told is none.
         seconds: how long to listen; ``LISTEN_SECONDS`` when None.
 
     Raises:
@@ -62,7 +63,7 @@ async def sole_server(
         ears = await MqttTransport.connect(broker, f"{client}-listens", heard)
         try:
             within = LISTEN_SECONDS if seconds is None else seconds
-            await _listen(_Starting(voice, run, identity, nonce), ears, within)
+            await _listen(_Starting(voice, run, identity, nonce, epoch), ears, within)
         finally:
             await ears.close()
         answering = asyncio.create_task(_answer(voice, run, identity), name="who leads")
@@ -78,8 +79,11 @@ async def sole_server(
 class _Starting:
     """A server that asks. Of two that ask at the same time the one with the smaller nonce begins."""
 
-    def __init__(self, voice: Transport, run: RunId, identity: Identity, nonce: bytes) -> None:
+    def __init__(
+        self, voice: Transport, run: RunId, identity: Identity, nonce: bytes, epoch: int = 0
+    ) -> None:
         self.voice = voice
+        self.epoch = epoch
         self.run = run
         self._identity = identity
         self._nonce = nonce
@@ -122,7 +126,7 @@ async def _listen(starting: _Starting, ears: Transport, seconds: float) -> None:
 
     async def frames() -> None:
         while True:
-            _check_frame(await ears.receive(), starting.run, starting.public)
+            _check_frame(await ears.receive(), starting.run, starting.public, starting.epoch)
 
     listening = {asyncio.create_task(servers()), asyncio.create_task(frames())}
     try:
@@ -136,7 +140,7 @@ async def _listen(starting: _Starting, ears: Transport, seconds: float) -> None:
         await asyncio.gather(*listening, return_exceptions=True)
 
 
-def _check_frame(frame: ArrivedFrame, run: RunId, server: PublicIdentity) -> None:
+def _check_frame(frame: ArrivedFrame, run: RunId, server: PublicIdentity, epoch: int) -> None:
     """Refuse a run of which the server says something, or has said that it is over."""
     try:
         payload = peek(frame.payload, "broker")
@@ -147,6 +151,9 @@ def _check_frame(frame: ArrivedFrame, run: RunId, server: PublicIdentity) -> Non
         # Last wills, and what others have put there: nobody's word counts but the server's.
         return
     if isinstance(message, Goodbye):
+        if epoch_of(header.session) < epoch:
+            # By a server that another one has gone on from: it could not speak for the run.
+            return
         raise ConfigError(
             "--run", f"{run} has ended at this broker: {message.reason}", "choose another id for a new run"
         )

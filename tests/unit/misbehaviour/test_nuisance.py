@@ -55,6 +55,8 @@ def test_the_silent_send_no_garbage() -> None:
     )
     lab = Lab(scenario(6), {"p01": cast})
     lab.run()
-    talking_steps = 6  # that the server is there, roll call, model, invitation, announcement, nonces
+    talking_steps = (
+        7  # that the server is there, roll call, that it leads, model, invitation, announcement, nonces
+    )
     assert lab.raw <= talking_steps
     assert PartyId("p01") not in lab.rounds_done()[0].survivors

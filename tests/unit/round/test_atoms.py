@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from unittest.mock import PropertyMock, patch
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.shared.atom_seed import atom_seed_of, forgotten
 from securefl.protocol.round.shared.draw import shortage
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     Effects,
@@ -227,6 +229,9 @@ def test_shortage_counts_members_of_whole_atoms() -> None:
     assert shortage(plan, everybody, X) is None
     one_of_each = {atom[0] for atom in atoms}
     assert len(one_of_each) == 6
-    assert shortage(plan, one_of_each) is None, "unknown before the atoms are formed"
-    assert shortage(plan, one_of_each, X) == "0 of them are in whole atoms, and 4 are needed"
+    assert shortage(plan, one_of_each) == "7 are needed, more than half of the roster"
+    with patch.object(RunPlan, "majority", PropertyMock(return_value=6)):
+        assert shortage(plan, one_of_each) is None, "unknown before the atoms are formed"
+        found = shortage(plan, one_of_each, X)
+    assert found == "0 of them are in whole atoms, and 4 are needed"
     assert whole(atoms, everybody - one_of_each) == ()

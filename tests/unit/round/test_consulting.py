@@ -10,7 +10,16 @@ import pytest
 from securefl.base.arrays import F32, F64
 from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.protocol.kernel.effects import Aborted, Consult, Evaluate, Finished, Reject, Report, WakeAt
+from securefl.protocol.kernel.effects import (
+    Aborted,
+    Consult,
+    Evaluate,
+    Finished,
+    Keep,
+    Reject,
+    Report,
+    WakeAt,
+)
 from securefl.protocol.kernel.events import (
     Consulted,
     DeadlinePassed,
@@ -21,7 +30,7 @@ from securefl.protocol.kernel.events import (
     Trained,
 )
 from securefl.protocol.kernel.machine import Event
-from securefl.protocol.messages.control import Join
+from securefl.protocol.messages.control import WIRE_VERSION, JoinRun
 from securefl.protocol.messages.rounds import Release
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.server.machine import ServerMachine
@@ -196,7 +205,7 @@ def test_it_waits_without_a_deadline_for_its_own_result_only(moment: tuple[World
         assert effects == (WakeAt(None),)
     after, effects = take(moment, Consulted(9.0, 0, gradients(2)))
     assert isinstance(after, Evaluating)
-    assert [type(effect) for effect in effects] == [Report, Evaluate, WakeAt]
+    assert [type(effect) for effect in effects] == [Report, Evaluate, WakeAt, Keep]
     assert after.standing.params.tolist() == [1.0] * 8
     again, effects = world.server.machine.step(after, Consulted(9.0, 0, gradients(2)))
     assert again is after
@@ -212,9 +221,8 @@ def test_messages_come_too_late_but_who_joins_is_heard(moment: tuple[World, Cons
     assert effects[0] == Reject(party, "Release of round 0 came too late, the server is consulting")
     gone, _ = take(moment, PresenceHint(9.0, party))
     assert gone == replace(phase, standing=replace(phase.standing, gone={party: 9.0}))
-    join: Received[AnyMessage] = Received(
-        9.0, party, Place(-1), Join(config_digest=world.plan.config_digest())
-    )
+    known = JoinRun(config_digest=world.plan.config_digest(), version=WIRE_VERSION, leader=b"", round=-1)
+    join: Received[AnyMessage] = Received(9.0, party, Place(-1), known)
     back, effects = world.server.machine.step(gone, join)
     assert back == phase
     assert effects == (WakeAt(None),)

@@ -64,7 +64,7 @@ def test_rounds_without_a_cluster_are_skipped_and_the_run_goes_on() -> None:
     world.run()
     (skipped,) = world.reports(RoundSkipped)
     assert skipped.round == 1
-    assert skipped.reason == "2 parties are there; 0 of them are in fixed clusters with 2 members or more"
+    assert skipped.reason == "2 parties are there; 4 are needed, more than half of the roster"
     assert [len(done.survivors) for done in world.reports(RoundDone)] == [6, 0, 6]
     assert isinstance(world.server.outcome, Finished)
 
@@ -73,11 +73,11 @@ def test_too_few_at_the_start_end_the_run() -> None:
     config = scenario(6, **FIXED)
     world = World(config)
     first, second = planned(world)
-    world.ops = [Op("drop", name, "Join", n) for name in (*first[:2], *second[:2]) for n in range(2)]
+    world.ops = [Op("drop", name, "JoinRun", n) for name in (*first[:2], *second[:2]) for n in range(2)]
     world.run()
     assert isinstance(world.server.outcome, Aborted)
     assert "2 of 6 parties joined" in world.server.outcome.reason
-    assert "0 of them are in fixed clusters" in world.server.outcome.reason
+    assert "4 are needed" in world.server.outcome.reason
 
 
 def test_an_active_server_needs_a_quorum_in_whole_enough_clusters() -> None:

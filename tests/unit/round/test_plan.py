@@ -118,7 +118,7 @@ def test_a_round_keeps_to_the_odds_of_shared_noise_when_a_party_is_absent() -> N
 
 def test_too_few_at_the_start_end_the_run_with_a_reason() -> None:
     made = scenario(12, size="4", threshold="3", min_survivors="3", server="active")
-    world = World(made, ops=[Op("drop", f"p{i:02d}", "Join", n) for i in range(5) for n in range(2)]).run()
+    world = World(made, ops=[Op("drop", f"p{i:02d}", "JoinRun", n) for i in range(5) for n in range(2)]).run()
     assert isinstance(world.server.outcome, Aborted)
     assert "7 are needed" in world.server.outcome.reason
     assert all(isinstance(world.nodes[n].outcome, Aborted) for n in world.parties)

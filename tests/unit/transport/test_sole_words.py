@@ -44,9 +44,9 @@ def left(by: Identity, run: RunId, message: AnyMessage) -> ArrivedFrame:
 def test_only_the_servers_own_frames_say_that_a_run_is_led_or_has_ended() -> None:
     over = Goodbye(reason="all rounds are done", aborted=False)
     with pytest.raises(ConfigError, match="has ended at this broker: all rounds are done"):
-        _check_frame(left(OURS, RUN, over), RUN, OURS.public)
+        _check_frame(left(OURS, RUN, over), RUN, OURS.public, 0)
     with pytest.raises(ConfigError, match="is led by another server"):
-        _check_frame(left(OURS, RUN, RollCall()), RUN, OURS.public)
+        _check_frame(left(OURS, RUN, RollCall()), RUN, OURS.public, 0)
     party = Identity.generate(PartyId("p00"), InsecureSeededEntropy(4))
     for frame in (
         left(THEIRS, RUN, over),
@@ -54,4 +54,4 @@ def test_only_the_servers_own_frames_say_that_a_run_is_led_or_has_ended() -> Non
         left(OURS, RunId("other"), over),
         ArrivedFrame("sfl/1/sole/down/all", b"gone"),
     ):
-        _check_frame(frame, RUN, OURS.public)
+        _check_frame(frame, RUN, OURS.public, 0)

@@ -20,7 +20,7 @@ from securefl.protocol.messages.control import RollCall
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Reveal
 from securefl.protocol.wire.codec import encode
-from securefl.protocol.wire.envelope import MAX_PARTS, MIN_FRAME, MIN_PIECE, seal_frame
+from securefl.protocol.wire.envelope import MAX_PARTS, MIN_FRAME, MIN_PIECE, peek, seal_frame
 from securefl.protocol.wire.inbox import MAX_OPEN, MAX_SESSIONS, REMEMBERED, Delivery, Inbox, open_relayed
 
 from .ends import (
@@ -56,7 +56,8 @@ def frames(message: MaskedInput = LONG, count: int = 1) -> list[list[bytes]]:
 
 def test_one_frame() -> None:
     frame = sealed()
-    assert inbox().accept(frame, "d", 0.0) == Delivery(A, PLACE, MaskedInput(vector=b"masked"), frame)
+    delivery = Delivery(A, PLACE, MaskedInput(vector=b"masked"), frame, peek(frame, "d").header.session)
+    assert inbox().accept(frame, "d", 0.0) == delivery
 
 
 @given(size=st.integers(0, 30_000), frame_limit=st.sampled_from([MIN_FRAME, MIN_FRAME + 1, MAX_FRAME]))
@@ -68,7 +69,8 @@ def test_outbox_to_inbox(size: int, frame_limit: int) -> None:
     box = inbox()
     *before, last = [box.accept(part, "d", 0.0) for part in parts]
     assert before == [None] * (len(parts) - 1)
-    assert last == Delivery(A, PLACE, message, parts[0] if len(parts) == 1 else b"")
+    session = peek(parts[0], "d").header.session
+    assert last == Delivery(A, PLACE, message, parts[0] if len(parts) == 1 else b"", session)
 
 
 @given(order=st.permutations(range(5)), repeated=st.integers(0, 4))
@@ -285,7 +287,7 @@ def test_a_refused_part_leaves_the_message_as_it_was() -> None:
     refusal(box, sealed(pieces[1], part=1, parts=5, round=9))
     refusal(box, sealed(bytes(MAX_MESSAGE), part=1, parts=5))
     got = [box.accept(sealed(pieces[part], part=part, parts=5), "d", 0.0) for part in range(1, 5)]
-    assert got == [None, None, None, Delivery(A, PLACE, LONG, b"")]
+    assert got == [None, None, None, Delivery(A, PLACE, LONG, b"", b"session1")]
 
 
 def test_old_incomplete_messages_are_given_up() -> None:
@@ -326,7 +328,8 @@ def test_all_senders_together_keep_to_a_budget() -> None:
         for part in range(parts - 1):
             box.accept(sealed(PIECE, by=B, sender="b", seq=seq, part=part, parts=parts), "d", 0.0)
         assert box._held <= 3 * MAX_MESSAGE
-    assert box.accept(honest[-1], "d", 0.0) == Delivery(A, PLACE, LONG, b"")
+    session = peek(honest[-1], "d").header.session
+    assert box.accept(honest[-1], "d", 0.0) == Delivery(A, PLACE, LONG, b"", session)
     assert box._held == sum(one.held for one in box._senders.values()) <= 3 * MAX_MESSAGE
 
 
@@ -430,5 +433,5 @@ def test_place_of_a_delivery_is_the_senders() -> None:
     place = Place(-1, -1, -1, 0)
     frame = next(outbox(SERVER).frames(EVERYONE, place, RollCall()))
     delivery = inbox(me=B).accept(frame, "d", 0.0)
-    assert delivery == Delivery(SERVER, place, RollCall(), frame)
+    assert delivery == Delivery(SERVER, place, RollCall(), frame, peek(frame, "d").header.session)
     assert IDENTITIES[SERVER].public.name == SERVER

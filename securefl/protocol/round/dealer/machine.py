@@ -21,6 +21,7 @@ from securefl.protocol.kernel import (
     Heard,
     Offline,
     Online,
+    PauseAsked,
     Place,
     PresenceHint,
     Received,
@@ -30,13 +31,22 @@ from securefl.protocol.kernel import (
     WakeAt,
     guarded,
 )
-from securefl.protocol.messages import AnyMessage, DealRequest, Goodbye, Join, RollCall
-from securefl.protocol.round.party.machine import patience
+from securefl.protocol.messages import (
+    WIRE_VERSION,
+    AnyMessage,
+    DealRequest,
+    Goodbye,
+    JoinRun,
+    Pause,
+    RollCall,
+)
+from securefl.protocol.round.party.machine import PAUSE_SECONDS, patience
 from securefl.protocol.round.shared.plan import dealer_digest
 from securefl.protocol.round.shared.presence import FIRST, linked
 from securefl.protocol.round.shared.randomness import instance_entropy
-from securefl.protocol.round.shared.reports import Effects, TriplesDealt
+from securefl.protocol.round.shared.reports import Effects, RunPaused, TriplesDealt
 from securefl.protocol.secure_sum import SecureSum, sums_of
+from securefl.protocol.wire import NOBODY
 from securefl.scenario import Scenario
 
 
@@ -89,11 +99,14 @@ class DealerMachine:
                 return phase, linked(event, event.now + self._patience)
             case Trained() | Chosen() | Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard():
                 return phase, ()
+            case PauseAsked():
+                return phase, ()
             case _:
                 assert_never(event)
 
     def _join(self) -> Send[AnyMessage]:
-        return Send(SERVER, Place(-1), Join(config_digest=self._digest))
+        message = JoinRun(config_digest=self._digest, version=WIRE_VERSION, leader=NOBODY, round=-1)
+        return Send(SERVER, Place(-1), message)
 
     def _received(self, phase: Dealing, event: Received[AnyMessage]) -> tuple[DealerPhase, Effects]:
         if event.sender != SERVER:
@@ -104,6 +117,8 @@ class DealerMachine:
                 return Ended(), (Aborted(reason) if aborted else Finished(reason),)
             case RollCall():
                 return phase, (self._join(), awake)
+            case Pause(reason=reason):
+                return phase, (Report(RunPaused(reason)), WakeAt(event.now + PAUSE_SECONDS))
             case DealRequest() as request:
                 return self._deal(phase, event.place, request, awake)
             case _:

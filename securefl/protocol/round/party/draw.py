@@ -117,6 +117,9 @@ def _with_model(ctx: PartyContext, phase: PartyPhase, round_: int, params: F32) 
     past = replace(phase.past, spent=spent_in(phase))
     if not carries(ctx.plan, "global"):
         return past
+    if past.model is not None and past.model[0] == round_ and np.array_equal(past.model[1], params):
+        # Another server invites to the same round: what its step is taken from stays.
+        return past
     # Without the model before there is no last step: a party that was away begins with zeros.
     last = None if past.model is None or past.model[0] != round_ - 1 else past.model[1]
     step = None if last is None else global_step(ctx.plan, last, params)
@@ -196,6 +199,7 @@ def _greet(
         limits=ctx.plan.published_limits,
         atom_seed=phase.past.atom_seed,
         group=group if tells_groups(ctx.plan.scenario.groups) else NO_GROUP,
+        leader=phase.past.leader,
     )
     greeted = Greeted(
         phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
@@ -213,6 +217,8 @@ def on_announce(
     for party, hello in hellos.items():
         if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
             raise PeerError(SERVER, f"announces {party} with another model or configuration")
+        if hello.leader != phase.hello.leader:
+            raise PeerError(SERVER, f"announces {party}, who has said hello to another server")
         if hello.limits != phase.hello.limits:
             raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
         if not fits_groups(ctx.plan, hello.group):

@@ -21,6 +21,7 @@ from securefl.protocol.kernel import (
     Heard,
     Offline,
     Online,
+    PauseAsked,
     Place,
     PresenceHint,
     Received,
@@ -39,10 +40,10 @@ from securefl.protocol.messages import (
     Goodbye,
     Here,
     Invite,
-    Join,
     ModelAnnounce,
     NotForParties,
     OpeningProof,
+    Pause,
     Retry,
     Reveals,
     RollCall,
@@ -60,6 +61,7 @@ from securefl.protocol.round.party.draw import (
     on_model,
     on_reveals,
 )
+from securefl.protocol.round.party.following import asked_only, followed, join
 from securefl.protocol.round.party.phases import (
     Choosing,
     Counted,
@@ -82,10 +84,12 @@ from securefl.protocol.round.party.verifying import on_proof
 from securefl.protocol.round.shared.allowance import extra
 from securefl.protocol.round.shared.charging import charged
 from securefl.protocol.round.shared.presence import FIRST, linked
-from securefl.protocol.round.shared.reports import Effects, SatOut
+from securefl.protocol.round.shared.reports import Effects, RunPaused, SatOut
 from securefl.protocol.secure_sum import Running, sums_of
 from securefl.scenario import Scenario
 
+PAUSE_SECONDS = 86_400.0
+"""How long a party waits for a server that has said that it is started again."""
 WITHOUT_IT = "the server went on without what it sent: it came too late, or was lost on its way"
 """Why a party that worked was not asked to release anything: its log would not tell otherwise."""
 
@@ -125,8 +129,10 @@ class PartyMachine:
             given=ctx.given,
             choice=ctx.choice,
             link=None if ctx.root else ctx.first,
+            leader=ctx.leader,
         )
-        return Outside(past), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
+        outside = Outside(past)
+        return outside, (Send(SERVER, Place(-1), FIRST), join(ctx, outside), WakeAt(now + self._patience))
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
         """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
@@ -152,18 +158,24 @@ class PartyMachine:
         match event:
             case Received():
                 return self._from_network(phase, event)
-            case Trained():
-                return on_trained(self._ctx, phase, event) if isinstance(phase, Working) else (phase, ())
-            case Chosen():
-                return on_chosen(self._ctx, phase, event) if isinstance(phase, Choosing) else (phase, ())
+            case Trained() | Chosen():
+                return self._worked(phase, event)
             case DeadlinePassed():
                 return self._woken(phase, event.now)
-            case Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard() | Offline() | Online():
-                return phase, (
-                    linked(event, self._wake(phase, event.now)) if isinstance(event, Offline | Online) else ()
-                )
+            case Offline() | Online():
+                return phase, linked(event, self._wake(phase, event.now))
+            case Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard() | PauseAsked():
+                return phase, ()
             case _:
                 assert_never(event)
+
+    def _worked(self, phase: PartyPhase, event: Trained | Chosen) -> tuple[PartyPhase, Effects]:
+        """Take what local work has ended in, if it is still wanted."""
+        if isinstance(event, Trained) and isinstance(phase, Working):
+            return on_trained(self._ctx, phase, event)
+        if isinstance(event, Chosen) and isinstance(phase, Choosing):
+            return on_chosen(self._ctx, phase, event)
+        return phase, ()
 
     def _woken(self, phase: PartyPhase, now: float) -> tuple[PartyPhase, Effects]:
         """It is time to submit, or the server has been silent for too long."""
@@ -173,13 +185,17 @@ class PartyMachine:
         return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
 
     def _from_network(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
-        after, effects = charged(lambda: self._received(phase, event), phase, event.place.round)
-        refused = after is phase and effects and isinstance(effects[0], Reject)
+        now_at, noted = followed(phase, event.session) if event.sender == SERVER else (phase, ())
+        after, effects = charged(lambda: self._received(now_at, event), now_at, event.place.round)
+        refused = after is now_at and effects and isinstance(effects[0], Reject)
+        effects = (*noted, *effects)
         if refused or isinstance(after, Ended):
             return after, effects
         submit = self._ctx.plan.scenario.deadlines.submit
         if submit is not None and isinstance(after, Working) and not isinstance(phase, Working):
             after = replace(after, submit_at=event.now + submit)
+        if isinstance(event.message, Pause):
+            return after, (*effects, WakeAt(event.now + PAUSE_SECONDS))
         return after, (*effects, WakeAt(self._wake(after, event.now)))
 
     def _wake(self, phase: PartyPhase, now: float) -> float:
@@ -197,20 +213,32 @@ class PartyMachine:
         after = on_model(self._ctx, phase, place, message)
         return after, (Report(SatOut(phase.round, WITHOUT_IT)),) if isinstance(phase, Working) else ()
 
-    def _join(self) -> Send[AnyMessage]:
-        return Send(SERVER, Place(-1), Join(config_digest=self._ctx.plan.config_digest()))
+    def _told(self, phase: PartyPhase, message: Here | RollCall | Pause) -> Effects:
+        """Answer a word about the server itself."""
+        match message:
+            case Here():
+                return ()
+            case RollCall():
+                return (join(self._ctx, phase),)
+            case Pause(reason=reason):
+                return (Report(RunPaused(reason)),)
+            case _:
+                assert_never(message)
 
     def _received(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
         if event.sender != SERVER:
             raise PeerError(event.sender, "a party takes messages from the server only")
+        return (phase, ()) if asked_only(phase, event) else self._understood(phase, event)
+
+    def _understood(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
         if isinstance(event.message, SumMessage):
             return _summing(self._ctx, phase, event.place, event.message)
         if isinstance(event.message, NotForParties):
             what = type(event.message).__name__
             raise PeerError(SERVER, f"sends {what}, which is not for parties")
         match event.message:
-            case Here() | RollCall():
-                return phase, (self._join(),) if isinstance(event.message, RollCall) else ()
+            case (Here() | RollCall() | Pause()) as message:
+                return phase, self._told(phase, message)
             case Goodbye(reason=reason, aborted=aborted):
                 return Ended(), (Aborted(reason) if aborted else Finished(reason),)
             case (ModelAnnounce() | BestModel()) as message:

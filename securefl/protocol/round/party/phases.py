@@ -20,7 +20,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
 from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given
-from securefl.protocol.kernel import Trained
+from securefl.protocol.kernel import Place, Trained
 from securefl.protocol.messages import Hello
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
 from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink
@@ -63,6 +63,8 @@ class PartyContext:
     """The last root in the journal of a party that was started again."""
     rooted: int = -1
     """The round of that root: no link of an earlier one is gone back to."""
+    leader: bytes = b""
+    """The session of the server that it followed before it was started, by its journal."""
     prepared: SecureSum | None = field(default=None, repr=False)
     """The kind of sum with what members compute with; None where they need nothing."""
 
@@ -87,6 +89,8 @@ class Verifying:
     """Frames of those who endorsed it."""
     attested: bytes = b""
     """The root that it has attested: one a round."""
+    places: tuple[Place, ...] = ()
+    """Where it has attested it: sums, and the step."""
     signed: SignedClaim | None = None
     """The same claim, as the server signed it."""
 
@@ -115,6 +119,8 @@ class Past:
     """The last round that it can verify."""
     seen: frozenset[bytes] = frozenset()
     """Digests of the models that it has worked on; kept where the server is to name the best of them."""
+    leader: bytes = b""
+    """The session of the server that it follows; empty before the first one leads."""
     announced: SignedClaim | None = None
     """The link of the last announcement, as the server signed it."""
 

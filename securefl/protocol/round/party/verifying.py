@@ -73,7 +73,8 @@ def on_proof(
     except PeerError as error:
         charges = [*of_claim(verifying, past.announced, signed), *charge()]
         raise with_charge(error, charges, ctx.plan, ctx.first) from error
-    after = replace(past, verifying=replace(verifying, attested=link.root, signed=signed))
+    places = (*verifying.places, place)
+    after = replace(past, verifying=replace(verifying, attested=link.root, places=places, signed=signed))
     told = Report(Repeated(place.round, place.reclustering, place.cluster, link.root))
     return after, (told, Send(SERVER, place, Attest(root=link.root)))
 

@@ -7,7 +7,19 @@ from dataclasses import replace
 from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, PartyId
 from securefl.methods.clustering import commitment
-from securefl.protocol.kernel import Aborted, AllSent, AwaitSent, Evaluate, Place, Report, Send
+from securefl.protocol.kernel import (
+    ANNOUNCED,
+    ATOMS,
+    DREW,
+    Aborted,
+    AllSent,
+    AwaitSent,
+    Evaluate,
+    Journal,
+    Place,
+    Report,
+    Send,
+)
 from securefl.protocol.messages import Announce, Goodbye, Hello, Invite, ModelAnnounce, Reveal, Reveals
 from securefl.protocol.round.party.draw import MAX_REDRAWS
 from securefl.protocol.round.server.phases import (
@@ -23,6 +35,7 @@ from securefl.protocol.round.server.phases import (
     Summing,
 )
 from securefl.protocol.round.server.proving import attesting_time, chained
+from securefl.protocol.round.server.resuming import VOID, left_open, pause, unheard_atoms
 from securefl.protocol.round.server.stepping import alone_for, waits_of, without_clusters, without_quorum
 from securefl.protocol.round.server.suspicion import voided as lost_bets
 from securefl.protocol.round.server.waiting import Pace
@@ -42,10 +55,16 @@ from securefl.protocol.round.shared.reports import (
 from securefl.protocol.round.shared.statement import announced_digest, mask_binding, model_digest
 from securefl.protocol.secure_sum import CollectingKeys
 from securefl.protocol.secure_sum import ServerPhase as InstancePhase
+from securefl.protocol.wire import epoch_of
 
 
 def begin_round(ctx: ServerContext, standing: Standing, now: float) -> tuple[ServerPhase, Effects]:
-    """Send the model to all and invite them."""
+    """Send the model to all and invite them; unless the round is void already, or the server is to stop."""
+    if standing.pausing:
+        return pause(standing.pausing)
+    void = left_open(ctx, standing)
+    if void is not None:
+        return skip_round(ctx, void, (), VOID)
     model = model_digest(standing.params)
     standing = replace(standing, interrupted=standing.clock.since is not None)
     greeting, effects = invite(ctx, standing, 0, model, standing.barred, now)
@@ -113,8 +132,13 @@ def on_hello(
     """Take one hello.
 
     Raises:
-        PeerError: another draw, model, configuration or limits, a second hello, or an excluded party.
+        PeerError: another server, draw, model, configuration or limits, a second hello, or an excluded party.
     """
+    if epoch_of(message.leader) < phase.standing.epoch:
+        # Under way when this server was started: nobody's fault, and no use.
+        return phase
+    if message.leader != phase.standing.leader:
+        raise PeerError(sender, "says hello to another server")
     if place != Place(phase.standing.round, attempt=phase.draw):
         raise PeerError(sender, f"says hello for round {place.round} draw {place.attempt}")
     if message.model_digest != phase.model or message.config_digest != ctx.plan.config_digest():
@@ -135,6 +159,8 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
     present = sorted(phase.hellos)
     hellos = {party: phase.hellos[party][0] for party in present}
     atom_seed = phase.standing.atom_seed
+    if forgotten(hellos, atom_seed) and unheard_atoms(ctx, atom_seed):
+        phase, atom_seed = replace(phase, standing=replace(phase.standing, atom_seed=b"")), b""
     lacking = shortage(ctx.plan, present, atom_seed)
     reason = lacking or forgotten(hellos, atom_seed)
     if reason is not None:
@@ -160,6 +186,7 @@ def close_hellos(ctx: ServerContext, phase: Greeting, now: float) -> tuple[Serve
     announce = chained(ctx, standing, phase.draw, hellos_said)
     return revealing, (
         Report(StepReached(phase.standing.round, "reveal")),
+        Journal(phase.standing.round, ANNOUNCED),
         Send(EVERYONE, Place(phase.standing.round, attempt=phase.draw), announce),
     )
 
@@ -213,8 +240,13 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     groups = {party: hello.group for party, hello in phase.hellos.items()}
     drawn = draw_round(plan, round_, phase.draw, phase.model, nonces, samples, atom_seed, groups)
     standing = replace(standing, atom_seed=drawn.atom_seed)
-    relayed: Effects = (Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),)
     assignment = drawn.assignment
+    formed = drawn.atom_seed if drawn.atom_seed != phase.standing.atom_seed else b""
+    relayed: Effects = (
+        *((Journal(round_, ATOMS + formed.hex()),) if formed else ()),
+        Journal(round_, DREW + " ".join(assignment.participants)),
+        Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),
+    )
     if not assignment.participants:
         present = tuple(sorted(nonces))
         skipped, effects = skip_round(ctx, standing, present, unfit(plan, present, drawn))

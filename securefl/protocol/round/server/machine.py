@@ -10,15 +10,18 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import DEALER, EVERYONE, PartyId
 from securefl.methods.server_optimisers import first_moments
 from securefl.protocol.kernel import (
+    Aborted,
     AllSent,
     Chosen,
     Consulted,
     DeadlinePassed,
+    Evaluate,
     Evaluated,
     Event,
     Heard,
     Offline,
     Online,
+    PauseAsked,
     Place,
     PresenceHint,
     Received,
@@ -28,6 +31,7 @@ from securefl.protocol.kernel import (
     WakeAt,
 )
 from securefl.protocol.messages import (
+    WIRE_VERSION,
     AnyMessage,
     Attest,
     Dealt,
@@ -36,6 +40,8 @@ from securefl.protocol.messages import (
     Hello,
     Here,
     Join,
+    JoinRun,
+    NotForParties,
     Release,
     Reveal,
     RollCall,
@@ -76,9 +82,11 @@ from securefl.protocol.round.server.phases import (
     ServerContext,
     ServerPhase,
     Standing,
+    Stated,
     Summing,
 )
-from securefl.protocol.round.server.proving import awaited_attests, on_attest
+from securefl.protocol.round.server.proving import attesting_time, awaited_attests, on_attest
+from securefl.protocol.round.server.resuming import keep, outlived, pause, take_lead
 from securefl.protocol.round.server.sums import (
     advance,
     awaited_members,
@@ -93,7 +101,8 @@ from securefl.protocol.round.shared.chain import Attested, first_of
 from securefl.protocol.round.shared.charging import charged
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.presence import FIRST, back, lost
-from securefl.protocol.round.shared.reports import Effects, PartiesJoined
+from securefl.protocol.round.shared.reports import Effects, PartiesJoined, RoundDone
+from securefl.protocol.wire import epoch_of
 
 _STEPS = (Joining, Greeting, Revealing, Certifying, Releasing)
 """Phases in which parties answer one by one, outside of sums."""
@@ -108,14 +117,18 @@ class ServerMachine:
     def start(self, now: float) -> tuple[ServerPhase, Effects]:
         """Call the roll."""
         ctx = self._ctx
-        standing = Standing(0, ctx.initial, first_moments(ctx.plan.optimiser, ctx.plan.broadcast))
+        standing = self._first() if ctx.resumed is None else ctx.resumed.checkpoint.standing
         standing = replace(standing, pace=Pace(now))
-        if (first := first_of(ctx.plan, ctx.initial)) is not None:
-            standing = replace(standing, chain=Attested(first))
         deadline = now + ctx.plan.scenario.deadlines.join
         joining = Joining(standing, frozenset(), deadline)
         here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
         return joining, (here, Send(EVERYONE, Place(-1), RollCall()), WakeAt(deadline))
+
+    def _first(self) -> Standing:
+        ctx = self._ctx
+        standing = Standing(0, ctx.initial, first_moments(ctx.plan.optimiser, ctx.plan.broadcast))
+        first = first_of(ctx.plan, ctx.initial)
+        return standing if first is None else replace(standing, chain=Attested(first))
 
     def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
         """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
@@ -124,6 +137,8 @@ class ServerMachine:
         phase = _clocked(phase, event)
         clock = phase.standing.clock
         after, effects = self._stepped(phase, replace(event, now=clock.at(event.now)))
+        if isinstance(after, Evaluating) and not (isinstance(phase, Evaluating) and phase.done is after.done):
+            effects = (*effects, keep(after.standing, after))
         return after, clock.told(effects)
 
     def _stepped(self, phase: RunningPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
@@ -135,20 +150,30 @@ class ServerMachine:
                 after, effects = self._from_network(phase, event)
             case PresenceHint() | Heard() | Offline() | Online():
                 after, effects = _connected(phase, event, self._expected())
-            case AllSent():
-                if isinstance(phase, Greeting):
-                    after, effects = on_all_sent(self._ctx, phase, event)
-            case Consulted():
-                if isinstance(phase, Consulting) and event.round == phase.standing.round:
-                    after, effects = on_consulted(self._ctx, phase, event)
-            case Evaluated():
-                if isinstance(phase, Evaluating) and event.round == phase.standing.round:
-                    after, effects = on_evaluated(self._ctx, phase, event)
+            case AllSent() | Consulted() | Evaluated():
+                after, effects = self._worked(phase, event)
+            case PauseAsked():
+                after, effects = _pausing(phase, event)
             case DeadlinePassed() | Trained() | Chosen():
                 pass
             case _:
                 assert_never(event)
         return self._settle(after, effects, event.now)
+
+    def _worked(
+        self, phase: RunningPhase, event: AllSent | Consulted | Evaluated
+    ) -> tuple[ServerPhase, Effects]:
+        """Take what this process has done itself, if it is still wanted."""
+        ctx = self._ctx
+        match event, phase:
+            case AllSent(), Greeting():
+                return on_all_sent(ctx, phase, event)
+            case Consulted(), Consulting() if event.round == phase.standing.round:
+                return on_consulted(ctx, phase, event)
+            case Evaluated(), Evaluating() if event.round == phase.standing.round:
+                return on_evaluated(ctx, phase, event)
+            case _:
+                return phase, ()
 
     def _from_network(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         told = _heard(phase, event.sender)
@@ -164,12 +189,20 @@ class ServerMachine:
         return _paced(told, after, event), effects
 
     def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
-        ctx, sender, place = self._ctx, event.sender, event.place
+        ctx, sender = self._ctx, event.sender
         deals = sender == ctx.plan.sums.dealer and isinstance(event.message, Dealt | Join | Here)
         if sender not in ctx.plan.roster.parties and not deals:
             raise PeerError(sender, "is not a party of this run")
         if isinstance(event.message, Here | Join):
             return self._on_here(phase, sender, event.message)
+        if isinstance(phase, Joining) and ctx.resumed and isinstance(event.message, NotForParties):
+            # It was under way to an earlier server of this run: nobody's fault, and no use.
+            return phase, ()
+        return self._answered(phase, event)
+
+    def _answered(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
+        """Take what a party says in a round."""
+        ctx, sender, place = self._ctx, event.sender, event.place
         if isinstance(event.message, SumToServer) and isinstance(phase, Summing):
             return on_instance_message(ctx, phase, event, event.message)
         after: RunningPhase
@@ -194,7 +227,7 @@ class ServerMachine:
 
     def _too_late(self, phase: Ended, event: Event[AnyMessage]) -> Effects:
         """Tell a party that joins after the end how the run has ended."""
-        if not isinstance(event, Received) or not isinstance(event.message, Join):
+        if phase.goodbye is None or not isinstance(event, Received) or not isinstance(event.message, Join):
             return ()
         return (Send(event.sender, Place(-1), phase.goodbye),) if event.sender in self._expected() else ()
 
@@ -206,15 +239,13 @@ class ServerMachine:
             if not started or not isinstance(phase, Greeting):
                 return phase, ()
             return invited_again(self._ctx, phase, sender)
-        if message.config_digest != self._ctx.plan.joins_with(sender):
-            reason = (
-                "your scenario, roster or model differs from the server's: compare the resolved scenarios,"
-                " and shape and classes of the samples (securefl data check)"
-            )
+        reason = _refused(message, self._ctx.plan.joins_with(sender))
+        if reason is not None:
             goodbye: Send[AnyMessage] = Send(sender, Place(-1), Goodbye(reason=reason, aborted=True))
             return phase, (goodbye,)
-        if isinstance(phase, Joining):
-            return replace(phase, joined=phase.joined | {sender}), ()
+        if isinstance(phase, Joining) and isinstance(message, JoinRun):
+            stated = {**phase.stated, sender: Stated(epoch_of(message.leader), message.round)}
+            return replace(phase, joined=phase.joined | {sender}, stated=stated), ()
         return phase, ()
 
     def _settle(self, phase: ServerPhase, effects: Effects, now: float) -> tuple[ServerPhase, Effects]:
@@ -315,22 +346,38 @@ class ServerMachine:
         missing = tuple(sorted(self._ctx.plan.roster.parties.keys() - phase.joined))
         joined, dealer = phase.joined - {DEALER}, self._ctx.plan.sums.dealer
         report = Report(PartiesJoined(tuple(sorted(joined)), missing))
+        resumed = self._ctx.resumed
+        done = None if resumed is None else resumed.checkpoint.done
+        old = outlived(self._ctx.plan, phase.stated, phase.standing.round + (done is not None))
+        if old is not None:
+            return Ended(None), (report, Aborted(old))
         if dealer is not None and dealer not in phase.joined:
-            ended, effects = abort(
+            lacks = (
                 f"{dealer} did not join within {self._ctx.plan.scenario.deadlines.join:g} s, and validated"
                 " sums take its triples (start it with: securefl dealer)"
             )
+            ended, effects = abort(lacks) if resumed is None else pause(lacks)
             return ended, (report, *effects)
         reason = shortage(self._ctx.plan, joined)
-        if reason is not None:
+        # Parties of a run that goes on may be away for a while: rounds wait for them.
+        if reason is not None and resumed is None:
             ended, effects = abort(
                 f"{len(joined)} of {len(self._ctx.plan.roster.parties)} parties joined within"
                 f" {self._ctx.plan.scenario.deadlines.join:g} s; {reason}"
             )
             return ended, (report, *effects)
-        standing = replace(phase.standing, late=phase.standing.late | set(missing))
-        greeting, effects = begin_round(self._ctx, standing, now)
-        return greeting, (report, *effects)
+        leading, led = take_lead(self._ctx, phase)
+        standing = replace(leading.standing, late=phase.standing.late | set(missing))
+        after, effects = self._go_on(standing, done, now)
+        return after, (report, *led, *effects)
+
+    def _go_on(self, standing: Standing, done: RoundDone | None, now: float) -> tuple[ServerPhase, Effects]:
+        """Begin, or go on where an earlier server was: test its model, await verifiers, or begin a round."""
+        if done is not None:
+            return Evaluating(standing, done, again=True), (Evaluate(done.round, standing.params),)
+        if standing.pending is not None:
+            return Attesting(standing, now + attesting_time(self._ctx), None), ()
+        return begin_round(self._ctx, standing, now)
 
 
 def _connected(
@@ -354,6 +401,29 @@ def _connected(
             # All hints are about connections to a broker that this server has lost since.
             standing = replace(phase.standing, gone=NOBODY_GONE, late=frozenset())
             return replace(phase, standing=standing), back(event, EVERYONE)
+
+
+def _refused(message: Join, expected: bytes) -> str | None:
+    """Return why a participant cannot join; None where it can."""
+    if not isinstance(message, JoinRun) or message.version != WIRE_VERSION:
+        speaks = message.version if isinstance(message, JoinRun) else 1
+        return (
+            f"your securefl speaks version {speaks} of the protocol, the server's version {WIRE_VERSION}:"
+            " install the server's version of securefl and start again"
+        )
+    if message.config_digest != expected:
+        return (
+            "your scenario, roster or model differs from the server's: compare the resolved scenarios,"
+            " and shape and classes of the samples (securefl data check)"
+        )
+    return None
+
+
+def _pausing(phase: RunningPhase, event: PauseAsked) -> tuple[ServerPhase, Effects]:
+    """Stop at once where that costs no round, and before the next one otherwise."""
+    if isinstance(phase, Joining) or (isinstance(phase, Greeting) and not phase.draw):
+        return pause(event.reason)
+    return replace(phase, standing=replace(phase.standing, pausing=event.reason)), ()
 
 
 def _heard(phase: RunningPhase, party: PartyId) -> RunningPhase:

@@ -52,6 +52,7 @@ from securefl.protocol.round.server.proving import (
     unconfirmed,
     without_claim,
 )
+from securefl.protocol.round.server.resuming import keep
 from securefl.protocol.round.server.stacking import NO_GRADIENTS, ClusterSum
 from securefl.protocol.round.server.stepping import after_evaluation, after_sums, to_consult
 from securefl.protocol.round.server.suspicion import weighed
@@ -353,6 +354,8 @@ def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tup
     )
     done = Report(tested)
     standing, outcome = after_evaluation(ctx.plan, phase.standing, tested)
+    if outcome is None and phase.again and standing.pending is not None:
+        return Attesting(standing, event.now + attesting_time(ctx), None), (done,)
     if outcome is None:
         greeting, effects = begin_round(ctx, standing, event.now)
         return greeting, (done, *effects)
@@ -379,9 +382,15 @@ def close_attesting(ctx: ServerContext, phase: Attesting, now: float) -> tuple[S
         )
         ended, effects = _end(standing, outcome)
         return ended, (told, *effects)
+    noted = keep(standing)
+    if phase.then is None:
+        begun, effects = begin_round(ctx, standing, now)
+        return begun, (told, noted, *effects)
     greeting = replace(phase.then, standing=standing)
     if lacks is None:
+        # Verifiers do not say again what they have seen confirmed.
         after, effects = close_hellos(ctx, greeting, now)
+        effects = (noted, *effects)
     else:
         after, effects = skip_round(
             ctx, standing, tuple(sorted(greeting.hellos)), f"nobody trains on it: {lacks}"

@@ -47,6 +47,40 @@ class ServerContext:
     initial: F32 = field(repr=False)
     """Parameters before the first round, shape (d,)."""
     entropy: Entropy = field(repr=False)
+    resumed: Resumed | None = None
+    """What an earlier server of the run has left behind; None for the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a server goes on from after it was killed."""
+
+    epoch: int
+    """The last one that it has led."""
+    standing: Standing
+    done: RoundDone | None = None
+    """The round that made the model, if that is still to be tested; None where a round is to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The state of an earlier server of the run, as far as it is written down."""
+
+    checkpoint: Checkpoint
+    announced: int = -1
+    """The last round of which the draw was announced."""
+    drew: tuple[PartyId, ...] = ()
+    """Who was drawn in it; nobody where it did not come to that."""
+    atom_seed: bytes = b""
+    """Seed of the atoms that were formed in some round, whoever has heard of them; empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """The word of a party that joins, about what it has seen of the run."""
+
+    epoch: int
+    round: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +156,12 @@ class Standing:
     """The last confirmed link of the chain of models, where rounds are verified."""
     pending: Pending | None = None
     """The claim of the last round, until it is confirmed or given up."""
+    epoch: int = 0
+    """Which one this server leads; 0 as long as it leads none."""
+    leader: bytes = b""
+    """Its session in it, which hellos are for."""
+    pausing: str = ""
+    """Why it is to stop before the next round; empty where it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +171,8 @@ class Joining:
     standing: Standing
     joined: frozenset[PartyId]
     deadline: float
+    stated: Mapping[PartyId, Stated] = field(default_factory=dict)
+    """What they say that they have seen of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +312,9 @@ class Attesting:
 
     standing: Standing
     deadline: float
-    then: Greeting | Finished
-    """What goes on if they confirm it: the next round, or the end."""
+    then: Greeting | Finished | None
+    """What goes on if they confirm it: the next round, or the end. None where a server that was started again
+    begins the next one, with this model or with the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,14 +324,16 @@ class Evaluating:
     standing: Standing
     done: RoundDone
     """With accuracy and loss still to be filled in."""
+    again: bool = False
+    """Whether a server tests it that was started again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The run is over."""
 
-    goodbye: Goodbye
-    """What everybody was told, and whoever joins late is told again."""
+    goodbye: Goodbye | None
+    """What everybody was told, and whoever joins late is told again. None where the run goes on."""
 
 
 RunningPhase = (

@@ -56,6 +56,13 @@ def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b""
         atom_seed: seed of the run's atoms. Before they are formed, or where their sizes differ, it may turn
             out only after the draw that nobody takes part.
     """
+    if len(present) < plan.majority:
+        return f"{plan.majority} are needed, more than half of the roster"
+    return _unfit_for(plan, present, atom_seed)
+
+
+def _unfit_for(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) -> str | None:
+    """Return what those who are present lack for clusters."""
     if plan.scenario.clustering.atoms > 1:
         counted = sum(map(len, whole(_atoms(plan, atom_seed), present))) if atom_seed else len(present)
         if counted >= plan.fewest:

@@ -128,6 +128,11 @@ class RunPlan:
         """Parties whose hello a round needs (:func:`securefl.methods.clustering.presence.fewest_present`)."""
         return fewest_present(self.scenario)
 
+    @property
+    def majority(self) -> int:
+        """Parties that a round needs so that of two servers, on copies of a disk, one at most opens it."""
+        return len(self.roster.parties) // 2 + 1
+
     def wanted(self, present: int) -> int:
         """The number of the present parties that take part in a round; 0 when there can be none.
 

@@ -381,6 +381,29 @@ class ClaimRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochLed:
+    """Server: it leads a run that an earlier one has led before."""
+
+    epoch: int
+    round: int
+    """The next one, or the one whose model is to be tested again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochFollowed:
+    """Party: it follows another server than before."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaused:
+    """The server stops, and the run goes on once it is started again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Convicted:
     """Server and party: somebody broke the protocol, and this convinces anybody of it."""
 
@@ -424,6 +447,9 @@ AnyReport: TypeAlias = (
     | LinkFollowed
     | ClaimConfirmed
     | ClaimRefused
+    | EpochLed
+    | EpochFollowed
+    | RunPaused
     | Convicted
 )
 """The closed set: whatever is not in this union is no report."""

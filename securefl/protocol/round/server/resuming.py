@@ -1,0 +1,121 @@
+"""Resumption of a server: the epoch that it leads, where it goes on, and what becomes of an open round.
+
+A server that was killed goes on from the last :class:`Checkpoint` that is written down. It asks who is there,
+and leads the epoch after every one that anybody states (ADR 0054). A round of which the draw was announced is
+void, and its updates count as released; one in which parties had only been invited begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from securefl.base.ids import EVERYONE, PartyId
+from securefl.protocol.kernel import Aborted, Keep, Lead, Place, Report, Send
+from securefl.protocol.messages import AnyMessage, Pause
+from securefl.protocol.round.server.phases import (
+    Checkpoint,
+    Ended,
+    Evaluating,
+    Joining,
+    ServerContext,
+    Standing,
+    Stated,
+)
+from securefl.protocol.round.shared.budget import with_round
+from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.shared.presence import FIRST
+from securefl.protocol.round.shared.reports import Effects, EpochLed, RunPaused
+from securefl.protocol.wire import MAX_EPOCH, session_of_server
+
+MAX_LEAP: Final = 2**16
+"""Epochs beyond one's own that are believed: who lies must not use them all up."""
+VOID: Final = "the server was started again in it: what parties may have released counts, and opens nothing"
+_NOTHING: Final = -1
+
+
+def keep(standing: Standing, phase: Evaluating | None = None) -> Keep:
+    """The effect that writes down where the server goes on: before a round, or before its model is tested."""
+    return Keep(Checkpoint(standing.epoch, standing, None if phase is None else phase.done))
+
+
+def next_epoch(own: int, stated: Mapping[PartyId, Stated]) -> int:
+    """Return the epoch to lead: the one after every epoch that is known.
+
+    Args:
+        own: the last one that this server knows that it has led; 0 for none.
+        stated: what parties know.
+    """
+    believed = (one.epoch for one in stated.values() if one.epoch <= own + MAX_LEAP)
+    return min(max(own, *believed, 0) + 1, MAX_EPOCH)
+
+
+def outlived(plan: RunPlan, stated: Mapping[PartyId, Stated], reached: int) -> str | None:
+    """Return why this server's state is older than the run; None where it is not.
+
+    Args:
+        plan: of the run.
+        stated: what parties know. More than collude have to say so, or one of them could stop every server.
+        reached: the round that would be next.
+    """
+    rounds = sorted((one.round for one in stated.values()), reverse=True)
+    seen = next(iter(rounds[plan.scenario.secure_sum.colluders :]), _NOTHING)
+    if seen <= reached:
+        return None
+    return (
+        f"parties have been in round {seen}, and this server's state ends before round {reached}: it is an"
+        " older copy, or none (restore the newest checkpoint, or start a new run under another --run)"
+    )
+
+
+def take_lead(ctx: ServerContext, phase: Joining) -> tuple[Joining, Effects]:
+    """Lead the next epoch, durably before anybody hears of it."""
+    resumed = ctx.resumed
+    known = 0 if resumed is None else resumed.checkpoint.epoch
+    epoch = next_epoch(known, phase.stated)
+    session = session_of_server(epoch, ctx.entropy.child("lead", epoch))
+    standing = replace(phase.standing, epoch=epoch, leader=session)
+    done = None if resumed is None else resumed.checkpoint.done
+    here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
+    told: Effects = () if epoch == 1 else (Report(EpochLed(epoch, standing.round)),)
+    return replace(phase, standing=standing), (
+        Keep(Checkpoint(epoch, standing, done)),
+        Lead(session),
+        *told,
+        here,
+    )
+
+
+def left_open(ctx: ServerContext, standing: Standing) -> Standing | None:
+    """Return the standing of a round that an earlier server has announced the draw of; None for any other.
+
+    Whoever was drawn may have released its update. Nobody is at fault.
+    """
+    resumed = ctx.resumed
+    if resumed is None or standing.round > resumed.announced:
+        return None
+    drawn = resumed.drew if standing.round == resumed.announced else ()
+    return replace(
+        standing,
+        releases=with_round(ctx.plan, standing.releases, drawn),
+        atom_seed=standing.atom_seed or resumed.atom_seed,
+        interrupted=True,
+    )
+
+
+def unheard_atoms(ctx: ServerContext, atom_seed: bytes) -> bool:
+    """Whether atoms were formed as an earlier server was killed, so that maybe nobody has heard of them."""
+    resumed = ctx.resumed
+    return (
+        resumed is not None and atom_seed == resumed.atom_seed and not resumed.checkpoint.standing.atom_seed
+    )
+
+
+def pause(reason: str) -> tuple[Ended, Effects]:
+    """Stop where another server goes on, and ask everybody to wait for it."""
+    return Ended(None), (
+        Report(RunPaused(reason)),
+        Send(EVERYONE, Place(-1), Pause(reason=reason[:1000])),
+        Aborted(reason, resumable=True),
+    )

@@ -1,0 +1,196 @@
+"""Checkpoints of a server: one file, whole or absent, of named parts (ADR 0054).
+
+A file is a line that says what it is, the SHA-256 of the rest (32 bytes), and a MessagePack map: its version,
+the run that it belongs to, and its parts by name. Parts that are missing are as in a new run. One that this
+version does not know is of a later one, and refused: leaving it out could lose a count of releases. No key
+is in a checkpoint, and nothing that is secret from the server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, get_type_hints
+
+import msgspec
+import numpy as np
+
+from securefl.base.errors import ConfigError, RunAbortedError, UsageError
+from securefl.base.files import write_whole
+from securefl.protocol.round import Checkpoint, RoundDone, RunPlan, Standing
+
+VERSION: Final = 1
+"""Of the files that are written; earlier ones are read."""
+CHECKPOINT: Final = "server.checkpoint"
+"""The file in the server's folder."""
+_HEAD: Final = b"securefl server checkpoint\n"
+_OF_SESSION: Final = frozenset({"gone", "pace", "clock", "interrupted", "leader", "pausing"})
+"""What a standing holds of a process, which ends with it."""
+_GO_ON: Final = "restore the newest one, or start a new run with another --run and another --out"
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of a checkpoint."""
+
+    version: int
+    of: bytes
+    """:meth:`RunPlan.config_digest`."""
+    parts: dict[str, bytes]
+    """Each encoded by itself."""
+
+
+def _plain(value: object) -> object:
+    """What MessagePack has no type for, in terms of what it has."""
+    if isinstance(value, np.ndarray):
+        return {
+            "dtype": value.dtype.str,
+            "shape": list(value.shape),
+            "data": np.ascontiguousarray(value).tobytes(),
+        }
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise UsageError(f"a checkpoint holds no {type(value).__name__}")
+
+
+def _array(kind: Any, value: Any) -> object:
+    """The array that :func:`_plain` has taken apart, if it is of the type that is expected."""
+    found = np.frombuffer(value["data"], np.dtype(value["dtype"])).reshape(value["shape"])
+    expected = np.dtype(kind.__args__[1].__args__[0])
+    if found.dtype != expected:
+        raise ValueError(f"an array of {found.dtype} in place of {expected}")
+    return found.copy()
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
+
+
+@lru_cache(maxsize=1)
+def _types() -> Mapping[str, Any]:
+    """The types of all parts by name."""
+    hints = get_type_hints(Standing)
+    lasting = {field.name: hints[field.name] for field in fields(Standing) if field.name not in _OF_SESSION}
+    return lasting | {"epoch": int, "done": RoundDone | None}
+
+
+def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
+    """Return the contents of a checkpoint file."""
+    of_standing = {name: getattr(state.standing, name) for name in _types() if name not in {"epoch", "done"}}
+    parts = of_standing | {"epoch": state.epoch, "done": state.done}
+    encoded = {name: _encoder.encode(value) for name, value in parts.items()}
+    body = _encoder.encode(_File(VERSION, plan.config_digest(), encoded))
+    return b"".join((_HEAD, hashlib.sha256(body).digest(), body))
+
+
+def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
+    """Return what a checkpoint file holds.
+
+    Args:
+        content: of the file.
+        plan: of the run that goes on.
+        where: what the file is called in complaints.
+
+    Raises:
+        ConfigError: it is damaged, of another run or configuration, or of a later version.
+    """
+    head, rest = content[: len(_HEAD)], content[len(_HEAD) :]
+    if head != _HEAD:
+        raise ConfigError(where, "is no checkpoint of a server", _GO_ON)
+    if hashlib.sha256(rest[32:]).digest() != rest[:32]:
+        raise ConfigError(where, "is a damaged checkpoint: its digest is another one", _GO_ON)
+    try:
+        file = msgspec.msgpack.decode(rest[32:], type=_File)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(where, f"is a damaged checkpoint: {error}", _GO_ON) from error
+    if file.version > VERSION:
+        raise ConfigError(
+            where,
+            f"is a checkpoint of version {file.version}, this securefl reads up to {VERSION}",
+            "go on with the securefl that wrote it, or a later one",
+        )
+    if file.of != plan.config_digest():
+        raise ConfigError(
+            where,
+            "is the checkpoint of another run, scenario, roster or model",
+            "give the same --run, scenario, --set, --seed and --roster, or another --out",
+        )
+    unknown = sorted(file.parts.keys() - _types().keys())
+    if unknown:
+        raise ConfigError(
+            where,
+            f"holds {unknown[0]!r}, which this securefl does not know",
+            "go on with the securefl that wrote it, or a later one",
+        )
+    return _state(file.parts, plan, where)
+
+
+def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
+    found: dict[str, Any] = {}
+    for name, kind in _types().items():
+        if name not in parts:
+            continue
+        try:
+            found[name] = msgspec.msgpack.decode(parts[name], type=kind, dec_hook=_array)
+        except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(where, f"is a damaged checkpoint: {name}: {error}", _GO_ON) from error
+    missing = [
+        field.name
+        for field in fields(Standing)
+        if field.name not in found and field.default is MISSING and field.default_factory is MISSING
+    ]
+    epoch, done = found.pop("epoch", None), found.pop("done", None)
+    if missing or epoch is None:
+        raise ConfigError(
+            where, f"is a damaged checkpoint: it lacks {missing[0] if missing else 'epoch'}", _GO_ON
+        )
+    standing = Standing(**found, epoch=epoch)
+    shapes = {"params": (plan.broadcast,), "moments": (plan.optimiser.moments, plan.broadcast)}
+    for name, shape in shapes.items():
+        if getattr(standing, name).shape != shape:
+            raise ConfigError(where, f"is a damaged checkpoint: {name} is no array {shape}", _GO_ON)
+    return Checkpoint(epoch, standing, done)
+
+
+class CheckpointFile:
+    """The checkpoint of one server, replaced as a whole each time."""
+
+    def __init__(self, folder: Path, plan: RunPlan) -> None:
+        self.path = folder / CHECKPOINT
+        self._plan = plan
+
+    def read(self) -> Checkpoint | None:
+        """Return what the last server has written down; None where there was none.
+
+        Raises:
+            ConfigError: it cannot be read, or believed (:func:`checkpoint_from`).
+        """
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ConfigError(str(self.path), f"cannot be read: {error.strerror}") from error
+        return checkpoint_from(content, self._plan, str(self.path))
+
+    def keep(self, state: object) -> None:
+        """Write durably what a server goes on from.
+
+        Raises:
+            RunAbortedError: the disk is full or gone; the checkpoint before it is still there.
+            UsageError: it is nothing that a server keeps.
+        """
+        if not isinstance(state, Checkpoint):
+            raise UsageError(f"a server keeps no {type(state).__name__}")
+        try:
+            write_whole(self.path, checkpoint_bytes(self._plan, state), durable=True)
+        except OSError as error:
+            raise RunAbortedError(
+                f"{self.path}: cannot be written: {error.strerror} (the checkpoint before it stays: free some"
+                " space, and start the server again)"
+            ) from error
+
+    def remove(self) -> None:
+        """Take it away: the run has ended, and nobody goes on."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,134 @@
+"""A server killed before each message that it sends: the run goes on, and costs one round at most."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from securefl.base.ids import SERVER
+from securefl.protocol.kernel.effects import Aborted, Finished
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import Release
+from securefl.protocol.round.shared.reports import RoundDone, RoundSkipped, SumOpened
+from tests.simulation.lying import verified
+from tests.simulation.spy import Grasp, spying
+from tests.simulation.test_exact_sums import check_all, samples, uneven
+from tests.simulation.world import Op, World, scenario
+
+HIDDEN = {
+    "size": "4",
+    "threshold": "4",
+    "min_survivors": "4",
+    "clustering__atoms": "4",
+    "weighting__mode": "ignore",
+    "groups__count": "2",
+    "groups__mode": "hidden",
+}
+SETTINGS = {
+    "masking": scenario(6, rounds="3"),
+    "reclustered": scenario(12, rounds="3", size="4", reclusterings="2", leakage__mode="report"),
+    "active": scenario(6, rounds="3", server="active", size="6", threshold="4", min_survivors="5"),
+    "verified": verified(rounds="3"),
+    "atoms": scenario(8, rounds="3", clustering__atoms="2", size="4"),
+    "hidden": scenario(8, rounds="3", **HIDDEN),
+}
+EXACT = {"masking", "reclustered", "active", "verified", "atoms"}
+"""Settings whose opened sums are sums of updates."""
+
+
+def world_of(setting: str, *ops: Op) -> World:
+    return World(SETTINGS[setting], length=4, train=uneven, samples=samples, ops=ops)
+
+
+@cache
+def undisturbed(setting: str) -> World:
+    return world_of(setting).run()
+
+
+def points(setting: str) -> list[tuple[str, int]]:
+    """What the server sends, by kind and number: up to four of each kind."""
+    sent = Counter(type(one.message).__name__ for one in undisturbed(setting).sent if one.sender == SERVER)
+    return [
+        (kind, nth)
+        for kind, count in sorted(sent.items())
+        for nth in sorted({0, count // 3, 2 * count // 3, count - 1})
+    ]
+
+
+def check(world: World, setting: str, most_void: int = 1) -> None:
+    """All that must hold whatever happened."""
+    assert isinstance(world.server.outcome, Finished), world.server.outcome
+    for name in world.parties:
+        assert isinstance(world.nodes[name].outcome, Finished), (name, world.nodes[name].outcome)
+        assert not world.nodes[name].rejects, (name, world.nodes[name].rejects)
+    rounds = {done.round: done for done in world.reports(RoundDone)}
+    assert sorted(rounds) == [0, 1, 2]
+    without = [round_ for round_, done in rounds.items() if not done.opened]
+    assert len(without) <= most_void, world.reports(RoundSkipped)
+    if setting in EXACT:
+        check_all(world)
+    opened = Counter((one.round, *one.opened.key) for one in world.reports(SumOpened))
+    assert all(count == 1 for count in opened.values())
+    for kind in (MaskedInput, Release):
+        given = Counter(
+            (one.sender, one.place, getattr(one.message, "vector", getattr(one.message, "sealed", b"")))
+            for one in world.sent
+            if isinstance(one.message, kind)
+        )
+        by_place = Counter((sender, place) for sender, place, _ in given)
+        slots = 2 if setting == "hidden" and kind is Release else 1
+        assert all(count <= slots for count in by_place.values()), by_place
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_kill_before_any_message_costs_one_round_at_most(setting: str) -> None:
+    failed: list[str] = []
+    for kind, nth in points(setting):
+        world = world_of(setting, Op("restart", SERVER, kind, nth)).run()
+        assert world.starts == 2
+        try:
+            check(world, setting)
+        except AssertionError as error:
+            failed.append(f"{kind} {nth}: {str(error).splitlines()[0] if str(error) else error!r}")
+    assert not failed, "\n".join(failed)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_kill_in_each_round_costs_each_of_them_at_most(setting: str) -> None:
+    """Three kills: rounds are lost, and nothing else is."""
+    for kind in ("Invite", "Announce", "Reveals", "Freeze"):
+        named = {"Announce": "ChainedAnnounce", "Freeze": "BindingFreeze"} if setting == "verified" else {}
+        what = named.get(kind, kind)
+        ops = [Op("restart", SERVER, what, nth) for nth in (0, 2, 4)]
+        world = world_of(setting, *ops).run()
+        assert isinstance(world.server.outcome, Finished | Aborted)
+        if isinstance(world.server.outcome, Finished):
+            check(world, setting, most_void=2)
+        if setting in EXACT:
+            check_all(world)
+
+
+@pytest.mark.parametrize("setting", ["masking", "reclustered", "active"])
+def test_nobody_is_exposed_over_all_epochs(setting: str) -> None:
+    for kind, nth in points(setting):
+        with spying() as spy:
+            world = world_of(setting, Op("restart", SERVER, kind, nth)).run()
+        fewest = world.scenario.secure_sum.min_survivors
+        for group in Grasp(spy, []).alone():
+            raise AssertionError(f"{kind} {nth}: {group} is exposed; sums have {fewest} members or more")
+
+
+@pytest.mark.parametrize(("who", "kind"), [("p05", "Hello"), ("p00", "Hello"), (SERVER, "Invite")])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_round_that_was_only_invited_begins_again(setting: str, who: str, kind: str) -> None:
+    world = world_of(setting, Op("restart", who, kind, 1)).run()
+    check(world, setting, most_void=0)
+    assert [done.round for done in world.reports(RoundDone)] == [0, 0, 1, 2], "its model is tested again"
+
+
+def test_the_model_is_that_of_a_run_without_the_kill_where_no_round_is_void() -> None:
+    world = world_of("masking", Op("restart", "p05", "Hello", 1)).run()
+    for round_, params in undisturbed("masking").models.items():
+        assert params.tolist() == world.models[round_].tolist()
