@@ -330,7 +330,8 @@ def run(
 
     Args:
         scenario: or what :func:`load` takes.
-        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or the URL of one that runs.
+        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or the URL of one that runs; several with commas
+            between them, of which the first is taken that is there.
         data_dir: folder of data sets that are not bundled.
         seed: of what is public: split, initial model, who misbehaves.
         device: instead of the scenario's.

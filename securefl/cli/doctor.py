@@ -1,4 +1,4 @@
-"""``securefl doctor``: a check of this machine, and of what a run on it would use."""
+"""``securefl doctor``: a check of this machine, of what a run on it would use, and of brokers elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import secrets
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +16,21 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from securefl.base.errors import EXIT_ABORTED, ConfigError
+from securefl.base.errors import EXIT_ABORTED, ConfigError, SecureflError
+from securefl.base.loops import run_coroutine
 from securefl.base.version import __version__
 from securefl.cli.console import one_line_errors
+from securefl.cli.options import BrokerFiles, spread
+from securefl.runtime.launch import given_brokers
 from securefl.runtime.report import Terminal, printable
-from securefl.runtime.transport import choose_broker, find_mosquitto
+from securefl.runtime.transport import (
+    BrokerUrl,
+    check_retention,
+    choose_broker,
+    find_mosquitto,
+    measure_frame_limit,
+    user_of,
+)
 
 _NEEDED = ("aiomqtt", "cryptography", "msgspec", "numpy", "rich", "safetensors", "typer")
 _OPTIONAL = {
@@ -36,21 +47,31 @@ Finding = tuple[str, str, str]
 """What, found, state ("ok", "missing" or "note")."""
 
 
+@spread
 def doctor(
+    files: BrokerFiles,
+    *,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="SECUREFL_DATA_DIR", help="Check the data sets in this directory.")
     ] = None,
+    broker: Annotated[
+        str,
+        typer.Option(
+            metavar="URL,URL,...", help="Check these brokers too, with the certificate or user given."
+        ),
+    ] = "",
 ) -> None:
     """Check libraries, broker, processor and data.
 
-    Exit codes: 0 all that is needed is there; 2 --data-dir is no directory; 3 something needed is missing.
+    Exit codes: 0 all that is needed is there; 2 an option is refused; 3 something needed is missing.
     """
     with one_line_errors():
+        brokers = given_brokers(broker, files.tls, files.password_file) if broker else ()
         if data_dir is not None and not data_dir.is_dir():
             raise ConfigError(
                 "--data-dir", f"{printable(str(data_dir), 300)} is no directory", "name one that exists"
             )
-        findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir)]
+        findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir), *map(_remote, brokers)]
     table = Table(title=f"securefl {__version__}", title_justify="left", show_header=False, box=None)
     colours = {"ok": "green", "missing": "red", "note": "yellow"}
     for what, found, state in findings:
@@ -88,6 +109,24 @@ def _broker() -> Iterator[Finding]:
         yield "broker auto", f"a local run will use the {choose_broker('auto')} broker", "ok"
     except ConfigError as error:
         yield "broker auto", str(error), "missing"
+
+
+def _remote(url: BrokerUrl) -> Finding:
+    """What a broker that somebody else runs takes from this machine."""
+
+    async def tried() -> str:
+        name = user_of(url) or "doctor"
+        client = f"doctor-{secrets.token_hex(4)}"
+        # Any run's: access rules are alike for all.
+        topic = f"sfl/1/{client}/probe/{name}"
+        limit = await measure_frame_limit(url, client, topic)
+        await check_retention(url, client, topic)
+        return f"knows {name}, takes frames of {limit // 1024} KiB, keeps retained ones"
+
+    try:
+        return f"broker {url}", run_coroutine(tried()), "ok"
+    except SecureflError as error:
+        return f"broker {url}", str(error), "missing"
 
 
 def _hardware() -> Iterator[Finding]:

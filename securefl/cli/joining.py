@@ -11,11 +11,11 @@ import typer
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId, RunId, is_name
-from securefl.cli.options import BrokerFiles, InsecureOption, SetOption
+from securefl.cli.options import BrokerFiles, BrokersOption, InsecureOption, PatienceOption, SetOption
 from securefl.methods.feasibility import check
-from securefl.runtime.launch import broker_url
+from securefl.runtime.launch import BROKER_PATIENCE, given_brokers
 from securefl.runtime.process import ProcessSettings
-from securefl.runtime.transport import BrokerUrl
+from securefl.runtime.transport import Brokers
 from securefl.scenario import Scenario, load_scenario
 
 
@@ -23,19 +23,21 @@ from securefl.scenario import Scenario, load_scenario
 class JoinOptions(BrokerFiles):
     """Options of every process that joins a run."""
 
-    broker: Annotated[str, typer.Option(help="mqtt://host:port or mqtts://host:port")]
+    broker: BrokersOption
     run: Annotated[str, typer.Option(help="Id of the run; the same for all processes.")]
     roster: Annotated[Path, typer.Option(help="The public roster (securefl keygen --roster).")]
     out: Annotated[Path, typer.Option(help="Directory for transcript, journal and results.")] = Path()
 
+    broker_patience: PatienceOption = BROKER_PATIENCE
+
     @property
-    def url(self) -> BrokerUrl:
-        """The address of the broker.
+    def brokers(self) -> Brokers:
+        """The addresses of the brokers.
 
         Raises:
-            ConfigError: nonsense in the URL, or a file that cannot be read.
+            ConfigError: nonsense in a URL, or a file that cannot be read.
         """
-        return broker_url(self.broker, self.tls, self.password_file)
+        return given_brokers(self.broker, self.tls, self.password_file)
 
     @property
     def run_id(self) -> RunId:
@@ -81,7 +83,8 @@ class MemberOptions(JoinOptions):
             name=name,
             identity=key,
             roster_file=self.roster,
-            broker=self.url,
+            broker=self.brokers,
+            broker_patience=self.broker_patience,
             data_file=data,
             resumes=True,
             out=self.out,

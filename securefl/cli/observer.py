@@ -14,6 +14,11 @@ def observer(options: JoinOptions, *, lab: LabOption = False) -> None:
     """Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them."""
     with one_line_errors():
         settings = ObserverSettings(
-            run=options.run_id, broker=options.url, roster_file=options.roster, out=options.out, lab=lab
+            run=options.run_id,
+            broker=options.brokers,
+            broker_patience=options.broker_patience,
+            roster_file=options.roster,
+            out=options.out,
+            lab=lab,
         )
         watch(settings, plain_news(settings.name))

@@ -39,6 +39,17 @@ InsecureOption = Annotated[
     ),
 ]
 LabOption = Annotated[bool, typer.Option("--lab", help="Record whole vectors (experiments only).")]
+BrokersOption = Annotated[
+    str,
+    typer.Option(
+        metavar="URL,URL,...",
+        help="mqtt://host:port or mqtts://host:port; the first of several that is there.",
+    ),
+]
+PatienceOption = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="So long without any broker, and this process gives up."),
+]
 CaOption = Annotated[Path | None, typer.Option(help="Authority that signed the broker's certificate (PEM).")]
 CertOption = Annotated[Path | None, typer.Option(help="This process's client certificate (PEM).")]
 KeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert (PEM).")]

@@ -17,6 +17,7 @@ from securefl.cli.options import (
     InsecureOption,
     JsonLinesOption,
     LabOption,
+    PatienceOption,
     RunFolderOption,
     SeedOption,
     SetOption,
@@ -26,7 +27,14 @@ from securefl.cli.options import (
     device_name,
     spread,
 )
-from securefl.runtime.launch import RunOptions, bundled, ended_by_signals, fresh_run_id, run_here
+from securefl.runtime.launch import (
+    BROKER_PATIENCE,
+    RunOptions,
+    bundled,
+    ended_by_signals,
+    fresh_run_id,
+    run_here,
+)
 from securefl.runtime.report import (
     JsonProgress,
     Progress,
@@ -50,8 +58,12 @@ def run(
     scenario: BundledArgument,
     *,
     broker: Annotated[
-        str, typer.Option(help="auto, mosquitto, embedded, or mqtt://host:port, mqtts://host:port.")
+        str,
+        typer.Option(
+            help="auto, mosquitto, embedded, or mqtt://host:port, mqtts://host:port; or several such URLs."
+        ),
     ] = "auto",
+    broker_patience: PatienceOption = BROKER_PATIENCE,
     tls: Annotated[
         bool, typer.Option("--tls", help="Local broker with TLS and client certificates.")
     ] = False,
@@ -83,6 +95,7 @@ def run(
         options = RunOptions(
             run=fresh_run_id(seed if insecure_seeded_entropy else None),
             broker=broker,
+            broker_patience=broker_patience,
             tls=tls,
             tls_files=files.tls,
             password_file=files.password_file,

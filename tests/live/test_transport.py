@@ -93,6 +93,11 @@ class Wire:
     def mend(self) -> None:
         self._whole = True
 
+    def reset(self) -> None:
+        """Break all connections; new ones are made."""
+        self.cut()
+        self.mend()
+
     async def close(self) -> None:
         self.cut()
         self._server.close()

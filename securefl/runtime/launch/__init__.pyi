@@ -5,9 +5,10 @@ from .federation import run_here as run_here
 from .interrupts import ended_by_signals as ended_by_signals
 from .observer import ObserverSettings as ObserverSettings
 from .observer import watch as watch
+from .options import BROKER_PATIENCE as BROKER_PATIENCE
 from .options import RunOptions as RunOptions
-from .options import broker_url as broker_url
 from .options import fresh_run_id as fresh_run_id
+from .options import given_brokers as given_brokers
 from .quiet import NoProgress as NoProgress
 from .quiet import RoundLines as RoundLines
 from .simulation import SimulationOptions as SimulationOptions

@@ -52,7 +52,7 @@ from securefl.runtime.report import (
 )
 from securefl.runtime.transport import (
     OBSERVER,
-    BrokerUrl,
+    Brokers,
     LocalTls,
     broker_wish,
     check_retention,
@@ -154,7 +154,7 @@ class LocalRun:
             lines.append("LAB: whole vectors are recorded")
         return (*lines, notes[-1])
 
-    def _broker(self, stack: ExitStack, private: Path) -> tuple[BrokerUrl, LocalTls | None]:
+    def _broker(self, stack: ExitStack, private: Path) -> tuple[Brokers, LocalTls | None]:
         options = self._options
         remote = options.remote_broker()
         if remote is not None:
@@ -167,9 +167,9 @@ class LocalRun:
         wish = broker_wish(options.broker, "--broker")
         running = start_local_broker(wish, private / "broker", 0, tls)
         stack.enter_context(running)
-        return running.url, tls
+        return Brokers((running.url,)), tls
 
-    async def _try(self, broker: BrokerUrl) -> int:
+    async def _try(self, broker: Brokers) -> int:
         """The largest frame that the broker takes, in bytes. It has to keep retained ones, too."""
         name, topic = f"{self._options.run}-start", topics.probe(self._options.run, SERVER)
         limit = await measure_frame_limit(broker, name, topic)
@@ -178,7 +178,7 @@ class LocalRun:
         return limit
 
     def _start(
-        self, children: Children, setup: LocalSetup, broker: BrokerUrl, tls: LocalTls | None, frame_limit: int
+        self, children: Children, setup: LocalSetup, broker: Brokers, tls: LocalTls | None, frame_limit: int
     ) -> None:
         options = self._options
         base = ProcessSettings(
@@ -188,6 +188,7 @@ class LocalRun:
             identity=setup.identities[SERVER],
             roster_file=setup.roster_file,
             broker=_as_client(broker, tls, SERVER),
+            broker_patience=options.patience,
             data_file=setup.shards.get(SERVER, Path()),
             site=options.site,
             site_python=options.site_python,
@@ -310,11 +311,13 @@ def _check_device(wanted: str) -> None:
     pick_device("cuda")
 
 
-def _as_client(broker: BrokerUrl, tls: LocalTls | None, name: str) -> BrokerUrl:
+def _as_client(brokers: Brokers, tls: LocalTls | None, name: str) -> Brokers:
     if tls is None:
-        return broker
-    files = tls.clients[name]
-    return replace(broker, ca_file=tls.ca_file, cert_file=files.cert_file, key_file=files.key_file)
+        return brokers
+    files, ca = tls.clients[name], tls.ca_file
+    return brokers.each(
+        lambda url: replace(url, ca_file=ca, cert_file=files.cert_file, key_file=files.key_file)
+    )
 
 
 def run_here(scenario: Scenario, options: RunOptions, progress: Progress) -> Summary:

@@ -28,7 +28,15 @@ from securefl.protocol.wire import Header, Payload, decode, open_frame, peek
 from securefl.runtime.process import GONE, LAB_FRAMES
 from securefl.runtime.report import Ending, News, Remark, counted, listed
 from securefl.runtime.transcript import JsonValue, TranscriptWriter, disk_failure
-from securefl.runtime.transport import OBSERVER, ArrivedFrame, BrokerUrl, MqttTransport
+from securefl.runtime.transport import (
+    OBSERVER,
+    ArrivedFrame,
+    Brokers,
+    BrokerUrl,
+    MqttLimits,
+    MqttTransport,
+    meeting_of,
+)
 
 _PREAMBLE: Final = 64
 """Bytes at the start of a masked input's body that are MessagePack framing, not mask."""
@@ -134,7 +142,8 @@ class ObserverSettings:
     """Settings of an observer. No scenario and no key."""
 
     run: RunId
-    broker: BrokerUrl
+    broker: BrokerUrl | Brokers
+    broker_patience: float = 60.0
     roster_file: Path
     out: Path
     lab: bool = False
@@ -234,7 +243,13 @@ def watch(settings: ObserverSettings, tell: Callable[[News], None]) -> None:
 async def _observe(settings: ObserverSettings) -> Observations:
     read_roster(settings.roster_file)
     everything = f"sfl/1/{settings.run}/#"
-    transport = await MqttTransport.connect(settings.broker, f"{settings.run}-{settings.name}", (everything,))
+    transport = await MqttTransport.connect(
+        settings.broker,
+        f"{settings.run}-{settings.name}",
+        (everything,),
+        limits=MqttLimits(give_up_after=settings.broker_patience),
+        meeting=meeting_of(settings.run, _OBSERVER),
+    )
     try:
         # Only now: an observer that finds no broker leaves no transcript.
         observations = Observations(settings)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 from securefl.base.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import RunId
-from securefl.runtime.transport import BrokerUrl, BrokerWish, parse_broker_url
+from securefl.runtime.transport import Brokers, BrokerWish, parse_brokers
 
 LOCAL_BROKERS = get_args(BrokerWish)
+
+BROKER_PATIENCE: Final = 1800.0
+"""Seconds in which somebody will have seen to a broker."""
+_OWN_BROKER_PATIENCE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +24,9 @@ class RunOptions:
     """Options of a run on this machine, besides its scenario."""
 
     broker: str = "auto"
-    """One of ``LOCAL_BROKERS``, or a URL."""
+    """One of ``LOCAL_BROKERS``, or a URL, or several with commas between them."""
+    broker_patience: float = BROKER_PATIENCE
+    """Seconds without any broker at a URL after which all give up."""
     tls: bool = False
     """With a local broker: TLS and a client certificate per process."""
     tls_files: tuple[Path | None, Path | None, Path | None] = (None, None, None)
@@ -42,8 +48,13 @@ class RunOptions:
     """MB of addresses that such a process may use; 0 for any."""
     run: RunId
 
-    def remote_broker(self) -> BrokerUrl | None:
-        """Return the broker that somebody else runs, None when the run starts its own.
+    @property
+    def patience(self) -> float:
+        """The patience of the processes: a broker that the run starts itself does not come back."""
+        return _OWN_BROKER_PATIENCE if self.broker in LOCAL_BROKERS else self.broker_patience
+
+    def remote_broker(self) -> Brokers | None:
+        """Return the brokers that somebody else runs, None when the run starts its own.
 
         Raises:
             ConfigError: not a URL, files that do not fit it, or options for the other kind of broker.
@@ -66,20 +77,20 @@ class RunOptions:
                 f"is for a local broker, and {self.broker!r} is one at a URL",
                 "an mqtts:// URL means TLS; --tls-ca names its authority",
             )
-        return broker_url(self.broker, self.tls_files, self.password_file)
+        return given_brokers(self.broker, self.tls_files, self.password_file)
 
     def entropy(self) -> Entropy:
         """Return what the launcher draws keys from (all-in-one mode)."""
         return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
 
 
-def broker_url(
+def given_brokers(
     text: str, tls: tuple[Path | None, Path | None, Path | None], password_file: Path | None
-) -> BrokerUrl:
-    """Return where the broker is.
+) -> Brokers:
+    """Return where the brokers are.
 
     Raises:
-        ConfigError: nonsense in the URL, or a file that cannot be read.
+        ConfigError: nonsense in a URL, or a file that cannot be read.
     """
     ca, cert, key = tls
     password = None
@@ -88,7 +99,7 @@ def broker_url(
             password = password_file.read_text(encoding="utf-8").strip()
         except OSError as error:
             raise ConfigError(str(password_file), f"cannot be read: {error.strerror}") from error
-    return parse_broker_url(text, ca_file=ca, cert_file=cert, key_file=key, password=password)
+    return parse_brokers(text, ca_file=ca, cert_file=cert, key_file=key, password=password)
 
 
 def fresh_run_id(insecure_seed: int | None) -> RunId:

@@ -84,6 +84,7 @@ def observer(settings: ProcessSettings, tell: Callable[[News], None]) -> None:
         ObserverSettings(
             run=settings.run,
             broker=settings.broker,
+            broker_patience=settings.broker_patience,
             roster_file=settings.roster_file,
             out=settings.out,
             lab=settings.lab,

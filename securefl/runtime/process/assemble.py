@@ -17,7 +17,14 @@ from securefl.protocol.wire import NOBODY, Inbox, topics
 from securefl.runtime.process.publisher import GONE
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
-from securefl.runtime.transport import MqttTransport, Transport, check_retention, measure_frame_limit
+from securefl.runtime.transport import (
+    MqttLimits,
+    MqttTransport,
+    Transport,
+    check_retention,
+    measure_frame_limit,
+    meeting_of,
+)
 
 PhaseT = TypeVar("PhaseT")
 
@@ -95,7 +102,7 @@ def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY)
 
 
 async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
-    """Connect to the broker and learn how large a frame may be (bytes).
+    """Connect to a broker and learn how large a frame may be (bytes).
 
     Raises:
         ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`; for the server also as
@@ -109,7 +116,14 @@ async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
         if name == SERVER:
             await check_retention(settings.broker, client_id, topics.probe(run, name))
     will = (topics.status(run, name), GONE)
-    transport = await MqttTransport.connect(settings.broker, client_id, topics.subscriptions(run, name), will)
+    transport = await MqttTransport.connect(
+        settings.broker,
+        client_id,
+        topics.subscriptions(run, name),
+        will,
+        MqttLimits(give_up_after=settings.broker_patience),
+        meeting_of(run, name),
+    )
     return transport, min(limit, MAX_FRAME)
 
 

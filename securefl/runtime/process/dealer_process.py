@@ -32,6 +32,7 @@ async def run_dealer(settings: ProcessSettings, open_witness: Callable[[], Witne
             me=DEALER,
             machine=machine,
             transport=transport,
+            broker_patience=settings.broker_patience,
             # What is sent to everybody reaches the dealer, too, models among it; it does not know their size.
             inbox=Inbox(settings.run, DEALER, roster, max_message=MAX_VECTOR),
             outbox=Outbox(settings.run, identity, root.child("outbox", DEALER), frame_limit),

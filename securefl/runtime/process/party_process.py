@@ -83,6 +83,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
                 machine=PartyMachine(context),
                 transport=transport,
                 inbox=make_inbox(plan, settings, memory.journal.leader),
+                broker_patience=settings.broker_patience,
                 outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
                 work=LocalWork(
                     train=work.train if accomplice is None else accomplice.telling(work.train),

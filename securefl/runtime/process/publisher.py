@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
 from securefl.base.errors import RunAbortedError
@@ -18,7 +18,7 @@ from securefl.protocol.messages import AnyMessage, Goodbye, Here
 from securefl.protocol.wire import Outbox, topics
 from securefl.runtime.misbehaviour import Crash, Fault, Presence, ResendLast, SendRaw
 from securefl.runtime.process.ports import Witness
-from securefl.runtime.transport import Transport
+from securefl.runtime.transport import LostFrame, Transport
 
 GONE = b"gone"
 """Payload of a last will, which the broker publishes. That a process is there it says itself, signed."""
@@ -26,8 +26,8 @@ GONE = b"gone"
 FAREWELL_SECONDS = 10.0
 """How long the last messages may take to leave after the machine has ended."""
 
-END_SECONDS = 75.0
-"""How long the end of a run may take to reach the broker: longer than a transport looks for a lost one."""
+END_SECONDS = 15.0
+"""How long the end of a run may take to reach the broker, besides what a transport looks for a lost one."""
 
 KEPT = 128 * 2**20
 """Bytes of frames that are kept to be sent again, at most; of a larger round the oldest are given up."""
@@ -144,25 +144,34 @@ class Publisher:
                 await self.drain()
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    async def again(self, to: PartyId | None, *, kept: bool) -> None:
-        """Send the frames of this round once more, byte for byte: all, or those that ``to`` should have.
+    def lost(self, kept: bool) -> Iterator[LostFrame]:
+        """Frames of this round, byte for byte, that a broker has acknowledged and may have lost.
 
-        A broker that starts again has lost what it had not passed on. Of one that has kept the session it
-        should be there, but not all do (amqtt forgets what was not acknowledged): then, too, while it is
-        little. Whoever has a frame already drops it as a duplicate. To one process they are sent
+        One that starts again has lost what it had not passed on. Of one that has kept the session all should
+        be there, but not all do (amqtt forgets what was not acknowledged): then, too, while it is little.
+        Whoever has a frame already drops it as a duplicate.
+        """
+        if kept and self._kept_bytes > CHEAP:
+            return
+        for one in tuple(self._kept):
+            self._witness.traffic(one.to, "out", len(one.frame))
+            yield LostFrame(one.topic, one.frame, one.retain)
+
+    async def again(self, to: PartyId, *, kept: bool) -> None:
+        """Send the frames of this round that ``to`` should have once more.
+
+        It says that it was away, and whether the broker kept what came for it. To one process they are sent
         :data:`REPEATS` times a round at most: a few words of its are answered with a model.
         """
-        if to is not None:
-            self._repeated[to] += 1
-            if self._repeated[to] > REPEATS:
-                return
-        lost = tuple(one for one in self._kept if to is None or one.to in {to, EVERYONE})
+        self._repeated[to] += 1
+        if self._repeated[to] > REPEATS:
+            return
+        lost = tuple(one for one in self._kept if one.to in {to, EVERYONE})
         if kept and sum(len(one.frame) for one in lost) > CHEAP:
             return
         for one in lost:
-            topic = one.topic if to is None else self._ordinary(to)
-            self._witness.traffic(one.to if to is None else to, "out", len(one.frame))
-            await self._publish(topic, one.frame, retain=one.retain and to is None)
+            self._witness.traffic(to, "out", len(one.frame))
+            await self._publish(self._ordinary(to), one.frame)
 
     def _keep(self, one: _Kept) -> None:
         if one.round > self._round:

@@ -195,6 +195,7 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
                 me=SERVER,
                 machine=server_machine(honest, plan, shown),
                 transport=transport,
+                broker_patience=settings.broker_patience,
                 inbox=make_inbox(plan, settings),
                 outbox=outbox,
                 work=LocalWork(evaluate=evaluate, consult=work.consult),

@@ -8,7 +8,7 @@ from pathlib import Path
 from securefl.base.crypto import Identity
 from securefl.base.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.base.ids import PartyId, RunId
-from securefl.runtime.transport import BrokerUrl
+from securefl.runtime.transport import Brokers, BrokerUrl
 from securefl.scenario import Scenario
 
 
@@ -22,7 +22,10 @@ class ProcessSettings:
     identity: Identity | Path
     """Its private keys: in a file of its owner's, or, from a launcher, themselves. Those are in no file."""
     roster_file: Path
-    broker: BrokerUrl
+    broker: BrokerUrl | Brokers
+    """Where the run is; of several the first that takes this process, and another one where that is lost."""
+    broker_patience: float = 60.0
+    """Seconds without any broker, or the others at it, after which this process gives up."""
     data_file: Path
     """A party's samples, or the server's test set, as ``--data`` names them; nothing where sites train."""
     site: str = ""

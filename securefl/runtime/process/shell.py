@@ -92,6 +92,7 @@ class Shell(Generic[PhaseT]):
         farewell: Callable[[str], tuple[RunEffect, ...]] = lambda _reason: (),
         awaited: Callable[[PhaseT], Collection[PartyId]] = lambda _phase: (),
         pauses: bool = False,
+        broker_patience: float = 60.0,
     ) -> None:
         self._pauses = pauses
         """Whether it is first asked to stop where it can go on later, and told to end only then."""
@@ -116,6 +117,7 @@ class Shell(Generic[PhaseT]):
         self._seam = seam
         self._farewell = farewell
         self._awaited = awaited
+        self._end_within = broker_patience + END_SECONDS
         self._vigil = Vigil(time.monotonic())
         self._events: asyncio.Queue[ArrivedFrame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
         self._room = asyncio.Semaphore(_BACKLOG)
@@ -128,8 +130,8 @@ class Shell(Generic[PhaseT]):
         self._online = True
         self._links = 0
         """Changes of the connection that the machine has not been told of yet."""
-        self._unheard: list[tuple[PartyId | None, bool]] = []
-        """Who was away (None: this process), and whether the broker says that it kept what came meanwhile."""
+        self._unheard: list[tuple[PartyId, bool]] = []
+        """Who was away, and whether the broker says that it kept what came meanwhile."""
         self._outcome: Finished | Aborted | None = None
 
     def pause(self, reason: str) -> None:
@@ -154,7 +156,7 @@ class Shell(Generic[PhaseT]):
             RunAbortedError: journal, transcript or model cannot be written.
             Exception: a bug, in local work or in the machine.
         """
-        self._transport.watch(self._linked)
+        self._transport.watch(self._linked, self._publisher.lost)
         reader = asyncio.create_task(self._read())
         reader.add_done_callback(self._worked)
         try:
@@ -162,11 +164,11 @@ class Shell(Generic[PhaseT]):
             stopped = self._outcome is None
             if isinstance(outcome, Aborted) and (stopped or self._me != SERVER):
                 await self._leave_early(outcome.reason, FAREWELL_SECONDS)
-            await self._see_off(phase, FAREWELL_SECONDS if stopped else END_SECONDS)
+            await self._see_off(phase, FAREWELL_SECONDS if stopped else self._end_within)
         except Exception as error:
             reason = str(error) if isinstance(error, SecureflError) else "internal error"
             # Nobody has asked this process to end: it may take its time, as at the end of a run.
-            await self._leave_early(reason, END_SECONDS)
+            await self._leave_early(reason, self._end_within)
             raise
         else:
             return outcome
@@ -306,8 +308,6 @@ class Shell(Generic[PhaseT]):
     def _note_losses(self, event: Event[AnyMessage]) -> None:
         """Note who was without a connection: something of what was sent then may be lost."""
         match event:
-            case Online(kept=kept):
-                self._unheard.append((None, kept))
             case Received(sender=sender, message=Here(connection=connection, kept=kept)) if connection > 1:
                 self._unheard.append((sender, kept))
             case _:

@@ -1,11 +1,14 @@
 from .acl import OBSERVER as OBSERVER
 from .acl import mosquitto_acl as mosquitto_acl
+from .addresses import Brokers as Brokers
+from .addresses import parse_brokers as parse_brokers
 from .base import ArrivedFrame as ArrivedFrame
 from .base import BrokerUrl as BrokerUrl
 from .base import Link as Link
+from .base import LostFrame as LostFrame
+from .base import MqttLimits as MqttLimits
 from .base import Transport as Transport
 from .base import TransportClosedError as TransportClosedError
-from .base import parse_broker_url as parse_broker_url
 from .broker import BrokerWish as BrokerWish
 from .broker import broker_wish as broker_wish
 from .broker import choose_broker as choose_broker
@@ -13,7 +16,9 @@ from .broker import find_mosquitto as find_mosquitto
 from .broker import start_local_broker as start_local_broker
 from .local_tls import LocalTls as LocalTls
 from .local_tls import make_local_tls as make_local_tls
+from .meeting import meeting_of as meeting_of
 from .mqtt import MqttTransport as MqttTransport
 from .probe import check_retention as check_retention
 from .probe import measure_frame_limit as measure_frame_limit
+from .probe import user_of as user_of
 from .sole import sole_server as sole_server

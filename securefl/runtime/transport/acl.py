@@ -18,7 +18,7 @@ from securefl.runtime.transport.base import topic_matches
 Access = Literal["read", "write", "readwrite"]
 
 OBSERVER = "observer"
-"""The user that may read everything and write nothing but its own probe."""
+"""The user that may read everything and write nothing but its own probe and status."""
 
 _ROOT = "sfl/1/+"
 

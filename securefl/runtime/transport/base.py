@@ -18,7 +18,7 @@ withdraws the frame if it has not left yet; cancelling a ``receive`` loses nothi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -35,6 +35,9 @@ class MqttLimits:
     inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt holds back nothing).
     ``settled`` is how long a connection must stand for its predecessors' failures to be forgotten: without
     it, two programs with the same client id would push each other out for ever.
+
+    Of several brokers one is left for another where nobody is heard: ``found_within`` after it is reached,
+    or ``alone`` after somebody was heard last. After ``asks_after`` one asks, every ``asks_every``.
     """
 
     keep_alive: int = 30
@@ -46,6 +49,10 @@ class MqttLimits:
     close_within: float = 3.0
     in_flight: int = 16
     inbox: int = 256
+    found_within: float = 5.0
+    alone: float = 15.0
+    asks_after: float = 5.0
+    asks_every: float = 1.0
 
 
 DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -67,7 +74,15 @@ class Link(NamedTuple):
 
     up: bool
     kept: bool = False
-    """Whether the far side kept what came for us while it was down."""
+    """Whether the far side is known to have kept what it had taken, and what came for us meanwhile."""
+
+
+class LostFrame(NamedTuple):
+    """A frame that the far side had acknowledged and may have lost."""
+
+    topic: str
+    payload: bytes
+    retain: bool = False
 
 
 class Transport(Protocol):
@@ -95,10 +110,16 @@ class Transport(Protocol):
         """
         ...
 
-    def watch(self, told: Callable[[Link], None]) -> None:
+    def watch(
+        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+    ) -> None:
         """Have ``told`` called whenever the connection breaks or stands again, subscriptions renewed.
 
         If it is down at the moment, that is told at once. There is one watcher at a time.
+
+        Where it stands again, ``lost`` is asked for the frames that the far side had acknowledged and may
+        have lost, given whether it is known to have kept them. They are sent in their order, before all that
+        waits to be sent.
         """
         ...
 

@@ -172,8 +172,8 @@ class Connection(aiomqtt.Client):
             self._connected.set_exception(aiomqtt.MqttError("the broker closed the connection"))
             return
         super()._on_disconnect(client, userdata, flags, reason_code, properties)
-        # aiomqtt may throw this future away unread.
-        if self._disconnected.done():
+        # aiomqtt may throw this future away unread, or whoever was saying good-bye was cancelled with it.
+        if self._disconnected.done() and not self._disconnected.cancelled():
             self._disconnected.exception()
 
     def _on_socket_register_write(self, client: Any, _userdata: Any, sock: Any) -> None:
@@ -248,6 +248,11 @@ def explain(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
         hint = "client certificate missing or refused" if url.tls else "a TLS port needs mqtts://"
         return ConfigError("broker", f"{url} closed the connection before answering", f"probably: {hint}")
     return _explain_cause(url, error)
+
+
+def was_down(error: aiomqtt.MqttError) -> bool:
+    """Whether nobody listened at the address: the broker had ended."""
+    return isinstance(error.__cause__ or error.__context__, ConnectionRefusedError)
 
 
 def _explain_cause(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:

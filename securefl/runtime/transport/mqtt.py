@@ -6,36 +6,43 @@ ends; aiomqtt 3 is alpha). What it leaves open is added here: reconnecting, send
 
 MQTT 3.1.1, QoS 1 in both directions, nothing retained but what the caller says (the end of a run), and a
 persistent session under a fixed client id, so that the broker keeps what arrives while we reconnect. A broker
-that restarts without persistence forgets that session: subscriptions are renewed and unacknowledged frames
-sent again on every connection, but a frame that somebody published before we were back is lost, and the
-protocol's deadlines deal with it.
+that restarts without persistence forgets that session, and another one never had it: subscriptions are
+renewed, and frames sent again on every connection, those that the broker had acknowledged, too. A frame that
+somebody published before we were back is sent again by whoever hears that we are (docs/adr/0032).
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import aiomqtt
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
+from securefl.runtime.transport.addresses import Brokers, as_brokers
 from securefl.runtime.transport.base import (
     ArrivedFrame,
     BrokerUrl,
     Link,
+    LostFrame,
     MqttLimits,
     TransportClosedError,
     check_filter,
     check_topic,
     topic_matches,
 )
-from securefl.runtime.transport.connecting import Connection, explain
+from securefl.runtime.transport.connecting import Connection
+from securefl.runtime.transport.meeting import ANSWERS, WORDS, Company, Meeting
+from securefl.runtime.transport.reaching import Reach, Reached
 
 _MQTT_LIMIT = 268_435_400
+
+_AT_ONCE = 1.0
+"""Seconds within which a broker that ends a connection is taken for one that does not want it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +53,12 @@ class _Outgoing:
     payload: bytes
     retain: bool
     done: asyncio.Future[None]
+    again: bool = False
+    """Whether another broker had acknowledged it, or this one before it forgot it."""
+
+
+class _MovedError(Exception):
+    """Nobody is heard at this broker, and another one takes us."""
 
 
 class MqttTransport:
@@ -53,18 +66,20 @@ class MqttTransport:
 
     def __init__(
         self,
-        url: BrokerUrl,
+        brokers: Brokers,
         client_id: str,
         subscriptions: tuple[str, ...],
         last_will: tuple[str, bytes] | None,
         limits: MqttLimits,
+        meeting: Meeting | None,
     ) -> None:
-        self._url = url
+        self._brokers = brokers
         self._client_id = client_id
         self._subscriptions = subscriptions
-        self._last_will = last_will
+        self._will = b"" if last_will is None else last_will[1]
         self._limits = limits
-        self._jitter = random.SystemRandom()
+        self._meeting = meeting
+        self._reach = Reach(brokers, client_id, last_will, limits)
         self._inbox: deque[ArrivedFrame] = deque()
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
@@ -73,47 +88,45 @@ class MqttTransport:
         self._unsent: deque[_Outgoing] = deque()
         self._to_send = asyncio.Event()
         self._ended: TransportClosedError | RunAbortedError | None = None
-        self._connection: Connection | None = None
+        self._reached: Reached | None = None
+        self._next: Reached | None = None
+        """Where we are about to move."""
+        self._met = False
+        """Whether somebody was heard at any of the brokers."""
         self._keeper: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._link = Link(up=True)
+        self._troubled_since: float | None = None
         self._told: Callable[[Link], None] = lambda _link: None
-        self.connections = 0
-        """How often a connection was made; more than 1 means that there were reconnects."""
+        self._lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
 
     def __repr__(self) -> str:
-        return f"MqttTransport({self._client_id!r} at {self._url})"
+        return f"MqttTransport({self._client_id!r} at {self._brokers})"
 
     @classmethod
     async def connect(
         cls,
-        url: BrokerUrl,
+        brokers: BrokerUrl | Brokers,
         client_id: str,
         subscriptions: tuple[str, ...],
         last_will: tuple[str, bytes] | None = None,
         limits: MqttLimits | None = None,
+        meeting: Meeting | None = None,
     ) -> MqttTransport:
-        """Connect and subscribe; from here on the connection is kept up.
+        """Connect to the first broker that takes us and subscribe; from here on the connection is kept up.
 
         ``last_will`` (topic, payload) is published by the broker if this process vanishes without ``close``.
+        ``meeting`` says whom it is to meet: it answers them, and of several brokers it stays where they are.
 
         Raises:
-            ConfigError: the broker refuses who we are, or is not who it should be.
-            RunAbortedError: the broker is out of reach. The first attempt is the only one.
+            ConfigError: the brokers refuse who we are, or are not who they should be.
+            RunAbortedError: they are out of reach. The first attempt is the only one.
         """
         for topic_filter in subscriptions:
             check_filter(topic_filter)
-        self = cls(url, client_id, subscriptions, last_will, limits or MqttLimits())
-        try:
-            self._connection = await self._open()
-            if self._connection.session_present:
-                # What the broker kept for an earlier program of this name is about rounds that are over.
-                await self._connection.end(self._limits.close_within)
-                forgetting = await self._open(forget=True)
-                await forgetting.end(self._limits.close_within)
-                self._connection = await self._open()
-        except aiomqtt.MqttError as error:
-            raise explain(url, error) from None
+        listed = as_brokers(brokers)
+        self = cls(listed, client_id, subscriptions, last_will, limits or MqttLimits(), meeting)
+        self._reached = await self._reach.first()
         self._keeper = asyncio.create_task(self._keep(), name=f"mqtt {client_id}")
         try:
             await self._ready
@@ -149,28 +162,41 @@ class MqttTransport:
         self._room.set()
         return delivery
 
-    def watch(self, told: Callable[[Link], None]) -> None:
+    def watch(
+        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+    ) -> None:
         """Call ``told`` when the connection breaks, and when it stands again with all subscriptions."""
         self._told = told
+        self._lost = lost
         if not self._link.up:
             told(self._link)
 
     async def close(self) -> None:
         """Unsubscribe and disconnect, or just end if the broker is not there."""
-        self._end(TransportClosedError(f"the connection to {self._url} is closed"))
+        self._end(TransportClosedError(f"the connection to {self._reach.url} is closed"))
         self._inbox.clear()
         if self._keeper is not None:
             # Python 3.11 loses a cancellation that meets an error in a TaskGroup or a result in wait_for.
             while not self._keeper.done():
                 self._keeper.cancel()
                 await asyncio.wait([self._keeper], timeout=2 * self._limits.close_within)
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                # An empty session stays behind, not one that collects frames nobody will fetch.
-                await connection.unsubscribe_all(self._subscriptions, self._limits.close_within)
-            finally:
-                await connection.end(self._limits.close_within)
+        standing = [one for one in (self._reached, self._next) if one is not None]
+        self._reached = self._next = None
+        for reached in standing:
+            await self._leave(reached.connection)
+
+    async def _leave(self, connection: Connection) -> None:
+        """End a connection that stands."""
+        try:
+            # An empty session stays behind, not one that collects frames nobody will fetch.
+            await connection.unsubscribe_all(self._subscriptions, self._limits.close_within)
+        finally:
+            await connection.end(self._limits.close_within)
+
+    @property
+    def connections(self) -> int:
+        """How often a connection was made; more than 1 means that there were reconnects."""
+        return self._reach.connections
 
     def _check_open(self) -> None:
         if self._ended is not None:
@@ -188,107 +214,138 @@ class MqttTransport:
             if not outgoing.done.done():
                 outgoing.done.set_exception(type(error)(*error.args))
 
-    async def _open(self, *, forget: bool = False) -> Connection:
-        limits = self._limits
-        connection = Connection(
-            self._url,
-            self._client_id,
-            None if forget else self._last_will,
-            keep_alive=limits.keep_alive,
-            in_flight=limits.in_flight,
-            patience=limits.patience,
-            forget=forget,
-        )
-        await connection.open()
-        self.connections += 1
-        return connection
-
     async def _keep(self) -> None:
         """Converse, reconnect, converse, until closed or given up."""
         loop = asyncio.get_running_loop()
-        troubled_since: float | None = None
         try:
-            while self._connection is not None:
-                opened = loop.time()
-                trouble = await self._converse(self._connection)
-                connection, self._connection = self._connection, None
-                await connection.end(self._limits.close_within)
+            while self._reached is not None:
+                began, was_up = loop.time(), self._link.up
+                self._reach.at = self._reached.at
+                trouble = await self._converse(self._reached)
+                reached, self._reached = self._reached, None
+                if self._next is None:
+                    await reached.connection.end(self._limits.close_within)
+                else:
+                    await self._leave(reached.connection)
+                    self._reached, self._next = self._next, None
                 if not self._ready.done():
                     self._ready.set_exception(trouble)
                     return
                 if self._ended is not None:
                     return
-                self._tell(Link(up=False))
+                if self._reached is not None and not self._met:
+                    # Nothing is lost where nobody was, and nobody's patience begins anew.
+                    continue
                 now = loop.time()
-                if troubled_since is None or now - opened >= self._limits.settled:
-                    troubled_since = now
-                self._connection = await self._reopen(troubled_since, trouble)
+                stood = now - began if was_up or self._link.up else 0.0
+                if self._troubled_since is None or stood >= self._limits.settled:
+                    self._troubled_since = now
+                self._tell(Link(up=False))
+                if self._reached is None:
+                    here = now - began >= _AT_ONCE
+                    self._reached = await self._reach.again(trouble, self._troubled_since, here=here)
         except RunAbortedError as error:
             self._end(error)
         except Exception as error:
-            self._end(RunAbortedError(f"the connection to {self._url} failed inside securefl: {error!r}"))
+            reason = f"the connection to {self._reach.url} failed inside securefl: {error!r}"
+            self._end(RunAbortedError(reason))
 
     def _tell(self, link: Link) -> None:
         if link.up != self._link.up:
             self._link = link
             self._told(link)
 
-    async def _reopen(self, troubled_since: float, trouble: SecureflError) -> Connection:
-        limits = self._limits
-        pause = limits.first_pause
-        while True:
-            if asyncio.get_running_loop().time() - troubled_since >= limits.give_up_after:
-                raise RunAbortedError(f"gave up on {self._url} after {limits.give_up_after:g} s: {trouble}")
-            # Jitter, so that all parties do not come back in the same moment.
-            await asyncio.sleep(self._jitter.uniform(pause / 2, pause))
-            pause = min(2 * pause, limits.longest_pause)
-            try:
-                return await self._open()
-            except aiomqtt.MqttError as error:
-                trouble = explain(self._url, error)
-            except ConfigError as error:
-                trouble = error
-
-    async def _converse(self, connection: Connection) -> SecureflError:
-        """Subscribe and move frames both ways until the connection is lost; return why."""
-        trouble: SecureflError = RunAbortedError("unknown")
+    async def _converse(self, reached: Reached) -> SecureflError:
+        """Subscribe and move frames both ways until the connection is lost or left; return why."""
+        connection = reached.connection
+        company = Company(self._meeting, self._will, asyncio.get_running_loop().time)
+        trouble: SecureflError = RunAbortedError(
+            f"connections end right after they are made; does another program use {self._client_id!r}?"
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(connection.lost())
                 # From the start: amqtt answers to nothing before we acknowledged what it kept for us.
-                group.create_task(self._take_in(connection))
+                group.create_task(self._take_in(connection, company, group))
                 await connection.subscribe_all(self._subscriptions)
                 self._check_open()
-                if not self._ready.done():
-                    self._ready.set_result(None)
-                self._tell(Link(up=True, kept=connection.session_present))
+                if self._meeting is not None and len(self._brokers) > 1:
+                    group.create_task(self._look_around(connection, company))
+                    if self._ready.done() and self._meeting.waits:
+                        # What is sent where they are not is lost.
+                        await company.met.wait()
+                self._stands(kept=reached.kept)
                 await self._send_out(connection, group)
-        except* TransportClosedError as closed:
-            trouble = next(error for error in closed.exceptions if isinstance(error, TransportClosedError))
-        except* ConfigError as refusals:
-            trouble = next(error for error in refusals.exceptions if isinstance(error, ConfigError))
-        except* aiomqtt.MqttError:
-            trouble = RunAbortedError(
-                f"connections end right after they are made; does another program use {self._client_id!r}?"
-            )
+        except* (TransportClosedError, ConfigError) as refusals:
+            trouble = next(error for error in refusals.exceptions if isinstance(error, SecureflError))
+        except* RunAbortedError as given_up:
+            self._end(next(error for error in given_up.exceptions if isinstance(error, RunAbortedError)))
+        except* (_MovedError, aiomqtt.MqttError):
+            pass
         # The broker may think that these were delivered (amqtt forgets them with the connection).
         for message in connection.leftovers():
-            self._accept(message)
+            self._accept(_frame_of(message))
         return trouble
 
-    async def _take_in(self, connection: Connection) -> None:
+    def _stands(self, *, kept: bool) -> None:
+        """Tell that the connection stands, and see to it that what may be lost is sent before all else."""
+        if not self._ready.done():
+            self._ready.set_result(None)
+            return
+        # Not told of where nobody had been heard anywhere.
+        self._tell(Link(up=False))
+        self._tell(Link(up=True, kept=kept))
+        loop = asyncio.get_running_loop()
+        again = [_Outgoing(*lost, loop.create_future(), again=True) for lost in self._lost(kept)]
+        for outgoing in again:
+            outgoing.done.add_done_callback(partial(self._sent_again, outgoing))
+        others = [one for one in self._unacknowledged if not one.again]
+        self._unacknowledged = dict.fromkeys([*again, *others])
+
+    def _sent_again(self, outgoing: _Outgoing, done: asyncio.Future[None]) -> None:
+        self._unacknowledged.pop(outgoing, None)
+        if not done.cancelled():
+            # Nobody waits for it.
+            done.exception()
+
+    async def _look_around(self, connection: Connection, company: Company) -> None:
+        """Go to another broker once nobody has been heard at this one for too long.
+
+        Raises:
+            _MovedError: one takes us.
+            RunAbortedError: nobody was met for so long that it is time to give up.
+        """
+
+        async def publish(topic: str, payload: bytes) -> None:
+            await connection.publish(topic, payload, qos=0)
+
+        while True:
+            await company.lonely(len(self._brokers), self._limits, publish)
+            if not self._link.up and self._troubled_since is not None:
+                nobody = RunAbortedError(f"nobody is heard at {self._reach.url}")
+                self._reach.check_patience(self._troubled_since, nobody)
+            self._next = await self._reach.elsewhere()
+            if self._next is not None:
+                raise _MovedError
+
+    async def _take_in(self, connection: Connection, company: Company, group: asyncio.TaskGroup) -> None:
         async for message in connection.messages:
+            frame = _frame_of(message)
+            if company.hears(frame, retained=message.retain) and self._meeting is not None:
+                group.create_task(connection.publish(self._meeting.own, ANSWERS, qos=0))
+            self._met = self._met or company.met.is_set()
             while len(self._inbox) >= self._limits.inbox:
                 self._room.clear()
                 await self._room.wait()
-            self._accept(message)
+            self._accept(frame)
             connection.acknowledge(message)
 
-    def _accept(self, message: aiomqtt.Message) -> None:
+    def _accept(self, frame: ArrivedFrame) -> None:
+        if self._meeting is not None and frame.payload in WORDS:
+            return
         # A session of an earlier run under the same client id may still have other subscriptions.
-        topic = message.topic.value
-        if any(topic_matches(wanted, topic) for wanted in self._subscriptions):
-            self._inbox.append(ArrivedFrame(topic, message.payload))
+        if any(topic_matches(wanted, frame.topic) for wanted in self._subscriptions):
+            self._inbox.append(frame)
             self._arrived.set()
 
     async def _send_out(self, connection: Connection, group: asyncio.TaskGroup) -> None:
@@ -308,3 +365,7 @@ class MqttTransport:
         )
         if not outgoing.done.done():
             outgoing.done.set_result(None)
+
+
+def _frame_of(message: aiomqtt.Message) -> ArrivedFrame:
+    return ArrivedFrame(message.topic.value, message.payload)

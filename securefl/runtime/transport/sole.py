@@ -14,14 +14,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, NamedTuple
 
 from securefl.base.crypto import Identity, PublicIdentity, encode
-from securefl.base.errors import ConfigError, PeerError, RunAbortedError
+from securefl.base.errors import ConfigError, PeerError, RunAbortedError, SecureflError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.messages import Goodbye
 from securefl.protocol.wire import SIGNATURE, decode, epoch_of, open_frame, peek, topics
+from securefl.runtime.transport.addresses import Brokers, as_brokers, none_of
 from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl, Transport, TransportClosedError
 from securefl.runtime.transport.mqtt import MqttTransport
 
@@ -40,12 +41,19 @@ class _Word(NamedTuple):
 
 @asynccontextmanager
 async def sole_server(
-    broker: BrokerUrl, run: RunId, identity: Identity, epoch: int = 0, *, seconds: float | None = None
+    brokers: BrokerUrl | Brokers,
+    run: RunId,
+    identity: Identity,
+    epoch: int = 0,
+    *,
+    seconds: float | None = None,
 ) -> AsyncIterator[None]:
     """Make sure that nobody leads the run, and answer whoever asks for as long as the block lasts.
 
+    Of several brokers it asks and answers at all that are in reach now: parties may be at any of them.
+
     Args:
-        broker: where the run is.
+        brokers: where the run is.
         run: its id.
         identity: the server's; nobody else is believed.
         epoch: the last one that it knows that it has led; an end that an earlier one has told is none.
@@ -53,8 +61,30 @@ async def sole_server(
 
     Raises:
         ConfigError: another server leads the run, or it has ended; or the broker refuses us.
-        RunAbortedError: the broker is out of reach.
+        RunAbortedError: no broker is in reach.
     """
+    async with AsyncExitStack() as stack:
+        entering = [
+            stack.enter_async_context(_sole_at(url, run, identity, epoch, seconds))
+            for url in as_brokers(brokers)
+        ]
+        tried = await asyncio.gather(*entering, return_exceptions=True)
+        troubles = dict[BrokerUrl, SecureflError]()
+        for url, error in zip(as_brokers(brokers), tried, strict=True):
+            if isinstance(error, RunAbortedError):
+                troubles[url] = error
+            elif error is not None:
+                raise error
+        if len(troubles) == len(entering):
+            raise none_of(troubles)
+        yield
+
+
+@asynccontextmanager
+async def _sole_at(
+    broker: BrokerUrl, run: RunId, identity: Identity, epoch: int, seconds: float | None
+) -> AsyncIterator[None]:
+    """The same at one broker."""
     nonce = secrets.token_bytes(_NONCE)
     client = f"{run}-{SERVER}-{nonce[:4].hex()}"
     voice = await MqttTransport.connect(broker, client, (topics.servers(run),))

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 import securefl.cli.observer
 import securefl.cli.party
 import securefl.cli.server
+from securefl.runtime.transport.broker import BrokerWish, find_mosquitto, start_local_broker
+from securefl.runtime.transport.local_tls import make_local_tls
 from tests.unit.cli.programs import call, files, refusal, write_scenario
 
 NOWHERE = "mqtt://127.0.0.1:1"
@@ -46,6 +48,15 @@ def test_a_complete_party_gets_as_far_as_the_broker(site: Path) -> None:
     before = files(site)
     assert "is out of reach" in refusal(call(*party(site)), code=3)
     assert files(site) == before | {"out"}, "no transcript, no journal"
+
+
+def test_all_brokers_are_tried_and_what_each_said_is_in_the_one_line(site: Path) -> None:
+    other = "mqtt://127.0.0.1:2"
+    reason = refusal(call(*party(site, broker=f"{NOWHERE},{other}")), code=3)
+    assert reason == (
+        f"none of 2 brokers is of use: broker {NOWHERE} is out of reach: connection refused;"
+        f" broker {other} is out of reach: connection refused"
+    )
 
 
 def test_a_party_keeps_to_its_own_budget(site: Path) -> None:
@@ -109,6 +120,8 @@ def test_a_key_that_others_can_read_is_refused(site: Path) -> None:
         ({"key": "gone.key"}, "cannot be read"),
         ({"run": "../r"}, "is no run id"),
         ({"broker": "nowhere"}, "no scheme"),
+        ({"broker": f"{NOWHERE},nowhere"}, "broker: address 2 of 2: no scheme"),
+        ({"broker": f"{NOWHERE},{NOWHERE}"}, "stands twice"),
         ({"device": "abacus"}, "is no device"),
         ({"set": "secure_sum.threshold=9"}, "secure_sum.threshold"),
         ({"set": "training.epochs=none"}, "training.epochs"),
@@ -221,6 +234,37 @@ def test_the_doctor_reports_and_shows_paths_as_they_are(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "[bold]data" in result.stdout
     assert "broker auto" in result.stdout
+
+
+def test_the_doctor_tries_brokers(tmp_path: Path) -> None:
+    kind: BrokerWish = "auto" if find_mosquitto() else "embedded"
+    with start_local_broker(kind, tmp_path, 0, None) as running:
+        result = call("doctor", "--broker", f"{running.url},{NOWHERE}", width=400)
+    assert result.exit_code == 3
+    there, away = result.stdout.splitlines()[-2:]
+    assert (
+        there.split()
+        == f"ok broker {running.url} knows doctor, takes frames of 512 KiB, keeps retained ones".split()
+    )
+    assert away.split()[:3] == ["missing", "broker", NOWHERE]
+    assert "connection refused" in away
+    assert refusal(call("doctor", "--broker", f"{NOWHERE},nowhere")).startswith(
+        "broker: address 2 of 2: no scheme"
+    )
+
+
+def test_the_doctor_tries_a_broker_with_the_certificate_that_it_is_given(tmp_path: Path) -> None:
+    """Its common name is the one by which access rules know it."""
+    kind: BrokerWish = "auto" if find_mosquitto() else "embedded"
+    tls = make_local_tls(tmp_path / "tls", ["p00"])
+    own = tls.clients["p00"]
+    with start_local_broker(kind, tmp_path / "broker", 0, tls) as running:
+        given = ("--tls-ca", tls.ca_file, "--tls-cert", own.cert_file, "--tls-key", own.key_file)
+        result = call("doctor", "--broker", str(running.url), *given, width=400)
+        assert "knows p00, takes frames of 512 KiB" in result.stdout
+        assert result.exit_code == 0
+        bare = call("doctor", "--broker", str(running.url), "--tls-ca", tls.ca_file, width=400)
+        assert bare.exit_code == 3
 
 
 def test_the_doctor_looks_for_data_in_folders_that_exist(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ from securefl.runtime.process import publisher
 from securefl.runtime.process import shell as shell_module
 from securefl.runtime.process.ports import LocalWork
 from securefl.runtime.process.shell import Shell
-from securefl.runtime.transport.base import ArrivedFrame, Link, Transport, TransportClosedError
+from securefl.runtime.transport.base import ArrivedFrame, Link, LostFrame, Transport, TransportClosedError
 from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError
 from tests.unit.process.federation import RUN, SECONDS, Notes, Recorder, goodbye
 
@@ -107,8 +107,11 @@ class Line:
         self.taken += 1
         return item
 
-    def watch(self, told: Callable[[Link], None]) -> None:
+    def watch(
+        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+    ) -> None:
         self.told = told
+        self.lost = lost
 
     async def close(self) -> None:
         self.waiting.put_nowait(TransportClosedError("closed"))
@@ -128,6 +131,7 @@ def shell(script: Script, line: Transport, work: LocalWork | None = None, **more
         outbox=Outbox(RUN, made[me], root.child("outbox")),
         work=work or LocalWork(),
         witness=more.pop("witness", Recorder()),
+        broker_patience=0.0,
         **more,
     )
 
@@ -578,26 +582,31 @@ def test_whoever_says_that_it_was_away_again_and_again_is_sent_a_round_so_often_
     assert last != first
 
 
-def test_whoever_was_away_itself_sends_its_frames_of_the_round_once_more() -> None:
+@pytest.mark.parametrize(("kept", "cheap"), [(False, 0), (True, 8 * 2**20), (True, 0)])
+def test_what_the_broker_may_have_lost_are_the_frames_of_the_round_in_their_order(
+    kept: bool, cheap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "CHEAP", cheap)
+    p00, p01 = party_names(3)[:2]
     line = Line()
     script = Script(
-        (of_round(3, party_names(3)[0]), of_round(4, party_names(3)[0])),
+        (of_round(3, p00), of_round(4, p01), of_round(4, p00)),
         lambda event: (DONE,) if isinstance(event, PresenceHint) else (),
     )
 
-    async def started() -> Finished | Aborted:
+    async def started() -> list[LostFrame]:
         made = shell(script, line)
         running = asyncio.create_task(made.run())
-        while len(line.out) < 2:
+        while len(line.out) < 3:
             await asyncio.sleep(0)
-        line.told(Link(up=False))
-        line.told(Link(up=True, kept=False))
+        lost = list(line.lost(kept))
         line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, PartyId("p01")), b"gone"))
         async with asyncio.timeout(SECONDS):
-            return await running
+            assert await running == DONE
+        return lost
 
-    assert asyncio.run(started()) == DONE
-    assert line.out[2:] == line.out[1:2]
+    lost = asyncio.run(started())
+    assert lost == ([] if kept and not cheap else [LostFrame(*frame) for frame in line.out[1:3]])
 
 
 class Still(Script):

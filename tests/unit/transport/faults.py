@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from securefl.base.errors import UsageError
-from securefl.runtime.transport.base import ArrivedFrame, Link, Transport, check_filter, topic_matches
+from securefl.runtime.transport.base import (
+    ArrivedFrame,
+    Link,
+    LostFrame,
+    Transport,
+    check_filter,
+    topic_matches,
+)
 
 
 class FaultKind(Enum):
@@ -111,9 +118,11 @@ class FaultyTransport:
             self._ready.extend(self._in.pass_on(await self._inner.receive()))
         return self._ready.popleft()
 
-    def watch(self, told: Callable[[Link], None]) -> None:
+    def watch(
+        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+    ) -> None:
         """As the wrapped transport."""
-        self._inner.watch(told)
+        self._inner.watch(told, lost)
 
     async def close(self) -> None:
         """Close the wrapped transport; frames that are still held back are lost."""

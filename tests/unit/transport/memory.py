@@ -14,6 +14,7 @@ from securefl.base.errors import UsageError
 from securefl.runtime.transport.base import (
     ArrivedFrame,
     Link,
+    LostFrame,
     TransportClosedError,
     check_filter,
     check_topic,
@@ -149,7 +150,9 @@ class MemoryTransport:
         self._hub._wake()
         return frame
 
-    def watch(self, told: Callable[[Link], None]) -> None:
+    def watch(
+        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+    ) -> None:
         """Nothing is ever told: what is in memory does not break without its process."""
 
     async def close(self) -> None:

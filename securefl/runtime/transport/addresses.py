@@ -1,0 +1,101 @@
+"""Addresses of brokers: one, or several of which a process uses the first that takes it.
+
+Several brokers of a run need not know of each other. What one of them keeps (sessions, frames under way,
+retained frames) is lost to a process that goes on at another one, and is sent again there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
+from securefl.runtime.transport.base import BrokerUrl, parse_broker_url
+
+_HINT = ". Is it running?"
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """Brokers in the order in which they are tried. ``str`` names them all and shows no password."""
+
+    urls: tuple[BrokerUrl, ...]
+
+    def __post_init__(self) -> None:
+        if not self.urls:
+            raise UsageError("a process needs a broker")
+
+    def __iter__(self) -> Iterator[BrokerUrl]:
+        return iter(self.urls)
+
+    def __len__(self) -> int:
+        return len(self.urls)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.urls))
+
+    def each(self, change: Callable[[BrokerUrl], BrokerUrl]) -> Brokers:
+        """The same brokers, their addresses changed."""
+        return Brokers(tuple(change(url) for url in self.urls))
+
+
+def as_brokers(one_or_more: BrokerUrl | Brokers) -> Brokers:
+    """A single broker as a list of one."""
+    return one_or_more if isinstance(one_or_more, Brokers) else Brokers((one_or_more,))
+
+
+def parse_brokers(
+    text: str,
+    *,
+    ca_file: str | os.PathLike[str] | None = None,
+    cert_file: str | os.PathLike[str] | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    password: str | None = None,
+    field: str = "broker",
+) -> Brokers:
+    """Read addresses as :func:`parse_broker_url` reads one, with commas between them.
+
+    Files and password count for all of them; a user that only the first names, too. A comma in a URL's own
+    password is written ``%2C``.
+
+    Raises:
+        ConfigError: one of them is no URL, does not fit the files, or stands twice; says which.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    urls = list[BrokerUrl]()
+    for number, part in enumerate(parts, 1):
+        where = field if len(parts) == 1 else f"{field}: address {number} of {len(parts)}"
+        first = urls[0] if urls else None
+        inherits = first is not None and first.username is not None and "@" not in part
+        url = parse_broker_url(
+            part,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
+            username=first.username if first is not None and inherits else None,
+            password=first.password if first is not None and inherits else password,
+            field=where,
+        )
+        if any((url.host, url.port) == (other.host, other.port) for other in urls):
+            raise ConfigError(where, f"{url} stands twice", "name each broker once")
+        urls.append(url)
+    return Brokers(tuple(urls))
+
+
+def none_of(troubles: Mapping[BrokerUrl, SecureflError]) -> SecureflError:
+    """The one error for brokers none of which takes a process: the only one's own, or all in one line.
+
+    A refusal if all of them refuse; otherwise whoever is out of reach may come back.
+    """
+    errors = tuple(troubles.values())
+    if len(errors) == 1:
+        return errors[0]
+    told = "; ".join(_brief(error) for error in errors)
+    if all(isinstance(error, ConfigError) for error in errors):
+        return ConfigError("broker", f"none of {len(errors)} brokers takes this process: {told}")
+    return RunAbortedError(f"none of {len(errors)} brokers is of use: {told}")
+
+
+def _brief(error: SecureflError) -> str:
+    return error.reason if isinstance(error, ConfigError) else str(error).removesuffix(_HINT)

@@ -1,0 +1,152 @@
+"""Reaching a broker: which address of several is tried when, and whether it has kept anything."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import aiomqtt
+
+from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
+from securefl.runtime.transport.addresses import Brokers, none_of
+from securefl.runtime.transport.base import BrokerUrl, MqttLimits
+from securefl.runtime.transport.connecting import Connection, explain, was_down
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A broker that takes this process."""
+
+    connection: Connection
+    at: int
+    """Its place in the list."""
+    kept: bool
+    """Whether it is the one that this process was at last, and has kept its session."""
+
+
+class Reach:
+    """The brokers of one process, and where it is among them."""
+
+    def __init__(
+        self, brokers: Brokers, client_id: str, last_will: tuple[str, bytes] | None, limits: MqttLimits
+    ) -> None:
+        self._brokers = brokers
+        self._client_id = client_id
+        self._last_will = last_will
+        self._limits = limits
+        self._jitter = random.SystemRandom()
+        self._visited: set[int] = set()
+        self.at = 0
+        """The place of the broker that this process is at, or was last."""
+        self.connections = 0
+        """How often a connection was made."""
+
+    @property
+    def url(self) -> BrokerUrl:
+        """The address of that broker."""
+        return self._brokers.urls[self.at]
+
+    async def first(self) -> Reached:
+        """Reach the first broker that takes this process, trying each of them once.
+
+        Raises:
+            ConfigError: all refuse who it is or are not who they should be, or a file for TLS is bad.
+            RunAbortedError: one of them is out of reach, and none takes it.
+        """
+        troubles: dict[BrokerUrl, SecureflError] = {}
+        for at, url in enumerate(self._brokers):
+            try:
+                return await self._open(at)
+            except aiomqtt.MqttError as error:
+                troubles[url] = explain(url, error)
+        raise none_of(troubles)
+
+    async def again(self, trouble: SecureflError, since: float, *, here: bool) -> Reached:
+        """Reach any broker after a loss: in turn, with pauses that grow, until it is time to give up.
+
+        Args:
+            trouble: why the last connection ended.
+            since: when this process was last at a broker, by the clock of the loop.
+            here: whether the one that was lost is tried first, or the one after it.
+
+        Raises:
+            RunAbortedError: none takes it for too long.
+        """
+        limits = self._limits
+        pause = limits.first_pause
+        troubles = {self.url: trouble}
+        down: set[int] = set()
+        while True:
+            self.check_patience(since, none_of(troubles))
+            # Jitter, so that all parties do not come back in the same moment.
+            await asyncio.sleep(self._jitter.uniform(pause / 2, pause))
+            pause = min(2 * pause, limits.longest_pause)
+            for at in self._order(self.at if here else self.at + 1):
+                url = self._brokers.urls[at]
+                try:
+                    reached = await self._open(at)
+                except aiomqtt.MqttError as error:
+                    troubles[url] = explain(url, error)
+                    if was_down(error):
+                        down.add(at)
+                except ConfigError as error:
+                    troubles[url] = error
+                else:
+                    # One that was killed has sessions as it last wrote them, without what came since.
+                    return replace(reached, kept=reached.kept and at not in down)
+
+    async def elsewhere(self) -> Reached | None:
+        """Reach another broker than the present one, trying each of them once; None where there is none."""
+        for at in tuple(self._order(self.at + 1))[:-1]:
+            try:
+                return await self._open(at)
+            except (aiomqtt.MqttError, ConfigError):
+                continue
+        return None
+
+    def check_patience(self, since: float, trouble: SecureflError) -> None:
+        """Give up what has not been there for too long.
+
+        Raises:
+            RunAbortedError: it has not been there since ``since``.
+        """
+        within = self._limits.give_up_after
+        if asyncio.get_running_loop().time() - since >= within:
+            raise RunAbortedError(f"gave up on {self._brokers} after {within:g} s: {trouble}")
+
+    def _order(self, first: int) -> Iterator[int]:
+        return ((first + step) % len(self._brokers) for step in range(len(self._brokers)))
+
+    async def _open(self, at: int) -> Reached:
+        """Connect to one of the brokers.
+
+        Raises:
+            ConfigError: a file for TLS is not what it is said to be.
+            aiomqtt.MqttError: it does not take this process.
+        """
+        connection = await self._connect(at)
+        if connection.session_present and at not in self._visited:
+            # What a broker kept for an earlier program of this name is about rounds that are over.
+            await connection.end(self._limits.close_within)
+            forgetting = await self._connect(at, forget=True)
+            await forgetting.end(self._limits.close_within)
+            connection = await self._connect(at)
+        self._visited.add(at)
+        return Reached(connection, at, connection.session_present and at == self.at)
+
+    async def _connect(self, at: int, *, forget: bool = False) -> Connection:
+        limits = self._limits
+        connection = Connection(
+            self._brokers.urls[at],
+            self._client_id,
+            None if forget else self._last_will,
+            keep_alive=limits.keep_alive,
+            in_flight=limits.in_flight,
+            patience=limits.patience,
+            forget=forget,
+        )
+        await connection.open()
+        self.connections += 1
+        return connection
