@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from securefl.base.errors import EXIT_ABORTED, RunAbortedError
 from securefl.base.ids import SERVER
-from securefl.cli.console import one_line_errors
+from securefl.cli.console import one_line_errors, say
 from securefl.cli.joining import MemberOptions, check_data_given
-from securefl.cli.news import finish, plain_news
-from securefl.cli.options import DeviceOption, LabOption, device_name, spread
-from securefl.runtime.launch import process
+from securefl.cli.options import DeviceOption, JsonLinesOption, LabOption, device_name, spread
+from securefl.cli.run import show_end
+from securefl.runtime.launch import ended_by_signals, lead
+from securefl.runtime.report import Terminal, progress_for, sieve
 
 
 @spread
@@ -32,11 +34,24 @@ def server(
     ] = None,
     lab: LabOption = False,
     device: DeviceOption = None,
+    as_json: JsonLinesOption = False,
 ) -> None:
-    """Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update."""
-    with one_line_errors():
+    """Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.
+
+    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
+    """
+    with one_line_errors(), ended_by_signals():
         settings = options.settings(
             SERVER, key, data or Path(), lab=lab, device=device_name(device), server_data_file=server_data
         )
         check_data_given(settings.scenario, data)
-        finish(process.server(settings, plain_news(SERVER)))
+        console = Terminal(highlight=False)
+        by = sieve(settings.scenario.groups)
+        progress = progress_for(console, as_json=as_json, by=by, name=SERVER)
+        summary = lead(settings, progress)
+        show_end(console, progress, summary)
+        if summary.exit_code == EXIT_ABORTED:
+            raise RunAbortedError(summary.outcome.reason)
+        if not as_json:
+            say(f"done: {summary.outcome.reason}")
+    raise typer.Exit(summary.exit_code)

@@ -3,6 +3,7 @@ from .bundled import bundled as bundled
 from .bundled import scenario_folder as scenario_folder
 from .federation import run_here as run_here
 from .interrupts import ended_by_signals as ended_by_signals
+from .leading import lead as lead
 from .observer import ObserverSettings as ObserverSettings
 from .observer import watch as watch
 from .options import BROKER_PATIENCE as BROKER_PATIENCE

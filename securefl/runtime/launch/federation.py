@@ -8,17 +8,17 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId
+from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
+from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.base.loops import run_coroutine
 from securefl.methods.attacks import behaviours_of, check_runnable, party_names, shares_updates
 from securefl.methods.feasibility import check, check_site
 from securefl.protocol.kernel import Aborted, Finished
-from securefl.protocol.round import NothingLearned, drawn_lines
 from securefl.protocol.secure_sum import sums_of
 from securefl.protocol.wire import topics
 from securefl.runtime.launch import process
 from securefl.runtime.launch.conclusion import Interrupted, conclude
+from securefl.runtime.launch.following import Following, header_of, notes_without_privacy, settled_notes
 from securefl.runtime.launch.options import RunOptions
 from securefl.runtime.process import (
     PRELOAD,
@@ -31,25 +31,7 @@ from securefl.runtime.process import (
     local_setup,
     scratch_folder,
 )
-from securefl.runtime.report import (
-    RUNS,
-    Accounts,
-    Ending,
-    Fact,
-    Progress,
-    Refusal,
-    Remark,
-    RunDirectory,
-    RunMetrics,
-    Summary,
-    Traffic,
-    Waiting,
-    event_text,
-    forgoing,
-    header_lines,
-    scenario_header,
-    why_none,
-)
+from securefl.runtime.report import RUNS, Ending, Progress, RunDirectory, RunMetrics, Summary
 from securefl.runtime.transport import (
     OBSERVER,
     Brokers,
@@ -82,7 +64,7 @@ class LocalRun:
         self._directory = directory
         self._metrics = metrics
         self._progress = progress
-        self._ending: Ending | None = None
+        self._following = Following(metrics, progress, party_names(scenario.parties))
         self._fatal: dict[PartyId, Fatal] = {}
 
     def run(self) -> Ending:
@@ -110,12 +92,12 @@ class LocalRun:
             stack.callback(children.end)
             self._start(children, setup, broker, tls, frame_limit)
             self._follow(children)
-        if self._ending is None:
+        if self._following.ending is None:
             fatal = self._fatal.get(SERVER)
             if fatal is not None and fatal.refused:
                 raise ConfigError("server", fatal.reason)
             raise RunAbortedError(fatal.reason if fatal else "the server process died")
-        return self._ending
+        return self._following.ending
 
     @property
     def scenario(self) -> Scenario:
@@ -125,11 +107,7 @@ class LocalRun:
     def _settle(self, setup: LocalSetup) -> tuple[str, ...]:
         """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
         if self._scenario.privacy.unit == "none":
-            return (
-                *scenario_header(self._scenario, check(self._scenario)),
-                *drawn_lines(self._scenario),
-                "differential privacy: none",
-            )
+            return notes_without_privacy(self._scenario, check(self._scenario))
         # A second or two of imports that only runs with privacy cost.
         from securefl.runtime.process import settle_setup  # noqa: PLC0415 - torch and dp_accounting
 
@@ -137,22 +115,12 @@ class LocalRun:
         plan = settle_setup(self._scenario, setup, self._options.run, self._options.seed, seeded=seeded)
         self._scenario = plan.scenario
         self._directory.write_scenario(plan.scenario)
-        void = why_none(plan.scenario.behaviours, seeded=seeded)
-        if plan.mechanism is not None:
-            without = forgoing(plan.scenario, self._options.seed)
-            self._metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))
-        self._metrics.watch(plan, behaviours_of(plan.scenario, self._options.seed))
-        notes = (*scenario_header(plan.scenario, plan.limits), *drawn_lines(plan.scenario))
-        return (*notes, *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void))
+        return settled_notes(plan, self._metrics, self._options.seed, seeded=seeded)
 
     def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:
-        lines = [f"run {self._options.run}", *notes[:-1]]
-        lines.append("keys: all made here, in one place (local run); parties have their own in a deployment")
-        if self._options.insecure:
-            lines.append("INSECURE: all secrets derive from --seed; for tests and replay only")
-        if self._options.lab:
-            lines.append("LAB: whole vectors are recorded")
-        return (*lines, notes[-1])
+        keys = "keys: all made here, in one place (local run); parties have their own in a deployment"
+        options = self._options
+        return header_of(options.run, notes, keys, insecure=options.insecure, lab=options.lab)
 
     def _broker(self, stack: ExitStack, private: Path) -> tuple[Brokers, LocalTls | None]:
         options = self._options
@@ -243,24 +211,11 @@ class LocalRun:
                             until = time.monotonic() + _GOODBYE_SECONDS
 
     def _take(self, name: PartyId, item: object) -> None:
-        match item:
-            case Fact():
-                self._on_fact(name, item)
-            case Refusal(culprit=culprit, reason=reason):
-                self._metrics.on_reject(name, culprit, reason)
-                self._progress.on_reject(name, culprit, reason)
-            case Traffic():
-                if name == SERVER:
-                    self._count(item)
-            case Remark() | Waiting():
-                self._remark(name, item)
-            case Ending():
-                if name == SERVER:
-                    self._ending = item
-            case Fatal(reason=reason):
-                self._fatal[name] = item
-                self._progress.note(f"{name}: {reason}")
-                self._check_parties()
+        self._following.take(name, item)
+        if isinstance(item, Fatal):
+            self._fatal[name] = item
+            self._progress.note(f"{name}: {item.reason}")
+            self._check_parties()
 
     def _check_parties(self) -> None:
         """Wait for nobody where all parties refuse what they got.
@@ -273,29 +228,9 @@ class LocalRun:
         if len(said) == len(names) and all(one.refused for one in said):
             raise ConfigError("parties", f"all of them refuse to begin, {names[0]} since {said[0].reason}")
 
-    def _on_fact(self, name: PartyId, fact: Fact) -> None:
-        if name == SERVER:
-            self._metrics.on_report(fact.now, fact.item)
-            self._progress.on_report(fact.now, fact.item)
-        elif isinstance(fact.item, NothingLearned):
-            # Everybody is on this machine, and whose training it is will want to know.
-            self._progress.note(f"{name}: {event_text(fact.item)}")
-
-    def _remark(self, name: PartyId, item: Remark | Waiting) -> None:
-        # That parties wait for the server is no news here.
-        if isinstance(item, Remark) or name == SERVER:
-            self._progress.note(f"{name}: {item}")
-
-    def _count(self, traffic: Traffic) -> None:
-        for party, volume in traffic.received.items():
-            self._metrics.on_traffic(party, "up", *volume)
-        for to, volume in traffic.sent.items():
-            for party in party_names(self._scenario.parties) if to == EVERYONE else (to,):
-                self._metrics.on_traffic(party, "down", *volume)
-
     def _died(self, name: PartyId, exit_code: int) -> None:
         """Tell of a process that ended too early and could not say why itself."""
-        if exit_code == 0 or self._ending is not None or name in self._fatal:
+        if exit_code == 0 or self._following.ending is not None or name in self._fatal:
             return
         how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
         meaning = "" if name in {SERVER, DEALER, OBSERVER} else "; it counts as dropped out"
@@ -343,32 +278,37 @@ def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, pr
     started = time.monotonic()
     dishonest = behaviours_of(scenario, options.seed).keys()
     with closing(directory.metrics()) as rows:
-        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest)
+        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.read_records)
         federation = LocalRun(scenario, options, directory, metrics, progress)
+
+        def concluded(outcome: Finished | Aborted | Interrupted) -> Summary:
+            rows.close()
+            return conclude(
+                directory,
+                metrics,
+                outcome,
+                run=options.run,
+                scenario=federation.scenario,
+                insecure=options.insecure,
+                seed=options.seed,
+                seconds=time.monotonic() - started,
+                files=directory.files(federation.scenario.groups.count),
+            )
+
         outcome: Finished | Aborted | Interrupted
         try:
             outcome = federation.run().outcome
         except KeyboardInterrupt as interrupt:
             outcome = Interrupted.by(interrupt)
+        except RunAbortedError as error:
+            if any(directory.transcript_folder.glob("*")):
+                # What ended the run may keep the summary from being written, too, and is what has to be said.
+                with suppress(SecureflError):
+                    concluded(Aborted(str(error)))
+            raise
         finally:
             progress.finish()
-    return conclude(
-        directory,
-        metrics,
-        outcome,
-        run=options.run,
-        scenario=federation.scenario,
-        insecure=options.insecure,
-        seed=options.seed,
-        seconds=time.monotonic() - started,
-        files={
-            **directory.models(federation.scenario.groups.count),
-            "metrics": str(directory.metrics_file),
-            "transcripts": str(directory.path / "transcripts"),
-            "scenario": str(directory.scenario_file),
-            "summary": str(directory.summary_file),
-        },
-    )
+        return concluded(outcome)
 
 
 @contextmanager

@@ -5,20 +5,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from securefl.base.errors import SecureflError
 from securefl.methods.feasibility import check
 from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol.round import RunPlan
 from securefl.runtime.launch.observer import ObserverSettings, watch
-from securefl.runtime.process import ProcessSettings, Witness, claimed, run_dealer
+from securefl.runtime.process import OpenWitness, ProcessSettings, Witness, claimed, run_dealer, stopped_by
 from securefl.runtime.report import News, ProcessWitness
 
-Body: TypeAlias = Callable[[ProcessSettings, Callable[[], Witness]], Coroutine[Any, Any, Finished | Aborted]]
+Body: TypeAlias = Callable[[ProcessSettings, OpenWitness], Coroutine[Any, Any, Finished | Aborted]]
 """``run_party`` or ``run_server``."""
 
 
-def run_process(settings: ProcessSettings, tell: Callable[[News], None], body: Body) -> Finished | Aborted:
+class Leader(Protocol):
+    """Whoever leaves more of a run than a transcript: a deployment's server."""
+
+    def check(self) -> None:
+        """Look at the folder, once it is this process's own, before anything else happens.
+
+        Raises:
+            ConfigError: something stands in the way.
+        """
+        ...
+
+    def begin(self, plan: RunPlan) -> None:
+        """Begin to write: all is checked, and the broker reached.
+
+        Raises:
+            ConfigError, RunAbortedError: it cannot be written.
+        """
+        ...
+
+
+def run_process(
+    settings: ProcessSettings, tell: Callable[[News], None], body: Body, leader: Leader | None = None
+) -> Finished | Aborted:
     """Run ``body`` to its end and return how it ended.
 
     Raises:
@@ -29,16 +52,25 @@ def run_process(settings: ProcessSettings, tell: Callable[[News], None], body: B
     """
     ring_bits = check(settings.scenario).ring_bits
     with claimed(settings.out, settings.name):
-        return _run(settings, tell, body, ring_bits)
+        if leader is not None:
+            leader.check()
+        return _run(settings, tell, body, ring_bits, leader)
 
 
 def _run(
-    settings: ProcessSettings, tell: Callable[[News], None], body: Body, ring_bits: int
+    settings: ProcessSettings,
+    tell: Callable[[News], None],
+    body: Body,
+    ring_bits: int,
+    leader: Leader | None,
 ) -> Finished | Aborted:
     opened: list[ProcessWitness] = []
 
-    def open_witness() -> Witness:
-        opened.append(ProcessWitness(settings, tell, ring_bits))
+    def open_witness(plan: RunPlan | None) -> Witness:
+        if leader is not None and plan is not None:
+            leader.begin(plan)
+        parties = () if plan is None else plan.roster.parties
+        opened.append(ProcessWitness(settings, tell, ring_bits, parties))
         return opened[-1]
 
     async def to_the_end() -> Finished | Aborted:
@@ -50,13 +82,18 @@ def _run(
 
     try:
         return asyncio.run(to_the_end())
-    except Exception as error:
-        reason = str(error) if isinstance(error, SecureflError) else f"internal error: {error!r}"
+    except (Exception, KeyboardInterrupt) as error:
         for witness in opened:
             # The disk may be what failed, and the launcher may be gone: the first error is the one to tell.
             with contextlib.suppress(SecureflError, OSError):
-                witness.close(Aborted(reason))
+                witness.close(Aborted(_reason(error)))
         raise
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return stopped_by(str(error) or "SIGINT")
+    return str(error) if isinstance(error, SecureflError) else f"internal error: {error!r}"
 
 
 def party(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
@@ -66,11 +103,13 @@ def party(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished |
     return run_process(settings, tell, run_party)
 
 
-def server(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
-    """Run the server to its end."""
+def server(
+    settings: ProcessSettings, tell: Callable[[News], None], leader: Leader | None = None
+) -> Finished | Aborted:
+    """Run the server to its end; ``leader`` leaves more of the run than a transcript."""
     from securefl.runtime.process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
 
-    return run_process(settings, tell, run_server)
+    return run_process(settings, tell, run_server, leader)
 
 
 def dealer(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:

@@ -1,3 +1,5 @@
+from .assemble import stopped_by as stopped_by
+from .assemble import was_stopped as was_stopped
 from .children import PRELOAD as PRELOAD
 from .children import Children as Children
 from .children import Died as Died
@@ -10,6 +12,7 @@ from .ground_truth import upload_file as upload_file
 from .local_setup import LocalSetup as LocalSetup
 from .local_setup import local_setup as local_setup
 from .party_process import run_party as run_party
+from .ports import OpenWitness as OpenWitness
 from .ports import Witness as Witness
 from .privacy import declared_length as declared_length
 from .privacy import length_of as length_of

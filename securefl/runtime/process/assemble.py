@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TypeVar
+from typing import Final, TypeGuard, TypeVar
 
 from securefl.base.crypto import Identity, Roster, read_identity, read_roster
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
 from securefl.methods.feasibility import check, check_proofs
+from securefl.protocol.kernel import Aborted
 from securefl.protocol.messages import MAX_FRAME
 from securefl.protocol.round import RunPlan, proof_bytes
 from securefl.protocol.secure_sum import sums_of
@@ -27,6 +28,7 @@ from securefl.runtime.transport import (
 )
 
 PhaseT = TypeVar("PhaseT")
+_STOPPED: Final = "stopped by "
 
 
 def read_own_identity(settings: ProcessSettings) -> tuple[Identity, Roster]:
@@ -138,4 +140,14 @@ def stop_on_signals(shell: Shell[PhaseT]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             end = shell.pause if number == signal.SIGTERM else shell.stop
-            loop.add_signal_handler(number, end, f"stopped by {signal.Signals(number).name}")
+            loop.add_signal_handler(number, end, stopped_by(signal.Signals(number).name))
+
+
+def stopped_by(signal_name: str) -> str:
+    """The reason of a run's end that :func:`was_stopped` knows again."""
+    return f"{_STOPPED}{signal_name}"
+
+
+def was_stopped(outcome: object) -> TypeGuard[Aborted]:
+    """Whether a run ended since somebody stopped this process, by a signal."""
+    return isinstance(outcome, Aborted) and outcome.reason.startswith(_STOPPED)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from securefl.base.ids import DEALER, SERVER
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.messages import MAX_VECTOR
 from securefl.protocol.round import DealerMachine, party_entropy
 from securefl.protocol.wire import Inbox, Outbox
 from securefl.runtime.process.assemble import open_transport, read_own_identity, stop_on_signals
-from securefl.runtime.process.ports import LocalWork, Witness
+from securefl.runtime.process.ports import LocalWork, OpenWitness
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 
 
-async def run_dealer(settings: ProcessSettings, open_witness: Callable[[], Witness]) -> Finished | Aborted:
+async def run_dealer(settings: ProcessSettings, open_witness: OpenWitness) -> Finished | Aborted:
     """Deal until the server ends the run; return how it ended.
 
     Raises:
@@ -37,7 +35,7 @@ async def run_dealer(settings: ProcessSettings, open_witness: Callable[[], Witne
             inbox=Inbox(settings.run, DEALER, roster, max_message=MAX_VECTOR),
             outbox=Outbox(settings.run, identity, root.child("outbox", DEALER), frame_limit),
             work=LocalWork(),
-            witness=open_witness(),
+            witness=open_witness(None),
             awaited=lambda _phase: (SERVER,),
         )
         stop_on_signals(shell)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from securefl.base.ids import SERVER
 from securefl.methods.attacks import behaviours_of
 from securefl.protocol.kernel import Aborted, Finished
@@ -21,7 +19,7 @@ from securefl.runtime.process.assemble import (
 from securefl.runtime.process.ground_truth import recording
 from securefl.runtime.process.memory import remembered
 from securefl.runtime.process.own_work import own_work
-from securefl.runtime.process.ports import LocalWork, Witness
+from securefl.runtime.process.ports import LocalWork, OpenWitness
 from securefl.runtime.process.privacy import check_own_privacy
 from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
@@ -32,7 +30,7 @@ KEPT_MODEL = "{}.model.safetensors"
 """File of a party's copy of the best model, in its folder."""
 
 
-async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witness]) -> Finished | Aborted:
+async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Finished | Aborted:
     """Take part in the run until the server ends it; return how it ended.
 
     Args:
@@ -90,7 +88,7 @@ async def run_party(settings: ProcessSettings, open_witness: Callable[[], Witnes
                     choose=work.choose,
                 ),
                 witness=ResultKeeper(
-                    open_witness(), settings.out / KEPT_MODEL.format(me), work.module, settings.scenario
+                    open_witness(plan), settings.out / KEPT_MODEL.format(me), work.module, settings.scenario
                 ),
                 awaited=lambda _phase: (SERVER,),
                 journal=memory.journal,

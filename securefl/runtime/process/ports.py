@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from securefl.base.arrays import F32, F64
 from securefl.protocol.kernel import ChoiceGiven, Send, SumsGiven, Train, UpdateGiven
 from securefl.protocol.messages import AnyMessage
-from securefl.protocol.round import AnyReport
+from securefl.protocol.round import AnyReport, RunPlan
 from securefl.protocol.wire import Delivery
 from securefl.training.sgd import Evaluation
 
@@ -40,6 +40,10 @@ class Witness(Protocol):
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
         """Take the size in bytes of one frame; ``peer`` is who sent it (by topic) or will get it."""
         ...
+
+
+OpenWitness: TypeAlias = Callable[[RunPlan | None], Witness]
+"""Opens a process's witness; of the plan of its run, where it makes one."""
 
 
 class Nobody:

@@ -35,7 +35,7 @@ from securefl.runtime.process.assemble import (
 )
 from securefl.runtime.process.checkpoint import CheckpointFile
 from securefl.runtime.process.journal import FileJournal
-from securefl.runtime.process.ports import LocalWork, Nobody, Witness
+from securefl.runtime.process.ports import LocalWork, Nobody, OpenWitness
 from securefl.runtime.process.publisher import Publisher
 from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
@@ -135,7 +135,7 @@ Consult: TypeAlias = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
 """Round, parameters and reclusterings, to gradients of the server's own samples."""
 
 
-async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witness]) -> Finished | Aborted:
+async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Finished | Aborted:
     """Lead the run to its end; the latest model is always in ``settings.out``.
 
     Args:
@@ -185,7 +185,7 @@ async def run_server(settings: ProcessSettings, open_witness: Callable[[], Witne
         try:
             outbox = Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit)
             try:
-                witness = open_witness()
+                witness = open_witness(plan)
             except SecureflError as error:
                 # Parties may have joined already, and would wait for a server that cannot write.
                 await _decline(settings, transport, outbox, farewell(str(error)))

@@ -21,6 +21,7 @@ from .records import RoundRecord as RoundRecord
 from .records import best_evaluated as best_evaluated
 from .records import without_infinities as without_infinities
 from .rundir import RUNS as RUNS
+from .rundir import MetricsFile as MetricsFile
 from .rundir import RunDirectory as RunDirectory
 from .summary import Summary as Summary
 from .summary import summarise as summarise

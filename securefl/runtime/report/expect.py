@@ -63,19 +63,35 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
     """0 as expected, 1 not as expected, 3 aborted.
 
     An abort counts as expected only where the scenario says something of ``aborted`` that holds, and never
-    where it was the user's.
+    where it was the user's. Nor are last rounds that made no model, but where the scenario expects an abort,
+    or says something of ``rounds`` or ``verified_rounds`` that holds.
     """
-    if outcome.interrupted:
+    if outcome.interrupted or (outcome.aborted and not _expected(judgements, "aborted")):
         return EXIT_ABORTED
-    aborts = [judgement for judgement in judgements if judgement.metric == "aborted"]
-    if outcome.aborted and not (aborts and all(judgement.ok for judgement in aborts)):
-        return EXIT_ABORTED
-    return EXIT_EXPECTED if all(judgement.ok for judgement in judgements) else EXIT_UNEXPECTED
+    met = all(judgement.ok for judgement in judgements)
+    return EXIT_EXPECTED if met and not _in_vain(judgements, outcome) else EXIT_UNEXPECTED
 
 
-def in_words(code: int, judgements: Sequence[Judgement]) -> str:
+def in_words(code: int, judgements: Sequence[Judgement], outcome: Outcome) -> str:
     """The meaning of a run's exit code; where nothing was expected, the run did not turn out as expected."""
-    return MEANING[code] if judgements or code != EXIT_EXPECTED else NOTHING_EXPECTED
+    if code == EXIT_EXPECTED and not judgements:
+        return NOTHING_EXPECTED
+    if code == EXIT_UNEXPECTED and all(judgement.ok for judgement in judgements):
+        last = "round" if outcome.fruitless == 1 else f"{outcome.fruitless} rounds"
+        return f"the run ended, but no model came of its last {last}"
+    return MEANING[code]
+
+
+def _expected(judgements: Sequence[Judgement], metric: str) -> bool:
+    """Whether the scenario says something of this metric, and all of it holds."""
+    stated = [judgement for judgement in judgements if judgement.metric == metric]
+    return bool(stated) and all(judgement.ok for judgement in stated)
+
+
+def _in_vain(judgements: Sequence[Judgement], outcome: Outcome) -> bool:
+    """Whether the last rounds made no model, and the scenario does not reckon with that."""
+    stated = _expected(judgements, "rounds") or _expected(judgements, "verified_rounds")
+    return outcome.fruitless > 0 and not outcome.aborted and not stated
 
 
 def _judge(expect: Expect, measured: float | None) -> Judgement:

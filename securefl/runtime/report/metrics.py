@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import takewhile
 
+from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import party_names
 from securefl.protocol.round import (
@@ -42,6 +44,9 @@ class RunMetrics:
         dishonest: vantage points that the scenario makes misbehave; what they refuse is listed, but does not
             count as a refusal.
         earlier: the rounds before, where a simulation is resumed.
+        parties: names of all, as the roster has them; those that a launcher gives when None.
+        reread: gives the records of all rows that were written (``RunDirectory.read_records``). With it no
+            round stays in memory while the run goes on.
     """
 
     def __init__(
@@ -50,18 +55,20 @@ class RunMetrics:
         write: Callable[[Mapping[str, JsonValue]], None] | None = None,
         dishonest: Collection[str] = (),
         earlier: Sequence[RoundRecord] = (),
+        parties: Collection[PartyId] | None = None,
+        reread: Callable[[], Sequence[RoundRecord]] | None = None,
     ) -> None:
         self._write = write
+        self._reread = reread
         self._chosen_by = scenario.stop.metric
         self._dishonest = frozenset(dishonest)
         sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
-        self._expected: frozenset[PartyId] = (
-            frozenset() if sampled else frozenset(party_names(scenario.parties))
-        )
+        names = party_names(scenario.parties) if parties is None else parties
+        self._expected: frozenset[PartyId] = frozenset() if sampled else frozenset(names)
         self._draft: RoundDraft | None = None
         self._reason = ""
         self._aborted = self._interrupted = False
-        self._records: list[RoundRecord] = list(earlier)
+        self._records: list[RoundRecord] = [] if reread is not None else list(earlier)
         self._accounts: Accounts | None = None
         self._watch: CheckWatch | None = None
         self.claims: dict[int, str] = {}
@@ -72,7 +79,7 @@ class RunMetrics:
     def account_for(self, accounts: Accounts) -> None:
         """Say that there is privacy to account for, before the first report; earlier rounds are counted."""
         self._accounts = accounts
-        for record in self._records:
+        for record in self.records:
             if record.sums or record.lost:
                 accounts.count(record.participants)
 
@@ -83,7 +90,7 @@ class RunMetrics:
 
     def checked(self) -> Checked | None:
         """Results of the checks; None without checks."""
-        return None if self._watch is None else self._watch.checked(self._records)
+        return None if self._watch is None else self._watch.checked(self.records)
 
     def account(self) -> Account | None:
         """The account of privacy spent; None without privacy."""
@@ -92,7 +99,7 @@ class RunMetrics:
     @property
     def records(self) -> tuple[RoundRecord, ...]:
         """The rounds that ended, in order."""
-        return tuple(self._records)
+        return (*(() if self._reread is None else self._reread()), *self._records)
 
     def on_report(self, now: float, report: AnyReport) -> None:
         """Take a report of the server's machine; those of parties are ignored.
@@ -124,6 +131,8 @@ class RunMetrics:
                 self._draft = None
                 if self._write is not None:
                     self._write(record.row())
+                    if self._reread is not None:
+                        self._records.clear()
             case _:
                 draft.take(now, report)
 
@@ -136,22 +145,27 @@ class RunMetrics:
         self._open(0.0).carry(party, direction, frames, size)
 
     def on_finished(self, reason: str) -> None:
-        """The run came to its end."""
-        self._reason = reason
+        """The run came to its end.
+
+        Raises:
+            RunAbortedError: the rows that were written cannot be read again; as in the other ends.
+        """
+        self._end(reason)
 
     def on_aborted(self, reason: str) -> None:
         """The run could not go on."""
-        self._reason, self._aborted = reason, True
+        self._aborted = True
+        self._end(reason)
 
     def on_interrupted(self, reason: str) -> None:
         """The user ended the run."""
-        self.on_aborted(reason)
         self._interrupted = True
+        self.on_aborted(reason)
 
     def refusals(self) -> dict[RefusedMessage, int]:
         """All refusals of the run, also of a round that did not end, most frequent first."""
         total: Counter[RefusedMessage] = Counter()
-        for record in self._records:
+        for record in self.records:
             total.update(record.refusals)
         if self._draft is not None:
             total.update(self._draft.refusals)
@@ -160,7 +174,7 @@ class RunMetrics:
     def traffic(self) -> dict[str, dict[Direction, Volume]]:
         """Traffic per party of the whole run."""
         total: dict[str, dict[Direction, Volume]] = {}
-        rounds = [record.traffic for record in self._records]
+        rounds = [record.traffic for record in self.records]
         for traffic in [*rounds, self._draft.traffic] if self._draft is not None else rounds:
             for party, volumes in traffic.items():
                 for direction, volume in volumes.items():
@@ -170,17 +184,18 @@ class RunMetrics:
 
     def outcome(self) -> Outcome:
         """The metrics of ``[[expect]]``, so far."""
-        stepped = [record for record in self._records if record.update_norm is not None]
+        records = self.records
+        stepped = [record for record in records if record.update_norm is not None]
         unfinished = len(self._draft.sums) if self._draft is not None else 0
         refused = {r: n for r, n in self.refusals().items() if r.by not in self._dishonest}
         checked = self.checked()
         return Outcome(
-            accuracy=self._records[-1].accuracy if self._records else None,
-            backdoor_success=self._records[-1].backdoor_success if self._records else None,
+            accuracy=records[-1].accuracy if records else None,
+            backdoor_success=records[-1].backdoor_success if records else None,
             rounds=len(stepped),
             survivors=min((len(record.counted) for record in stepped), default=None),
-            clusters_lost=sum(len(record.lost) for record in self._records),
-            opened_sums=sum(len(record.sums) for record in self._records) + unfinished,
+            clusters_lost=sum(len(record.lost) for record in records),
+            opened_sums=sum(len(record.sums) for record in records) + unfinished,
             refusals=sum(refused.values()),
             aborted=self._aborted,
             interrupted=self._interrupted,
@@ -190,22 +205,34 @@ class RunMetrics:
             checks_failed=None if checked is None else checked.failed,
             skippers_failed=None if checked is None else checked.silent_failed,
             false_alarms=None if checked is None else checked.false_alarms,
-            updates_refused=sum(
-                out.reason == OVERSIZED for record in self._records for out in record.left_out
-            ),
+            updates_refused=sum(out.reason == OVERSIZED for record in records for out in record.left_out),
             verified_rounds=list(self.claims.values()).count("") if self.claims else None,
-            dishonest_counted=sum(len(self._dishonest.intersection(r.counted)) for r in self._records),
+            dishonest_counted=sum(len(self._dishonest.intersection(r.counted)) for r in records),
+            fruitless=len(list(takewhile(self._gave_nothing, reversed(records)))),
         )
+
+    def _gave_nothing(self, record: RoundRecord) -> bool:
+        return record.update_norm is None or bool(self.claims.get(record.round))
 
     def _evaluation(self) -> dict[str, float]:
         """The metrics of the model that the run ends with, as far as sites have evaluated it."""
-        told = [record for record in self._records if record.metrics]
+        told = [record for record in self.records if record.metrics]
         if not told:
             return {}
         record, metric = told[-1], self._chosen_by
         if metric is not None:
             record = best_evaluated(told, metric) or record
         return {one.name: one.value for one in record.metrics}
+
+    def _end(self, reason: str) -> None:
+        self._reason = reason
+        if self._reread is None:
+            return
+        try:
+            self._records[:0] = self._reread()
+        except ConfigError as error:
+            raise RunAbortedError(str(error)) from error
+        self._reread = None
 
     def _open(self, now: float) -> RoundDraft:
         """The round at work; what comes between two rounds counts for the next."""

@@ -42,6 +42,8 @@ class Outcome:
     """Times that a party with a behaviour was counted in a round, whether it showed it there or not."""
     verified_rounds: int | None = None
     """Rounds whose step verifiers have confirmed; None where nobody repeats it."""
+    fruitless: int = 0
+    """Rounds at the end of the run that made no model: no sum was usable, or verifiers refused the step."""
     evaluation: Mapping[str, float] = field(default_factory=dict)
     """What sites said of the model that the run ends with where ``stop.metric`` picks it, else of the last
     model that they said anything of."""

@@ -245,7 +245,8 @@ def _verdict(console: Console, summary: Summary) -> None:
     good = code == EXIT_EXPECTED
     ended = "aborted" if summary.outcome.aborted else "ended"
     line = Text(
-        f"exit {code}: {in_words(code, summary.judgements)}", style="bold green" if good else "bold red"
+        f"exit {code}: {in_words(code, summary.judgements, summary.outcome)}",
+        style="bold green" if good else "bold red",
     )
     if reason:
         line.append(f"\n{summary.scenario.name} {ended}: {reason}", style="not bold default")

@@ -53,9 +53,15 @@ class Progress(Protocol):
 class PlainProgress:
     """A line per round and per event, flushed, for logs and pipes."""
 
-    def __init__(self, stream: IO[str], *, by: str = "rule") -> None:
-        """``by``: what leaves sums out (:func:`securefl.runtime.report.events.sieve`)."""
-        self._stream, self._by = stream, by
+    def __init__(self, stream: IO[str], *, by: str = "rule", name: str = "") -> None:
+        """Begin with nothing said.
+
+        Args:
+            stream: gets the lines.
+            by: what leaves sums out (:func:`securefl.runtime.report.events.sieve`).
+            name: of the one process that tells, where several may write to one log: lines begin with it.
+        """
+        self._stream, self._by, self._name = stream, by, name
         self._since = 0.0
         self._draft = RoundDraft(started=0.0)
         self._refusals = 0
@@ -77,23 +83,27 @@ class PlainProgress:
         else:
             text = event_text(report)
         if text is not None:
-            self._say(text)
+            self._tell(text)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """See :class:`Progress`."""
         self._refusals += 1
         if self._refusals <= _MAX_REFUSALS:
-            self._say(refusal_text(vantage, culprit, reason))
+            text = refusal_text(vantage, culprit, reason)
+            self._tell(text.removeprefix(f"{self._name} ") if self._name == vantage else text)
         if self._refusals == _MAX_REFUSALS:
-            self._say("further refusals are counted in metrics.jsonl only")
+            self._tell("further refusals are counted in metrics.jsonl only")
 
     def note(self, text: str) -> None:
         """See :class:`Progress`."""
-        self._say(text)
+        self._tell(text)
 
     def finish(self) -> None:
         """See :class:`Progress`."""
         _write(self._stream, "")
+
+    def _tell(self, text: str) -> None:
+        self._say(f"{self._name}: {text}" if self._name else text)
 
     def _say(self, text: str) -> None:
         _write(self._stream, printable(text, 1000) + "\n")
@@ -138,10 +148,14 @@ class JsonProgress:
         _write(self._stream, line + "\n")
 
 
-def progress_for(console: Console, *, as_json: bool = False, by: str = "rule") -> Progress:
+def progress_for(console: Console, *, as_json: bool = False, by: str = "rule", name: str = "") -> Progress:
     """JSON lines where asked for, a live display on a terminal, plain lines elsewhere.
 
-    ``by``: what leaves sums out (:func:`securefl.runtime.report.events.sieve`).
+    Args:
+        console: that shows it.
+        as_json: whether for programs.
+        by: what leaves sums out (:func:`securefl.runtime.report.events.sieve`).
+        name: that plain lines begin with.
     """
     if as_json:
         return JsonProgress(console.file)
@@ -149,7 +163,7 @@ def progress_for(console: Console, *, as_json: bool = False, by: str = "rule") -
         from securefl.runtime.report.live import LiveProgress  # noqa: PLC0415 - much of rich, for terminals only
 
         return LiveProgress(console, by=by)
-    return PlainProgress(console.file, by=by)
+    return PlainProgress(console.file, by=by, name=name)
 
 
 def _write(stream: IO[str], text: str) -> None:

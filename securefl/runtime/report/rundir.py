@@ -120,6 +120,16 @@ class RunDirectory:
         told = {"statistics": str(self.statistics_file)} if self.statistics_file.exists() else {}
         return {"model": str(first), **further, **best, **told}
 
+    def files(self, count: int) -> dict[str, str]:
+        """Paths of all that a live run with ``count`` models leaves, by label, in the order to print them."""
+        return {
+            **self.models(count),
+            "metrics": str(self.metrics_file),
+            "transcripts": str(self.transcript_folder),
+            "scenario": str(self.scenario_file),
+            "summary": str(self.summary_file),
+        }
+
     @property
     def summary_file(self) -> Path:
         """The outcome."""
@@ -186,6 +196,41 @@ class RunDirectory:
             RunAbortedError: the disk is full or gone.
         """
         return self.write_text(_SCENARIO, to_toml(scenario))
+
+    def check_free(self, scenario: Scenario) -> None:
+        """Refuse a folder that holds the outcome of another run, or a scenario that is not this one.
+
+        It may hold anything else: a server's keys, say.
+
+        Raises:
+            ConfigError: nothing would be overwritten, but a file stands where this run needs one.
+        """
+        for path in (self.metrics_file, self.summary_file):
+            if path.exists():
+                raise ConfigError(
+                    "--out", f"{self.path} holds a run ({path.name})", "choose another --out, or move it away"
+                )
+        if not self.scenario_file.exists():
+            return
+        try:
+            there = self.read_scenario()
+        except ConfigError:
+            there = None
+        if there != scenario:
+            raise ConfigError(
+                "--out",
+                f"{self.scenario_file} is not the scenario of this run, which would be written there",
+                "choose another --out",
+            )
+
+    def keep_scenario(self, scenario: Scenario) -> None:
+        """Write the resolved scenario, but where :meth:`check_free` has found it: a user's own file stays.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        if not self.scenario_file.exists():
+            self.write_scenario(scenario)
 
     def metrics(self, earlier: Sequence[RoundRecord] = ()) -> MetricsFile:
         """Begin ``metrics.jsonl``, or go on with one that holds these records and no other.

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from securefl.methods.attacks import party_names
 from securefl.methods.encoding import ring_dtype
 from securefl.protocol.kernel import Aborted, Finished, Place, Send
 from securefl.protocol.messages import AnyMessage, MaskedInput, ModelAnnounce
@@ -118,9 +119,22 @@ News = Fact | Refusal | Traffic | Ending | Remark | Waiting
 
 
 class ProcessWitness:
-    """Writes one process's transcript and passes its news on (:class:`securefl.runtime.process.Witness`)."""
+    """Writes one process's transcript and passes its news on (:class:`securefl.runtime.process.Witness`).
 
-    def __init__(self, settings: ProcessSettings, tell: Callable[[News], None], ring_bits: int) -> None:
+    Args:
+        settings: of the process.
+        tell: takes the news.
+        ring_bits: of masked vectors.
+        parties: all names on the roster. The transcript states them, but for those that a launcher gives.
+    """
+
+    def __init__(
+        self,
+        settings: ProcessSettings,
+        tell: Callable[[News], None],
+        ring_bits: int,
+        parties: Collection[str] = (),
+    ) -> None:
         self._run = settings.run
         self._tell = tell
         self._ring_bits = ring_bits
@@ -132,6 +146,8 @@ class ProcessWitness:
         verified = settings.scenario.secure_sum.verified
         self._keeper = FrameKeeper(folder, lab=settings.lab) if verified else None
         roster: dict[str, JsonValue] = {}
+        if parties and set(parties) != set(party_names(settings.scenario.parties)):
+            roster["parties"] = sorted(parties)
         if self._keeper is not None:
             # Whose signatures count.
             roster["roster"] = self._keeper.keep(settings.roster_file.read_bytes())

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from securefl.protocol.kernel.effects import Aborted
 from securefl.runtime.launch.process import run_process
-from securefl.runtime.process.ports import Witness
+from securefl.runtime.process.ports import OpenWitness
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.report.witness import Ending, News
 from securefl.runtime.transcript.chain import read_transcript
@@ -27,8 +26,8 @@ def test_a_transcript_ends_before_the_training_that_is_left_behind(tmp_path: Pat
             assert read_transcript(tmp_path / "transcripts" / "p00.jsonl").complete
             trained.set()
 
-    async def body(_settings: ProcessSettings, witness: Callable[[], Witness]) -> Aborted:
-        witness()
+    async def body(_settings: ProcessSettings, witness: OpenWitness) -> Aborted:
+        witness(None)
         begun = asyncio.Event()
         loop = asyncio.get_running_loop()
 

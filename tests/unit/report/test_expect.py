@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from securefl.runtime.report.expect import exit_code, judge
+from securefl.runtime.report.expect import MEANING, exit_code, in_words, judge
 from securefl.runtime.report.outcome import Outcome
 from securefl.scenario.scenario import Expect
 
@@ -72,3 +74,31 @@ def test_rounding_never_hides_why_it_failed() -> None:
 )
 def test_exit_codes(expects: list[Expect], outcome: Outcome, code: int) -> None:
     assert exit_code(judge(expects, outcome), outcome) == code
+
+
+@pytest.mark.parametrize(
+    ("expects", "aborted", "code", "words"),
+    [
+        ([], False, 1, "the run ended, but no model came of its last 2 rounds"),
+        (
+            [Expect(metric="accuracy", at_least=0.9)],
+            False,
+            1,
+            "the run ended, but no model came of its last 2 rounds",
+        ),
+        ([Expect(metric="accuracy", at_least=0.95)], False, 1, MEANING[1]),
+        # Who states how many rounds give a model reckons with some that do not.
+        ([Expect(metric="rounds", at_least=6)], False, 0, MEANING[0]),
+        ([Expect(metric="rounds", at_least=9)], False, 1, MEANING[1]),
+        ([Expect(metric="verified_rounds", at_least=4)], False, 0, MEANING[0]),
+        ([Expect(metric="aborted", at_least=1)], True, 0, MEANING[0]),
+        ([], True, 3, MEANING[3]),
+    ],
+)
+def test_a_run_whose_last_rounds_made_no_model_does_not_pass(
+    expects: list[Expect], aborted: bool, code: int, words: str
+) -> None:
+    outcome = replace(GOOD, fruitless=2, aborted=aborted, verified_rounds=4)
+    judgements = judge(expects, outcome)
+    assert exit_code(judgements, outcome) == code
+    assert in_words(code, judgements, outcome) == words

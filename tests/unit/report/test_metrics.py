@@ -3,16 +3,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from securefl.base.errors import UsageError
+from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.ids import PartyId
 from securefl.protocol.kernel.effects import Reject
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import (
     AnyReport,
+    ClaimRefused,
     ClustersDrawn,
     DrawVoided,
     InstanceLost,
@@ -28,6 +31,7 @@ from securefl.protocol.round.shared.reports import (
 from securefl.runtime.report.entries import brief_entry_of, entry_of
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.records import RefusedMessage, RoundRecord, Volume
+from securefl.runtime.report.rundir import RunDirectory
 from securefl.runtime.report.summary import server_view
 from tests.simulation.world import scenario
 from tests.unit.report.runs import eventful
@@ -75,6 +79,88 @@ def test_every_round_is_a_row_when_it_ends() -> None:
         assert len(rows) == len(metrics.records)
     assert [json.loads(row)["round"] for row in rows] == [0, 1, 2, 3]
     assert json.loads(rows[2])["survivors"] == [f"p{i:02d}" for i in range(12) if i != 5]
+
+
+def test_with_its_file_at_hand_no_round_stays_in_memory_and_the_end_is_the_same(tmp_path: Path) -> None:
+    plan, log = eventful()
+    directory = RunDirectory(tmp_path)
+    rows = directory.metrics()
+    metrics = RunMetrics(plan, rows.append, reread=directory.read_records)
+    for now, report in log:
+        metrics.on_report(now, report)
+        assert not metrics._records
+    rows.close()
+    kept = heard()
+    for one in (kept, metrics):
+        one.on_finished("4 rounds done")
+    directory.metrics_file.unlink()
+    assert [record.row() for record in metrics.records] == [record.row() for record in kept.records]
+    assert metrics.outcome() == kept.outcome()
+    assert metrics.refusals() == kept.refusals()
+
+
+def test_a_row_that_could_not_be_written_counts_all_the_same(tmp_path: Path) -> None:
+    plan, log = eventful()
+    directory = RunDirectory(tmp_path)
+    rows = directory.metrics()
+    written: list[object] = []
+
+    def append(row: Any) -> None:
+        if len(written) == 2:
+            raise RunAbortedError("disk full")
+        written.append(row)
+        rows.append(row)
+
+    metrics = RunMetrics(plan, append, reread=directory.read_records)
+
+    def follow() -> None:
+        for now, report in log:
+            metrics.on_report(now, report)
+
+    with pytest.raises(RunAbortedError, match="disk full"):
+        follow()
+    metrics.on_aborted("disk full")
+    assert [record.round for record in metrics.records] == [0, 1, 2]
+
+
+def test_rows_that_are_gone_are_an_abort_and_no_wrong_summary(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    metrics = RunMetrics(scenario(6), reread=directory.read_records)
+    with pytest.raises(RunAbortedError, match=r"metrics\.jsonl: cannot be read"):
+        metrics.on_finished("done")
+
+
+def test_parties_of_a_roster_have_their_own_names() -> None:
+    names = [PartyId(name) for name in ("north", "south", "west")]
+    metrics = RunMetrics(scenario(6), parties=names)
+    metrics.on_report(0.0, RoundDone(0, None, None, (), (), (), (), (), ()))
+    assert [out.party for out in metrics.records[0].left_out] == names
+
+
+@pytest.mark.parametrize(
+    ("norms", "refused", "fruitless"),
+    [
+        ((1.0, 1.0), (), 0),
+        ((None, 1.0), (), 0),
+        ((1.0, None), (), 1),
+        ((None, None), (), 2),
+        # Nobody confirmed the step: its model is not that of the run.
+        ((1.0, 1.0), (1,), 1),
+        ((1.0, 1.0), (0,), 0),
+        ((), (), 0),
+    ],
+)
+def test_last_rounds_without_a_model_are_counted(
+    norms: tuple[float | None, ...], refused: tuple[int, ...], fruitless: int
+) -> None:
+    metrics = RunMetrics(scenario(6))
+    for number, norm in enumerate(norms):
+        metrics.on_report(0.0, ModelStepped(number, (), (), norm))
+        metrics.on_report(0.0, RoundDone(number, None, None, (), (), (), (), (), ()))
+    for number in refused:
+        metrics.on_report(0.0, ClaimRefused(number, "not confirmed"))
+    metrics.on_finished("done")
+    assert metrics.outcome().fruitless == fruitless
 
 
 def test_steps_add_up_to_the_round() -> None:

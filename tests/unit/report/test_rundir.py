@@ -10,6 +10,7 @@ import pytest
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.runtime.report.rundir import RunDirectory
 from securefl.runtime.transcript.chain import TranscriptWriter
+from securefl.scenario.resolved import to_toml
 from securefl.training.models.checkpoint import model_path
 from tests.simulation.world import scenario
 from tests.unit.transcript.test_chain import disk_of
@@ -32,6 +33,30 @@ def test_a_used_directory_is_refused_and_untouched(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"not empty \(choose another --out"):
         RunDirectory.create(tmp_path / "out", "demo")
     assert sorted((tmp_path / "out").iterdir()) == before
+
+
+def test_a_servers_folder_may_hold_anything_but_another_run(tmp_path: Path) -> None:
+    """``--out`` is the working directory unless told, and keys and scenarios lie there."""
+    run, plan = RunDirectory(tmp_path), scenario(9)
+    (tmp_path / "server.key").write_text("mine")
+    run.check_free(plan)
+    own = "# By hand.\n" + to_toml(plan)
+    run.scenario_file.write_text(own)
+    run.check_free(plan)
+    run.keep_scenario(plan)
+    assert run.scenario_file.read_text() == own
+    for text in (to_toml(scenario(6)), "no scenario"):
+        run.scenario_file.write_text(text)
+        with pytest.raises(ConfigError, match=r"is not the scenario of this run.* \(choose another --out"):
+            run.check_free(plan)
+    run.scenario_file.unlink()
+    run.keep_scenario(plan)
+    assert run.read_scenario() == plan
+    for file in (run.metrics_file, run.summary_file):
+        file.write_text("")
+        with pytest.raises(ConfigError, match=f"holds a run \\({file.name}\\)"):
+            run.check_free(plan)
+        file.unlink()
 
 
 def test_an_empty_directory_is_taken(tmp_path: Path) -> None:

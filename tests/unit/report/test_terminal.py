@@ -243,6 +243,16 @@ def test_plain_progress() -> None:
     assert lines[-2:] == ["server refused p07: p07?[2J?[bold]x[/bold]", "saved"]
 
 
+def test_lines_of_one_process_begin_with_its_name() -> None:
+    stream = io.StringIO()
+    follow(PlainProgress(stream, name="server"))
+    header, told = stream.getvalue().splitlines()[:3], stream.getvalue().splitlines()[3:]
+    assert header == ["demo", "limits", "4 rounds planned"]
+    assert all(line.startswith("server: ") for line in told)
+    assert told[0] == "server: 12 of 12 parties present"
+    assert told[-2:] == ["server: refused p07: p07?[2J?[bold]x[/bold]", "server: saved"]
+
+
 def test_where_groups_are_hidden_counted_is_who_is_in_an_opened_sum_everywhere() -> None:
     """Of six parties one falls silent; of the five survivors three are in the group whose sum is opened."""
     plan, _ = eventful()

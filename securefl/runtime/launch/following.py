@@ -1,0 +1,137 @@
+"""Following a run: its header, and what its processes tell, as metrics and for people.
+
+A launcher follows the processes of a local run, and a server of a deployment itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
+from securefl.methods.attacks import behaviours_of
+from securefl.methods.feasibility import DerivedLimits
+from securefl.protocol.round import NothingLearned, RunPlan, drawn_lines
+from securefl.runtime.report import (
+    Accounts,
+    Ending,
+    Fact,
+    Progress,
+    Refusal,
+    Remark,
+    RunMetrics,
+    Traffic,
+    Waiting,
+    event_text,
+    forgoing,
+    header_lines,
+    scenario_header,
+    why_none,
+)
+from securefl.scenario import Scenario
+
+
+def notes_without_privacy(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...]:
+    """Lines on all that follows from a scenario without privacy; the last one says so."""
+    return (*scenario_header(scenario, limits), *drawn_lines(scenario), "differential privacy: none")
+
+
+def settled_notes(plan: RunPlan, metrics: RunMetrics, seed: int, *, seeded: bool) -> tuple[str, ...]:
+    """Lines on all that follows from a plan, the guarantee last; and let ``metrics`` account for it.
+
+    Args:
+        plan: of the run, settled.
+        metrics: of the run, before its first round.
+        seed: the public one, from which it follows who misbehaves.
+        seeded: whether noise follows from it: then nothing is guaranteed.
+
+    Raises:
+        ConfigError: dp_accounting is missing where an epsilon is to be computed.
+    """
+    scenario, limits = plan.scenario, plan.limits
+    void = why_none(scenario.behaviours, seeded=seeded)
+    if plan.mechanism is not None:
+        without = forgoing(scenario, seed)
+        metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))
+    metrics.watch(plan, behaviours_of(scenario, seed))
+    notes = (*scenario_header(scenario, limits), *drawn_lines(scenario))
+    return (*notes, *header_lines(scenario, limits, plan.mechanism, void=void))
+
+
+def header_of(run: RunId, notes: tuple[str, ...], keys: str, *, insecure: bool, lab: bool) -> tuple[str, ...]:
+    """The header of a run.
+
+    Args:
+        run: its id.
+        notes: lines on what follows from its scenario; the last one is the guarantee.
+        keys: a line on whose they are.
+        insecure: whether they follow from a seed.
+        lab: whether whole vectors are recorded.
+    """
+    lines = [f"run {run}", *notes[:-1], keys]
+    if insecure:
+        lines.append("INSECURE: all secrets derive from --seed; for tests and replay only")
+    if lab:
+        lines.append("LAB: whole vectors are recorded")
+    return (*lines, notes[-1])
+
+
+class Following:
+    """Passes on what the processes of a run tell.
+
+    Args:
+        metrics: take what the server tells, and what anybody refuses.
+        progress: shows it.
+        parties: names of all: whom a message to everybody goes to.
+        alone: whether the server is the only one that is heard: remarks need no name then.
+    """
+
+    def __init__(
+        self, metrics: RunMetrics, progress: Progress, parties: Collection[PartyId], *, alone: bool = False
+    ) -> None:
+        self._metrics = metrics
+        self._progress = progress
+        self._parties = tuple(parties)
+        self._alone = alone
+        self.ending: Ending | None = None
+        """How the server's run ended, once it has said so."""
+
+    def take(self, name: PartyId, item: object) -> None:
+        """Take one piece of news of the process ``name``; what is none is passed over.
+
+        Raises:
+            RunAbortedError: the row of a round cannot be written.
+        """
+        match item:
+            case Fact():
+                self._on_fact(name, item)
+            case Refusal(culprit=culprit, reason=reason):
+                self._metrics.on_reject(name, culprit, reason)
+                self._progress.on_reject(name, culprit, reason)
+            case Traffic():
+                if name == SERVER:
+                    self._count(item)
+            case Remark() | Waiting():
+                self._remark(name, item)
+            case Ending():
+                if name == SERVER:
+                    self.ending = item
+
+    def _on_fact(self, name: PartyId, fact: Fact) -> None:
+        if name == SERVER:
+            self._metrics.on_report(fact.now, fact.item)
+            self._progress.on_report(fact.now, fact.item)
+        elif isinstance(fact.item, NothingLearned):
+            # Everybody is on this machine, and whose training it is will want to know.
+            self._progress.note(f"{name}: {event_text(fact.item)}")
+
+    def _remark(self, name: PartyId, item: Remark | Waiting) -> None:
+        # That parties wait for the server is no news here.
+        if isinstance(item, Remark) or name == SERVER:
+            self._progress.note(str(item) if self._alone else f"{name}: {item}")
+
+    def _count(self, traffic: Traffic) -> None:
+        for party, volume in traffic.received.items():
+            self._metrics.on_traffic(party, "up", *volume)
+        for to, volume in traffic.sent.items():
+            for party in self._parties if to == EVERYONE else (to,):
+                self._metrics.on_traffic(party, "down", *volume)

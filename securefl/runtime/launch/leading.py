@@ -1,0 +1,142 @@
+"""Leading a run of a deployment: what the server leaves beside its transcript and models, and its verdict."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Final
+
+from securefl.base.errors import SecureflError
+from securefl.base.ids import SERVER
+from securefl.methods.attacks import behaviours_of
+from securefl.methods.privacy import need_dp_accounting
+from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol.round import RunPlan
+from securefl.runtime.launch.conclusion import Interrupted, conclude
+from securefl.runtime.launch.following import Following, header_of, settled_notes
+from securefl.runtime.launch.process import server
+from securefl.runtime.process import ProcessSettings, was_stopped
+from securefl.runtime.report import (
+    Ending,
+    MetricsFile,
+    News,
+    Progress,
+    RunDirectory,
+    RunMetrics,
+    Summary,
+    listed,
+)
+
+_SHOWN: Final = 12
+"""Names of parties in the header."""
+
+
+class Leading:
+    """Follows the run that this process leads, and leaves what ``securefl run`` does.
+
+    Args:
+        settings: of the server.
+        progress: shows the run.
+    """
+
+    def __init__(self, settings: ProcessSettings, progress: Progress) -> None:
+        self._settings = settings
+        self._progress = progress
+        self._started = time.monotonic()
+        self._directory = RunDirectory(settings.out)
+        self._rows: MetricsFile | None = None
+        self._metrics: RunMetrics | None = None
+        self._following: Following | None = None
+        self.summary: Summary | None = None
+        """Of the run, once it has ended."""
+
+    def check(self) -> None:
+        """See :class:`securefl.runtime.launch.process.Leader`."""
+        self._directory.check_free(self._settings.scenario)
+
+    def begin(self, plan: RunPlan) -> None:
+        """See :class:`securefl.runtime.launch.process.Leader`."""
+        settings, scenario = self._settings, plan.scenario
+        seeded = settings.insecure_seed is not None
+        parties = tuple(sorted(plan.roster.parties))
+        self._directory.keep_scenario(scenario)
+        self._rows = self._directory.metrics()
+        metrics = RunMetrics(
+            scenario,
+            self._rows.append,
+            dishonest=behaviours_of(scenario, settings.seed).keys(),
+            parties=parties,
+            reread=self._directory.read_records,
+        )
+        notes = settled_notes(plan, metrics, settings.seed, seeded=seeded)
+        names = listed(parties, _SHOWN)
+        keys = f"keys: everybody has its own; on the roster are {len(parties)} parties: {names}"
+        header = header_of(settings.run, notes, keys, insecure=seeded, lab=settings.lab)
+        self._progress.start(header, scenario.stop.rounds)
+        self._metrics = metrics
+        self._following = Following(metrics, self._progress, parties, alone=True)
+
+    def tell(self, news: News) -> None:
+        """Take a piece of news of the process.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        if self._following is None:
+            return
+        self._following.take(SERVER, news)
+        if isinstance(news, Ending):
+            self.conclude(news.outcome)
+
+    def conclude(self, outcome: Finished | Aborted | Interrupted) -> None:
+        """Write the summary, if the run has begun and there is none yet.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        if self._metrics is None or self._rows is None or self.summary is not None:
+            return
+        settings = self._settings
+        self._progress.finish()
+        self._rows.close()
+        self.summary = conclude(
+            self._directory,
+            self._metrics,
+            # Who stops a server has not had the abort that a scenario may expect.
+            Interrupted(outcome.reason) if was_stopped(outcome) else outcome,
+            run=settings.run,
+            scenario=settings.scenario,
+            insecure=settings.insecure_seed is not None,
+            seed=settings.seed,
+            seconds=time.monotonic() - self._started,
+            files=self._directory.files(settings.scenario.groups.count),
+        )
+
+
+def lead(settings: ProcessSettings, progress: Progress) -> Summary:
+    """Lead a run to its end; leave model, metrics, transcript and summary in ``settings.out``.
+
+    The summary is written before the process has let go of its broker and its signals: a second signal costs
+    nothing of it.
+
+    Raises:
+        ConfigError: refused; nothing was written.
+        RunAbortedError: broker or disk failed; there is a summary if it could be written.
+    """
+    if settings.scenario.privacy.unit != "none" and settings.insecure_seed is None:
+        need_dp_accounting()
+    leading = Leading(settings, progress)
+    try:
+        outcome = server(settings, leading.tell, leading)
+    except (SecureflError, KeyboardInterrupt) as error:
+        # What ended the run may keep the summary from being written, too, and is what has to be said.
+        with suppress(SecureflError):
+            leading.conclude(
+                Aborted(str(error)) if isinstance(error, SecureflError) else Interrupted.by(error)
+            )
+        raise
+    finally:
+        progress.finish()
+    if leading.summary is None:
+        raise AssertionError(f"no news of the end: {outcome}")
+    return leading.summary

@@ -1,0 +1,83 @@
+"""A deployed run leaves what a local one leaves, judges it alike, and does so however it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from securefl.runtime.report.rundir import RunDirectory
+from tests.live.deployed import contents, signal_to, site, until_said
+from tests.live.federated import BROKERS, LIMIT, events, run
+
+pytestmark = pytest.mark.live
+UNMET = '\n[[expect]]\nmetric = "rounds"\nat_least = 9\n[[expect]]\nmetric = "refusals"\nat_most = 0\n'
+
+
+def shape(value: Any) -> Any:
+    """Which keys there are, but for those that are steps or sizes."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items() if key not in {"seconds", "sums_by_size"}}
+    return [shape(item) for item in value[:1]] if isinstance(value, list) else type(value).__name__
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_deployed_run_leaves_what_a_local_one_leaves(broker: str, tmp_path: Path) -> None:
+    """Its server's folder and its parties' hold together the files of a run directory, and say as much."""
+    with site(tmp_path, broker, more=UNMET) as place:
+        parties = place.start_parties()
+        code, said, complaint = place.start("server", "--json").wait(LIMIT)
+        assert (code, complaint) == (1, ""), said
+        for name, party in parties.items():
+            assert party.wait(LIMIT)[0] == 0, name
+        local = run(place.scenario, tmp_path / "local", "--broker", broker)
+        assert local.exit_code == 1, local.stderr
+        left = contents(place.out("server"))
+        for name in place.parties:
+            left |= contents(place.out(name))
+        assert left.keys() == contents(tmp_path / "local").keys()
+        deployed = RunDirectory.open(place.out("server"))
+        assert deployed.scenario_file.read_bytes() == local.directory.scenario_file.read_bytes()
+        summary, own = deployed.read_summary(), local.summary
+        # A server knows how its own transcript ends, and nobody else's.
+        assert summary.pop("transcripts").keys() == {"server"} < own.pop("transcripts").keys()
+        assert shape(summary) == shape(own)
+        assert [shape(row) for row in deployed.read_metrics()] == [shape(row) for row in local.rows]
+        lines, alike = events(said), events(local.stdout)
+        assert lines[-1] == {"event": "summary", **deployed.read_summary()}
+        assert {line["event"] for line in lines} == {line["event"] for line in alike} - {"note"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_server_that_is_stopped_leaves_its_summary(number: signal.Signals, tmp_path: Path) -> None:
+    with site(tmp_path, "embedded", rounds=300) as place:
+        parties = place.start_parties()
+        server = place.start("server")
+        until_said(server, "server: round 1:")
+        signal_to(server, number)
+        code, said, complaint = server.wait(LIMIT)
+        assert (code, complaint) == (3, f"aborted stopped by {number.name}\n"), said
+        summary = json.loads((place.out("server") / "summary.json").read_text())
+        assert (summary["exit_code"], summary["reason"]) == (3, f"stopped by {number.name}")
+        assert len(summary["rounds"]) >= 2
+        assert summary["transcripts"].keys() == {"server"}
+        for party in parties.values():
+            assert party.wait(LIMIT)[0] == 3
+
+
+def test_before_its_run_begins_a_signal_leaves_nothing(tmp_path: Path) -> None:
+    """While it listens for other servers: it has not got as far as writing anything."""
+    with site(tmp_path, "embedded") as place:
+        server = place.start("server", listening=60.0)
+        place.out("server").mkdir(exist_ok=True)
+        while not any(place.out("server").iterdir()):
+            server.process.join(0.01)
+            assert server.process.exitcode is None
+        signal_to(server, signal.SIGTERM)
+        code, said, complaint = server.wait(LIMIT)
+        assert (code, said) == (3, "")
+        assert complaint == "aborted by SIGTERM; what was written stays\n"
+        assert contents(place.out("server")) == {}
