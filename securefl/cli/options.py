@@ -71,6 +71,12 @@ SitePythonOption = Annotated[
 SiteMemoryOption = Annotated[
     int, typer.Option(metavar="MB", min=0, help="Most addresses of a site's own process; 0 for any.")
 ]
+KeepModelsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="N|all", help="Keep the model of each of the last N rounds, or of all, in models/ of --out."
+    ),
+]
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]
@@ -85,6 +91,19 @@ def device_name(text: str | None) -> str | None:
     if text not in {None, "auto", "cpu", "cuda"}:
         raise ConfigError("--device", f"{text!r} is no device", "auto, cpu or cuda")
     return text
+
+
+def kept_rounds(text: str) -> int | None:
+    """Return how many rounds' models are kept; None for all.
+
+    Raises:
+        ConfigError: neither a number nor ``all``.
+    """
+    if text == "all":
+        return None
+    if not text.isascii() or not text.isdecimal():
+        raise ConfigError("--keep-models", f"{text!r} is no number of rounds", "a number from 0, or all")
+    return int(text)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,6 +67,7 @@ def party(
             device=device_name(device),
             own_budget=budget,
             own_spent=spent,
+            keep_heard=True,
         )
         check_data_given(settings.scenario, data)
         finish(process.party(settings, plain_news(settings.name)))

@@ -16,6 +16,7 @@ from securefl.cli.options import (
     DeviceOption,
     InsecureOption,
     JsonLinesOption,
+    KeepModelsOption,
     LabOption,
     PatienceOption,
     RunFolderOption,
@@ -25,6 +26,7 @@ from securefl.cli.options import (
     SiteOption,
     SitePythonOption,
     device_name,
+    kept_rounds,
     spread,
 )
 from securefl.runtime.launch import (
@@ -83,6 +85,7 @@ def run(
     site: SiteOption = "",
     site_python: SitePythonOption = None,
     site_memory: SiteMemoryOption = 0,
+    keep_models: KeepModelsOption = "0",
     device: DeviceOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
@@ -104,6 +107,7 @@ def run(
             insecure=insecure_seeded_entropy,
             lab=lab,
             observe=observe or loaded.observer,
+            keep_models=kept_rounds(keep_models),
             device=device_name(device),
             out=out,
             site=site,

@@ -11,7 +11,15 @@ from securefl.base.errors import EXIT_ABORTED, RunAbortedError
 from securefl.base.ids import SERVER
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.joining import MemberOptions, check_data_given
-from securefl.cli.options import DeviceOption, JsonLinesOption, LabOption, device_name, spread
+from securefl.cli.options import (
+    DeviceOption,
+    JsonLinesOption,
+    KeepModelsOption,
+    LabOption,
+    device_name,
+    kept_rounds,
+    spread,
+)
 from securefl.cli.run import show_end
 from securefl.runtime.launch import ended_by_signals, lead
 from securefl.runtime.report import Terminal, progress_for, sieve
@@ -32,6 +40,7 @@ def server(
         Path | None,
         typer.Option(help="Training samples of its own, named like --data: rules such as zeno++ need some."),
     ] = None,
+    keep_models: KeepModelsOption = "0",
     lab: LabOption = False,
     device: DeviceOption = None,
     as_json: JsonLinesOption = False,
@@ -42,7 +51,13 @@ def server(
     """
     with one_line_errors(), ended_by_signals():
         settings = options.settings(
-            SERVER, key, data or Path(), lab=lab, device=device_name(device), server_data_file=server_data
+            SERVER,
+            key,
+            data or Path(),
+            lab=lab,
+            device=device_name(device),
+            server_data_file=server_data,
+            keep_models=kept_rounds(keep_models),
         )
         check_data_given(settings.scenario, data)
         console = Terminal(highlight=False)

@@ -29,16 +29,18 @@ def test_a_deployed_run_leaves_what_a_local_one_leaves(broker: str, tmp_path: Pa
     """Its server's folder and its parties' hold together the files of a run directory, and say as much."""
     with site(tmp_path, broker, more=UNMET) as place:
         parties = place.start_parties()
-        code, said, complaint = place.start("server", "--json").wait(LIMIT)
+        code, said, complaint = place.start("server", "--json", "--keep-models", "2").wait(LIMIT)
         assert (code, complaint) == (1, ""), said
         for name, party in parties.items():
             assert party.wait(LIMIT)[0] == 0, name
-        local = run(place.scenario, tmp_path / "local", "--broker", broker)
+        local = run(place.scenario, tmp_path / "local", "--broker", broker, "--keep-models", "2")
         assert local.exit_code == 1, local.stderr
         left = contents(place.out("server"))
         for name in place.parties:
             left |= contents(place.out(name))
-        assert left.keys() == contents(tmp_path / "local").keys()
+        # In a local run the last model lies beside the parties' files anyway.
+        heard = {f"{name}.last.safetensors" for name in place.parties}
+        assert left.keys() == contents(tmp_path / "local").keys() | heard
         deployed = RunDirectory.open(place.out("server"))
         assert deployed.scenario_file.read_bytes() == local.directory.scenario_file.read_bytes()
         summary, own = deployed.read_summary(), local.summary
@@ -52,10 +54,12 @@ def test_a_deployed_run_leaves_what_a_local_one_leaves(broker: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_server_that_is_stopped_leaves_its_summary(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_server_that_is_stopped_leaves_its_summary_and_everybody_a_model(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     with site(tmp_path, "embedded", rounds=300) as place:
         parties = place.start_parties()
-        server = place.start("server")
+        server = place.start("server", "--keep-models", "all")
         until_said(server, "server: round 1:")
         signal_to(server, number)
         code, said, complaint = server.wait(LIMIT)
@@ -64,8 +68,16 @@ def test_a_server_that_is_stopped_leaves_its_summary(number: signal.Signals, tmp
         assert (summary["exit_code"], summary["reason"]) == (3, f"stopped by {number.name}")
         assert len(summary["rounds"]) >= 2
         assert summary["transcripts"].keys() == {"server"}
-        for party in parties.values():
+        models = [
+            (place.out("server") / "models" / f"round-{row['round']:04d}.safetensors").read_bytes()
+            for row in summary["rounds"]
+        ]
+        assert models[-1] == (place.out("server") / "model.safetensors").read_bytes()
+        assert len({*models}) == len(models)
+        for name, party in parties.items():
             assert party.wait(LIMIT)[0] == 3
+            # Of the last round, if it was announced; a party may have been told of the end first.
+            assert (place.out(name) / f"{name}.last.safetensors").read_bytes() in models[-2:]
 
 
 def test_before_its_run_begins_a_signal_leaves_nothing(tmp_path: Path) -> None:

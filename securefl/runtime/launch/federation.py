@@ -173,7 +173,9 @@ class LocalRun:
         if options.observe:
             observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))
             children.start(process.observer, observer)
-        children.start(process.server, replace(base, server_data_file=setup.server_data))
+        children.start(
+            process.server, replace(base, server_data_file=setup.server_data, keep_models=options.keep_models)
+        )
         if DEALER in setup.identities:
             dealer = replace(
                 base,

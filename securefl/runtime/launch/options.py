@@ -38,6 +38,8 @@ class RunOptions:
     observe: bool = False
     """Start an observer at the broker."""
     device: str | None = None
+    keep_models: int | None = 0
+    """Of how many rounds, the latest ones, each keeps its model; None for all."""
     out: Path | None = None
     """Run directory; ``runs/<name>-<time>`` when None."""
     site: str = ""

@@ -18,6 +18,7 @@ from securefl.runtime.process.assemble import (
 )
 from securefl.runtime.process.ground_truth import recording
 from securefl.runtime.process.memory import remembered
+from securefl.runtime.process.model_files import HeardModel
 from securefl.runtime.process.own_work import own_work
 from securefl.runtime.process.ports import LocalWork, OpenWitness
 from securefl.runtime.process.privacy import check_own_privacy
@@ -28,6 +29,8 @@ from securefl.training.models import dimension, frozen_digest, limit_threads
 
 KEPT_MODEL = "{}.model.safetensors"
 """File of a party's copy of the best model, in its folder."""
+HEARD_MODEL = "{}.last.safetensors"
+"""File of the last model that a party has heard of, in its folder."""
 
 
 async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Finished | Aborted:
@@ -88,7 +91,13 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
                     choose=work.choose,
                 ),
                 witness=ResultKeeper(
-                    open_witness(plan), settings.out / KEPT_MODEL.format(me), work.module, settings.scenario
+                    open_witness(plan),
+                    settings.out / KEPT_MODEL.format(me),
+                    work.module,
+                    scenario,
+                    HeardModel(settings.out / HEARD_MODEL.format(me), work.module, scenario)
+                    if settings.keep_heard
+                    else None,
                 ),
                 awaited=lambda _phase: (SERVER,),
                 journal=memory.journal,

@@ -10,6 +10,8 @@ import torch
 from securefl.base.errors import RunAbortedError
 from securefl.methods.metrics import Statistics
 from securefl.protocol.round import AnyReport, ModelKept, RoundDone
+from securefl.protocol.wire import Delivery
+from securefl.runtime.process.model_files import HeardModel, RoundModels
 from securefl.runtime.process.ports import Witness
 from securefl.scenario import Scenario
 from securefl.training.models import keep_model
@@ -25,15 +27,23 @@ class ResultKeeper:
         path: of the best model; statistics lie beside it.
         module: the model, whose parameters are overwritten.
         scenario: of the run.
+        models: of rounds, or the last one heard.
     """
 
-    def __init__(self, witness: Witness, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:
+    def __init__(
+        self,
+        witness: Witness,
+        path: Path,
+        module: torch.nn.Module,
+        scenario: Scenario,
+        models: RoundModels | HeardModel | None = None,
+    ) -> None:
         self._witness = witness
+        self._models = models
         self._path = path
         self._module = module
         self._scenario = scenario
         self.refused = witness.refused
-        self.received = witness.received
         self.sent = witness.sent
         self.waits = witness.waits
         self.traffic = witness.traffic
@@ -45,7 +55,19 @@ class ResultKeeper:
             RunAbortedError: the file cannot be written.
         """
         keep_result(item, self._path, self._module, self._scenario)
+        if self._models is not None:
+            self._models.report(item)
         self._witness.report(now, item)
+
+    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+        """Take a message that came in.
+
+        Raises:
+            RunAbortedError: the file cannot be written.
+        """
+        if isinstance(self._models, HeardModel) and not idle:
+            self._models.received(delivery)
+        self._witness.received(now, delivery, idle=idle)
 
 
 def keep_result(item: AnyReport, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:

@@ -35,6 +35,7 @@ from securefl.runtime.process.assemble import (
 )
 from securefl.runtime.process.checkpoint import CheckpointFile
 from securefl.runtime.process.journal import FileJournal
+from securefl.runtime.process.model_files import RoundModels
 from securefl.runtime.process.ports import LocalWork, Nobody, OpenWitness
 from securefl.runtime.process.publisher import Publisher
 from securefl.runtime.process.result_keeper import ResultKeeper
@@ -176,6 +177,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
         last = Pause(reason=said) if settings.resumes else Goodbye(reason=said, aborted=True)
         return (Send(EVERYONE, Place(-1), last),)
 
+    models = RoundModels(settings.out / MODEL_FILE, module, settings.keep_models, scenario.groups.count)
     shown = behaviours_of(scenario, settings.seed).get(SERVER, ())
     honest = ServerMachine(context)
     known = 0 if resumed is None else resumed.checkpoint.epoch
@@ -199,7 +201,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
                 inbox=make_inbox(plan, settings),
                 outbox=outbox,
                 work=LocalWork(evaluate=evaluate, consult=work.consult),
-                witness=ResultKeeper(witness, settings.out / BEST_MODEL, module, scenario),
+                witness=ResultKeeper(witness, settings.out / BEST_MODEL, module, scenario, models),
                 seam=server_behaviour(shown),
                 farewell=farewell,
                 awaited=honest.awaited,

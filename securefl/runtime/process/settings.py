@@ -54,6 +54,10 @@ class ProcessSettings:
     """Where a party keeps what it gives away over all its runs; None for a key that ends with the run."""
     lab: bool = False
     """Record whole vectors and ground truth."""
+    keep_models: int | None = 0
+    """Only for the server: of how many rounds, the latest ones, each keeps its model; None for all."""
+    keep_heard: bool = False
+    """Only for a party: whether the last model that it heard of is kept in a file."""
     device: str | None = None
     """Overrides ``training.device`` on this machine."""
     coalition_dir: Path | None = None

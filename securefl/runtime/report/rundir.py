@@ -108,6 +108,11 @@ class RunDirectory:
         return self.path / "best.safetensors"
 
     @property
+    def round_models(self) -> Path:
+        """The folder of models of single rounds, where the server was told to keep any."""
+        return self.path / "models"
+
+    @property
     def statistics_file(self) -> Path:
         """What sites have in their columns, where the run asked for it."""
         return self.path / "statistics.json"
@@ -118,7 +123,8 @@ class RunDirectory:
         further = {f"model {n}": str(first.with_stem(f"{first.stem}-{n}")) for n in range(1, count)}
         best = {"best model": str(self.best_file)} if self.best_file.exists() else {}
         told = {"statistics": str(self.statistics_file)} if self.statistics_file.exists() else {}
-        return {"model": str(first), **further, **best, **told}
+        rounds = {"round models": str(self.round_models)} if self.round_models.exists() else {}
+        return {"model": str(first), **further, **best, **rounds, **told}
 
     def files(self, count: int) -> dict[str, str]:
         """Paths of all that a live run with ``count`` models leaves, by label, in the order to print them."""
@@ -205,7 +211,7 @@ class RunDirectory:
         Raises:
             ConfigError: nothing would be overwritten, but a file stands where this run needs one.
         """
-        for path in (self.metrics_file, self.summary_file):
+        for path in (self.metrics_file, self.summary_file, self.round_models):
             if path.exists():
                 raise ConfigError(
                     "--out", f"{self.path} holds a run ({path.name})", "choose another --out, or move it away"

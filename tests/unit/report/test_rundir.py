@@ -52,7 +52,7 @@ def test_a_servers_folder_may_hold_anything_but_another_run(tmp_path: Path) -> N
     run.scenario_file.unlink()
     run.keep_scenario(plan)
     assert run.read_scenario() == plan
-    for file in (run.metrics_file, run.summary_file):
+    for file in (run.metrics_file, run.summary_file, run.round_models):
         file.write_text("")
         with pytest.raises(ConfigError, match=f"holds a run \\({file.name}\\)"):
             run.check_free(plan)

@@ -1,0 +1,150 @@
+"""Model files of a run in progress: the one of each round at the server, the last one heard at a party."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from securefl.base.arrays import F32
+from securefl.protocol.messages import ModelAnnounce
+from securefl.protocol.round import AnyReport, ClaimRefused, LinkFollowed, ModelFinal, ModelStepped, RoundDone
+from securefl.protocol.wire import Delivery
+from securefl.runtime.transcript import disk_failure
+from securefl.scenario import Scenario
+from securefl.training.models import keep_model, model_path
+
+ROUND_MODELS: Final = "models"
+"""The folder, beside the last model."""
+_NAME: Final = re.compile(r"round-(\d+)(?:-\d+)?\.safetensors")
+
+
+class RoundModels:
+    """Models of single rounds at a server: names for files that are written anyway, no copies.
+
+    A round that made no model has no file, nor does one whose step verifiers refused.
+
+    Args:
+        last: the file of the last model, which is written, by renaming, before a round is done.
+        module: the model.
+        keep: how many rounds' stay, the latest ones; None for all.
+        count: models of a round: several for task groups.
+    """
+
+    def __init__(self, last: Path, module: torch.nn.Module, keep: int | None, count: int) -> None:
+        self._last = last
+        self._module = module
+        self._keep = keep
+        self._count = count
+        self._folder = last.with_name(ROUND_MODELS)
+        self._made = self._refused = False
+
+    def report(self, item: AnyReport) -> None:
+        """Take a fact that the server's machine reports.
+
+        Raises:
+            RunAbortedError: a file cannot be written.
+        """
+        match item:
+            case ModelStepped(update_norm=norm):
+                self._made = norm is not None
+            case RoundDone(round=round_) if self._made:
+                self._refused = False
+                if self._keep != 0:
+                    self._add(round_)
+            case ClaimRefused(round=round_):
+                self._refused = True
+                self._take_away(path for number, path in self._there() if number == round_)
+            case ModelFinal(params=params) if self._refused and self._last.exists():
+                # What lies there came of a step that is void.
+                keep_model(self._last, self._module, params)
+
+    def _add(self, round_: int) -> None:
+        try:
+            self._folder.mkdir(exist_ok=True)
+            for number in range(self._count):
+                _name_again(model_path(self._last, number), model_path(self._path(round_), number))
+        except OSError as error:
+            raise disk_failure(self._folder, error) from error
+        if self._keep is not None:
+            there = self._there()
+            stay = sorted({number for number, _ in there})[-self._keep :]
+            self._take_away(path for number, path in there if number not in stay)
+
+    def _path(self, round_: int) -> Path:
+        return self._folder / f"round-{round_:04d}.safetensors"
+
+    def _there(self) -> list[tuple[int, Path]]:
+        """The files of rounds, by round."""
+        if not self._folder.is_dir():
+            return []
+        found = ((_NAME.fullmatch(path.name), path) for path in self._folder.iterdir())
+        return [(int(name[1]), path) for name, path in found if name is not None]
+
+    def _take_away(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            # Whoever took it away before has done as well.
+            with suppress(OSError):
+                path.unlink()
+
+
+def _name_again(path: Path, other: Path) -> None:
+    """Give a file a second name, or make a copy where the file system knows no such thing."""
+    partial = other.with_name(f".{other.name}.part")
+    partial.unlink(missing_ok=True)
+    try:
+        os.link(path, partial)
+    except OSError:
+        shutil.copyfile(path, partial)
+    partial.replace(other)
+
+
+class HeardModel:
+    """The last model that a party has heard of, on disk as soon as there is no doubt of it.
+
+    It is what came of the round before the one that it was announced for; the first model is in no file.
+    Where rounds are verified, it is written once its link of the chain is confirmed.
+
+    Args:
+        path: of the file.
+        module: the model. Only what is frozen in it is read: it may be at work.
+        scenario: of the run.
+    """
+
+    def __init__(self, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:
+        self._path = path
+        self._module = module
+        self._verified = scenario.secure_sum.verified
+        self._asked = not scenario.model.by_columns
+        self._waiting: F32 | None = None
+
+    def received(self, delivery: Delivery) -> None:
+        """Take a message that the party's machine accepted.
+
+        Raises:
+            RunAbortedError: the file cannot be written.
+        """
+        if not (self._asked and isinstance(delivery.message, ModelAnnounce) and delivery.place.round > 0):
+            return
+        params = np.frombuffer(delivery.message.params, dtype="<f4").astype(np.float32, copy=False)
+        if self._verified:
+            self._waiting = params
+        else:
+            keep_model(self._path, self._module, params)
+
+    def report(self, item: AnyReport) -> None:
+        """Take a fact that the party's machine reports.
+
+        Raises:
+            RunAbortedError: the file cannot be written.
+        """
+        if isinstance(item, LinkFollowed) and self._waiting is not None:
+            keep_model(self._path, self._module, self._waiting)
+            self._waiting = None
