@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from securefl.base.errors import EXIT_ABORTED, RunAbortedError
+from securefl.base.errors import EXIT_ABORTED, EXIT_PAUSED, RunAbortedError
 from securefl.base.ids import SERVER
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.joining import MemberOptions, check_data_given
@@ -47,7 +47,9 @@ def server(
 ) -> None:
     """Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.
 
-    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
+    It can be killed, or paused with SIGTERM: the same command goes on with the run.
+
+    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted, 4 paused.
     """
     with one_line_errors(), ended_by_signals():
         settings = options.settings(
@@ -63,8 +65,10 @@ def server(
         console = Terminal(highlight=False)
         by = sieve(settings.scenario.groups)
         progress = progress_for(console, as_json=as_json, by=by, name=SERVER)
-        summary = lead(settings, progress)
+        summary, paused = lead(settings, progress)
         show_end(console, progress, summary)
+        if paused:
+            raise typer.Exit(EXIT_PAUSED)
         if summary.exit_code == EXIT_ABORTED:
             raise RunAbortedError(summary.outcome.reason)
         if not as_json:

@@ -25,7 +25,6 @@ from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
 from securefl.protocol.kernel.effects import (
     ANNOUNCED,
     ATOMS,
-    DREW,
     Aborted,
     AwaitSent,
     Choose,
@@ -62,6 +61,7 @@ from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.party.upload import HONEST, Seams
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import Checkpoint, Resumed, ServerContext
+from securefl.protocol.round.server.resuming import drawn_clusters
 from securefl.protocol.round.shared.chain import ChainLink, first_of
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import AnyReport, RunEffect
@@ -257,9 +257,8 @@ class World:
             kept = checkpoint_from(node.kept, self.plan, "checkpoint")
             announced = max((round_ for round_, _ in node.journal), default=-1)
             last = node.journal[-1][1] if node.journal else ANNOUNCED
-            drew = tuple(map(PartyId, last.removeprefix(ANNOUNCED).removeprefix(DREW).split()))
             seeds = [bytes.fromhex(step.removeprefix(ATOMS)) for _, step in node.journal if ATOMS in step]
-            resumed = Resumed(kept, announced, drew, seeds[-1] if seeds else b"")
+            resumed = Resumed(kept, announced, drawn_clusters(last), seeds[-1] if seeds else b"")
         self.server_store = MemoryStore()
         self.starts += 1
         node.machine = self._server(resumed)

@@ -41,7 +41,8 @@ CHOSE = "chose "
 ANNOUNCED = "announced"
 """The step of a server's journal entry before it announces the draw of a round."""
 DREW = "drew "
-"""How the step of a server's journal entry begins before who was drawn hears of it, by names."""
+"""How the step of a server's journal entry begins before who was drawn hears of it: reclusterings with spaces
+between them, their clusters with slashes, and members with commas."""
 LEADS = "leads "
 """How the step of a journal entry begins that keeps the session of the server that a party follows."""
 

@@ -35,6 +35,8 @@ from .server.phases import ServerContext as ServerContext
 from .server.phases import ServerPhase as ServerPhase
 from .server.phases import Standing as Standing
 from .server.phases import Summing as Summing
+from .server.resuming import Clusters as Clusters
+from .server.resuming import drawn_clusters as drawn_clusters
 from .server.stacking import NO_GRADIENTS as NO_GRADIENTS
 from .server.stacking import ClusterSum as ClusterSum
 from .server.stacking import RoundAggregate as RoundAggregate

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.methods.attacks import behaviours_of
 from securefl.methods.feasibility import DerivedLimits
-from securefl.protocol.round import NothingLearned, RunPlan, drawn_lines
+from securefl.protocol.round import NothingLearned, RoundDone, RunPlan, drawn_lines
 from securefl.runtime.report import (
     Accounts,
     Ending,
@@ -119,7 +119,8 @@ class Following:
     def _on_fact(self, name: PartyId, fact: Fact) -> None:
         if name == SERVER:
             self._metrics.on_report(fact.now, fact.item)
-            self._progress.on_report(fact.now, fact.item)
+            if not (isinstance(fact.item, RoundDone) and self._metrics.was_done(fact.item.round)):
+                self._progress.on_report(fact.now, fact.item)
         elif isinstance(fact.item, NothingLearned):
             # Everybody is on this machine, and whose training it is will want to know.
             self._progress.note(f"{name}: {event_text(fact.item)}")

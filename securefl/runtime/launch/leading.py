@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from securefl.base.errors import SecureflError
 from securefl.base.ids import SERVER
@@ -15,12 +15,13 @@ from securefl.protocol.round import RunPlan
 from securefl.runtime.launch.conclusion import Interrupted, conclude
 from securefl.runtime.launch.following import Following, header_of, settled_notes
 from securefl.runtime.launch.process import server
-from securefl.runtime.process import ProcessSettings, was_stopped
+from securefl.runtime.process import CHECKPOINT, ProcessSettings, was_stopped
 from securefl.runtime.report import (
     Ending,
     MetricsFile,
     News,
     Progress,
+    RoundRecord,
     RunDirectory,
     RunMetrics,
     Summary,
@@ -44,15 +45,19 @@ class Leading:
         self._progress = progress
         self._started = time.monotonic()
         self._directory = RunDirectory(settings.out)
+        self._resumes = False
         self._rows: MetricsFile | None = None
         self._metrics: RunMetrics | None = None
         self._following: Following | None = None
         self.summary: Summary | None = None
         """Of the run, once it has ended."""
+        self.paused = False
+        """Whether the same command goes on with it."""
 
     def check(self) -> None:
         """See :class:`securefl.runtime.launch.process.Leader`."""
-        self._directory.check_free(self._settings.scenario)
+        self._resumes = (self._settings.out / CHECKPOINT).exists()
+        self._directory.check_free(self._settings.scenario, resumes=self._resumes)
 
     def begin(self, plan: RunPlan) -> None:
         """See :class:`securefl.runtime.launch.process.Leader`."""
@@ -60,11 +65,13 @@ class Leading:
         seeded = settings.insecure_seed is not None
         parties = tuple(sorted(plan.roster.parties))
         self._directory.keep_scenario(scenario)
-        self._rows = self._directory.metrics()
+        earlier = self._earlier()
+        self._rows = self._directory.metrics(earlier)
         metrics = RunMetrics(
             scenario,
             self._rows.append,
             dishonest=behaviours_of(scenario, settings.seed).keys(),
+            earlier=earlier,
             parties=parties,
             reread=self._directory.read_records,
         )
@@ -75,6 +82,17 @@ class Leading:
         self._progress.start(header, scenario.stop.rounds)
         self._metrics = metrics
         self._following = Following(metrics, self._progress, parties, alone=True)
+
+    def _earlier(self) -> tuple[RoundRecord, ...]:
+        """The rounds that earlier servers of the run have led; their summary is void."""
+        if not self._resumes:
+            return ()
+        self._directory.summary_file.unlink(missing_ok=True)
+        rows = self._directory.metrics_file
+        earlier = self._directory.read_records() if rows.exists() else ()
+        if not earlier:
+            rows.unlink(missing_ok=True)
+        return earlier
 
     def tell(self, news: News) -> None:
         """Take a piece of news of the process.
@@ -97,13 +115,14 @@ class Leading:
         if self._metrics is None or self._rows is None or self.summary is not None:
             return
         settings = self._settings
+        self.paused = isinstance(outcome, Aborted) and outcome.resumable
         self._progress.finish()
         self._rows.close()
         self.summary = conclude(
             self._directory,
             self._metrics,
             # Who stops a server has not had the abort that a scenario may expect.
-            Interrupted(outcome.reason) if was_stopped(outcome) else outcome,
+            Interrupted(outcome.reason) if self.paused or was_stopped(outcome) else outcome,
             run=settings.run,
             scenario=settings.scenario,
             insecure=settings.insecure_seed is not None,
@@ -113,7 +132,15 @@ class Leading:
         )
 
 
-def lead(settings: ProcessSettings, progress: Progress) -> Summary:
+class Led(NamedTuple):
+    """What has become of a run that this process has led."""
+
+    summary: Summary
+    paused: bool
+    """Whether the same command goes on with it."""
+
+
+def lead(settings: ProcessSettings, progress: Progress) -> Led:
     """Lead a run to its end; leave model, metrics, transcript and summary in ``settings.out``.
 
     The summary is written before the process has let go of its broker and its signals: a second signal costs
@@ -139,4 +166,4 @@ def lead(settings: ProcessSettings, progress: Progress) -> Summary:
         progress.finish()
     if leading.summary is None:
         raise AssertionError(f"no news of the end: {outcome}")
-    return leading.summary
+    return Led(leading.summary, leading.paused)

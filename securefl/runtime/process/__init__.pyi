@@ -1,5 +1,6 @@
 from .assemble import stopped_by as stopped_by
 from .assemble import was_stopped as was_stopped
+from .checkpoint import CHECKPOINT as CHECKPOINT
 from .children import PRELOAD as PRELOAD
 from .children import Children as Children
 from .children import Died as Died

@@ -15,9 +15,9 @@ import msgspec
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.files import sync_folder
-from securefl.base.ids import PartyId, RunId
+from securefl.base.ids import RunId
 from securefl.protocol.kernel import ANNOUNCED, ATOMS, CHOSE, DREW, LEADS, ROOT
-from securefl.protocol.round import NO_CHOICE, KeptChoice
+from securefl.protocol.round import NO_CHOICE, Clusters, KeptChoice, drawn_clusters
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -50,8 +50,8 @@ class FileJournal:
         """The round whose outcome it is; -1 for none."""
         self.leader = b""
         """The session of the server that was followed last; empty before the first."""
-        self.drew: tuple[PartyId, ...] = ()
-        """A server's: who was drawn in the last round that it has announced the draw of."""
+        self.drew: Clusters = ()
+        """A server's: the clusters of the last round that it has announced the draw of."""
         self.submitted: frozenset[int] = frozenset()
         """Rounds in which a masked input may have left: each counts against the privacy budget."""
         self.spent = self._last_round()
@@ -116,7 +116,7 @@ class FileJournal:
         if step.startswith(ATOMS):
             self.atom_seed = bytes.fromhex(step.removeprefix(ATOMS)) or self.atom_seed
         if step == ANNOUNCED or step.startswith(DREW):
-            self.drew = tuple(map(PartyId, step.removeprefix(ANNOUNCED).removeprefix(DREW).split()))
+            self.drew = drawn_clusters(step)
         self.submitted |= {round_}
         return True
 

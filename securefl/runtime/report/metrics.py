@@ -43,7 +43,7 @@ class RunMetrics:
         write: takes a row for each round that ends (``MetricsFile.append``).
         dishonest: vantage points that the scenario makes misbehave; what they refuse is listed, but does not
             count as a refusal.
-        earlier: the rounds before, where a simulation is resumed.
+        earlier: the rounds before, where a simulation or a server goes on.
         parties: names of all, as the roster has them; those that a launcher gives when None.
         reread: gives the records of all rows that were written (``RunDirectory.read_records``). With it no
             round stays in memory while the run goes on.
@@ -69,6 +69,9 @@ class RunMetrics:
         self._reason = ""
         self._aborted = self._interrupted = False
         self._records: list[RoundRecord] = [] if reread is not None else list(earlier)
+        self._earlier = frozenset(record.round for record in earlier)
+        self._counted = -1
+        """The last round whose participants are accounted for."""
         self._accounts: Accounts | None = None
         self._watch: CheckWatch | None = None
         self.claims: dict[int, str] = {}
@@ -112,6 +115,7 @@ class RunMetrics:
             RunAbortedError: the row of the round cannot be written.
         """
         draft = self._open(now)
+        draft.started = draft.started or now
         match report:
             case PartiesJoined(missing=missing):
                 self.missing = missing
@@ -121,20 +125,33 @@ class RunMetrics:
                 self.claims[claimed] = reason
             case RoundStarted():
                 draft.started = now
-            case ClustersDrawn(clusters=clusters) if self._accounts is not None:
+            case ClustersDrawn(round=drawn, clusters=clusters) if self._accounts is not None:
+                self._counted = drawn
                 self._accounts.count({party for members in clusters[0] for party in members})
                 draft.take(now, report)
             case RoundDone():
-                spent = None if self._accounts is None else self._accounts.epsilons()
-                record = draft.close(now, report, self._expected, spent)
-                self._records.append(record)
-                self._draft = None
-                if self._write is not None:
-                    self._write(record.row())
-                    if self._reread is not None:
-                        self._records.clear()
+                self._close(now, report, draft)
             case _:
                 draft.take(now, report)
+
+    def was_done(self, round_: int) -> bool:
+        """Whether an earlier server has ended this round: one that goes on tests its model once more."""
+        return round_ in self._earlier
+
+    def _close(self, now: float, done: RoundDone, draft: RoundDraft) -> None:
+        """Take the end of a round."""
+        self._draft = None
+        if self.was_done(done.round):
+            return
+        if self._accounts is not None and done.lost and done.round != self._counted:
+            # Its draw was an earlier server's.
+            self._accounts.count(done.participants)
+        spent = None if self._accounts is None else self._accounts.epsilons()
+        self._records.append(draft.close(now, done, self._expected, spent))
+        if self._write is not None:
+            self._write(self._records[-1].row())
+            if self._reread is not None:
+                self._records.clear()
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """Note that ``vantage`` refused a message of ``culprit``."""

@@ -203,16 +203,17 @@ class RunDirectory:
         """
         return self.write_text(_SCENARIO, to_toml(scenario))
 
-    def check_free(self, scenario: Scenario) -> None:
+    def check_free(self, scenario: Scenario, *, resumes: bool = False) -> None:
         """Refuse a folder that holds the outcome of another run, or a scenario that is not this one.
 
-        It may hold anything else: a server's keys, say.
+        It may hold anything else, a server's keys, say; and its own outcome so far, where it goes on
+        (``resumes``).
 
         Raises:
             ConfigError: nothing would be overwritten, but a file stands where this run needs one.
         """
         for path in (self.metrics_file, self.summary_file, self.round_models):
-            if path.exists():
+            if path.exists() and not resumes:
                 raise ConfigError(
                     "--out", f"{self.path} holds a run ({path.name})", "choose another --out, or move it away"
                 )

@@ -10,7 +10,6 @@ from securefl.methods.clustering import commitment
 from securefl.protocol.kernel import (
     ANNOUNCED,
     ATOMS,
-    DREW,
     Aborted,
     AllSent,
     AwaitSent,
@@ -35,7 +34,7 @@ from securefl.protocol.round.server.phases import (
     Summing,
 )
 from securefl.protocol.round.server.proving import attesting_time, chained
-from securefl.protocol.round.server.resuming import VOID, left_open, pause, unheard_atoms
+from securefl.protocol.round.server.resuming import drew_step, left_open, pause, unheard_atoms
 from securefl.protocol.round.server.stepping import alone_for, waits_of, without_clusters, without_quorum
 from securefl.protocol.round.server.suspicion import voided as lost_bets
 from securefl.protocol.round.server.waiting import Pace
@@ -64,7 +63,7 @@ def begin_round(ctx: ServerContext, standing: Standing, now: float) -> tuple[Ser
         return pause(standing.pausing)
     void = left_open(ctx, standing)
     if void is not None:
-        return skip_round(ctx, void, (), VOID)
+        return void
     model = model_digest(standing.params)
     standing = replace(standing, interrupted=standing.clock.since is not None)
     greeting, effects = invite(ctx, standing, 0, model, standing.barred, now)
@@ -244,7 +243,7 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     formed = drawn.atom_seed if drawn.atom_seed != phase.standing.atom_seed else b""
     relayed: Effects = (
         *((Journal(round_, ATOMS + formed.hex()),) if formed else ()),
-        Journal(round_, DREW + " ".join(assignment.participants)),
+        Journal(round_, drew_step(assignment.clusters)),
         Send(EVERYONE, Place(round_, attempt=phase.draw), Reveals(reveals=frames)),
     )
     if not assignment.participants:

@@ -69,8 +69,8 @@ class Resumed:
     checkpoint: Checkpoint
     announced: int = -1
     """The last round of which the draw was announced."""
-    drew: tuple[PartyId, ...] = ()
-    """Who was drawn in it; nobody where it did not come to that."""
+    drew: tuple[tuple[tuple[PartyId, ...], ...], ...] = ()
+    """Its clusters, by reclustering; none where it did not come to that."""
     atom_seed: bytes = b""
     """Seed of the atoms that were formed in some round, whoever has heard of them; empty for none."""
 

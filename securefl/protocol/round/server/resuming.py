@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from securefl.base.ids import EVERYONE, PartyId
-from securefl.protocol.kernel import Aborted, Keep, Lead, Place, Report, Send
+from securefl.protocol.kernel import DREW, Aborted, Evaluate, Keep, Lead, Place, Report, Send
 from securefl.protocol.messages import AnyMessage, Pause
 from securefl.protocol.round.server.phases import (
     Checkpoint,
@@ -23,16 +23,28 @@ from securefl.protocol.round.server.phases import (
     Standing,
     Stated,
 )
+from securefl.protocol.round.server.stepping import without_clusters
 from securefl.protocol.round.shared.budget import with_round
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.presence import FIRST
-from securefl.protocol.round.shared.reports import Effects, EpochLed, RunPaused
+from securefl.protocol.round.shared.reports import (
+    Effects,
+    EpochLed,
+    InstanceLost,
+    RoundSkipped,
+    RoundStarted,
+    RunPaused,
+)
+from securefl.protocol.round.shared.statement import model_digest
 from securefl.protocol.wire import MAX_EPOCH, session_of_server
 
 MAX_LEAP: Final = 2**16
 """Epochs beyond one's own that are believed: who lies must not use them all up."""
 VOID: Final = "the server was started again in it: what parties may have released counts, and opens nothing"
 _NOTHING: Final = -1
+
+Clusters = tuple[tuple[tuple[PartyId, ...], ...], ...]
+"""Members of every cluster, by reclustering."""
 
 
 def keep(standing: Standing, phase: Evaluating | None = None) -> Keep:
@@ -87,20 +99,43 @@ def take_lead(ctx: ServerContext, phase: Joining) -> tuple[Joining, Effects]:
     )
 
 
-def left_open(ctx: ServerContext, standing: Standing) -> Standing | None:
-    """Return the standing of a round that an earlier server has announced the draw of; None for any other.
+def drew_step(clusters: Clusters) -> str:
+    """Return the step of the journal entry of a draw: its clusters, by reclustering."""
+    return DREW + " ".join("/".join(",".join(members) for members in row) for row in clusters)
 
-    Whoever was drawn may have released its update. Nobody is at fault.
+
+def drawn_clusters(step: str) -> Clusters:
+    """Return the clusters that :func:`drew_step` has written; none of any other step."""
+    if not step.startswith(DREW):
+        return ()
+    rows = step.removeprefix(DREW).split()
+    return tuple(tuple(tuple(map(PartyId, m.split(","))) for m in row.split("/")) for row in rows)
+
+
+def left_open(ctx: ServerContext, standing: Standing) -> tuple[Evaluating, Effects] | None:
+    """End a round that an earlier server has announced the draw of; None for any other.
+
+    Whoever was drawn may have released its update, so that it counts. Nobody is at fault; the model stays.
     """
     resumed = ctx.resumed
     if resumed is None or standing.round > resumed.announced:
         return None
-    drawn = resumed.drew if standing.round == resumed.announced else ()
-    return replace(
+    round_, drew = standing.round, resumed.drew if standing.round == resumed.announced else ()
+    drawn = tuple(sorted({party for row in drew for members in row for party in members}))
+    standing = replace(
         standing,
         releases=with_round(ctx.plan, standing.releases, drawn),
         atom_seed=standing.atom_seed or resumed.atom_seed,
         interrupted=True,
+    )
+    standing, done, stepped = without_clusters(ctx.plan, standing, drawn)
+    lost = tuple((r, j) for r, row in enumerate(drew) for j in range(len(row)))
+    return Evaluating(standing, replace(done, lost=lost)), (
+        Report(RoundStarted(round_, model_digest(standing.params))),
+        Report(RoundSkipped(round_, VOID)),
+        *(Report(InstanceLost(round_, *key, VOID)) for key in lost),
+        Report(stepped),
+        Evaluate(round_, standing.params),
     )
 
 

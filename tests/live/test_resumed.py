@@ -1,0 +1,144 @@
+"""A server of a deployment killed in every phase: the same command goes on, and no party is started again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.live.deployed import Site, signal_to, site, until_said
+from tests.live.federated import BROKERS, LIMIT
+from tests.live.forked import Forked
+from tests.unit.cli.programs import call
+
+pytestmark = pytest.mark.live
+
+STEPS = ("hello", "reveal", "training", "release")
+VERIFIED = tuple(
+    word
+    for each in (
+        "secure_sum.server=active",
+        "secure_sum.verify=committee",
+        "secure_sum.threshold=3",
+        "secure_sum.min_survivors=3",
+        "secure_sum.colluders=1",
+        "secure_sum.colluders_per_cluster=1",
+        "clustering.size=3",
+        "deadlines.verify=60",
+    )
+    for word in ("--set", each)
+)
+
+
+def until_recorded(place: Site, program: Forked, **fields: object) -> None:
+    """Wait until the last transcript of the server has an entry with these fields."""
+    folder = place.out("server") / "transcripts"
+    while True:
+        for path in folder.glob("server*.jsonl") if folder.exists() else ():
+            for line in path.read_bytes().split(b"\n")[:-1]:
+                entry = json.loads(line)
+                if all(entry.get(name) == value for name, value in fields.items()):
+                    return
+        program.process.join(0.02)
+        assert program.process.exitcode is None, program.wait(LIMIT)
+
+
+def killed(program: Forked) -> None:
+    signal_to(program, signal.SIGKILL)
+    program.process.join(LIMIT)
+
+
+def rows(place: Site) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (place.out("server") / "metrics.jsonl").read_text().splitlines()]
+
+
+def check_end(place: Site, server: Forked, parties: dict[str, Forked], rounds: int, void: int = 1) -> str:
+    """All rounds are done, all but as many as may be void have a model, and nobody was started again."""
+    code, said, complaint = server.wait(LIMIT)
+    assert (code, complaint) == (0, ""), said
+    for name, party in parties.items():
+        code, own, complaint = party.wait(LIMIT)
+        assert (code, complaint) == (0, ""), (name, own)
+    told = rows(place)
+    assert [row["round"] for row in told] == list(range(rounds))
+    assert sum(row["update_norm"] is None for row in told) <= void
+    assert not (place.out("server") / "server.checkpoint").exists()
+    return said
+
+
+def collected(place: Site) -> Path:
+    """The server's folder with the transcripts of all, as auditors collect them."""
+    for name in place.parties:
+        for path in (place.out(name) / "transcripts").glob("*.jsonl"):
+            shutil.copy(path, place.out("server") / "transcripts" / path.name)
+    return place.out("server")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_server_killed_in_a_round_goes_on(broker: str, step: str, tmp_path: Path) -> None:
+    with site(tmp_path, broker) as place:
+        parties = place.start_parties(training=0.2)
+        first = place.start("server")
+        until_recorded(place, first, kind="step_reached", round=1, step=step)
+        killed(first)
+        second = place.start("server")
+        said = check_end(place, second, parties, 3)
+        assert "the run goes on from round" in said
+        audited = call("audit", collected(place))
+        assert audited.exit_code == 0, audited.stdout
+
+
+def test_a_server_killed_in_every_round_of_a_verified_run_goes_on(tmp_path: Path) -> None:
+    with site(tmp_path, "mosquitto", parties=6, rounds=5) as place:
+        parties = place.start_parties(*VERIFIED, training=0.1)
+        for round_, step in ((0, "training"), (1, "certify"), (2, "hello"), (3, "reveal")):
+            server = place.start("server", *VERIFIED)
+            until_recorded(place, server, kind="step_reached", round=round_, step=step)
+            killed(server)
+        check_end(place, place.start("server", *VERIFIED), parties, 5, void=3)
+
+
+def test_a_second_server_is_refused_while_the_first_one_leads(tmp_path: Path) -> None:
+    with site(tmp_path, "mosquitto") as place:
+        parties = place.start_parties(training=0.3)
+        first = place.start("server")
+        until_recorded(place, first, kind="step_reached", round=0, step="training")
+        code, said, complaint = place.start("server", out=tmp_path / "elsewhere").wait(LIMIT)
+        assert (code, said) == (2, "")
+        assert "led by another server" in complaint
+        check_end(place, first, parties, 3, void=0)
+
+
+def test_sigterm_pauses_after_the_round_and_parties_wait(tmp_path: Path) -> None:
+    with site(tmp_path, "mosquitto") as place:
+        parties = place.start_parties(training=0.3)
+        first = place.start("server")
+        until_recorded(place, first, kind="step_reached", round=0, step="training")
+        signal_to(first, signal.SIGTERM)
+        code, said, complaint = first.wait(LIMIT)
+        assert (code, complaint) == (4, ""), said
+        assert [row["round"] for row in rows(place)] == [0]
+        for party in parties.values():
+            until_said(party, "the run pauses: stopped by SIGTERM")
+        check_end(place, place.start("server"), parties, 3, void=0)
+
+
+def test_an_older_copy_of_the_disk_reopens_nothing(tmp_path: Path) -> None:
+    with site(tmp_path, "mosquitto", rounds=5) as place:
+        parties = place.start_parties(training=0.2)
+        first = place.start("server")
+        until_recorded(place, first, kind="step_reached", round=1, step="training")
+        old = (place.out("server") / "server.checkpoint").read_bytes()
+        until_recorded(place, first, kind="step_reached", round=3, step="training")
+        killed(first)
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        (copy / "server.checkpoint").write_bytes(old)
+        code, _, complaint = place.start("server", out=copy).wait(LIMIT)
+        assert code == 3
+        assert "an older copy" in complaint
+        check_end(place, place.start("server"), parties, 5)
