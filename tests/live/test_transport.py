@@ -77,8 +77,10 @@ class Wire:
     def __init__(self, target: BrokerUrl) -> None:
         self._target = target
         self._ends: set[asyncio.StreamWriter] = set()
+        self._near: set[asyncio.StreamWriter] = set()
         self._relays: set[asyncio.Task[None]] = set()
         self._whole = True
+        self._silent = False
 
     async def open(self) -> BrokerUrl:
         self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
@@ -98,6 +100,12 @@ class Wire:
         self.cut()
         self.mend()
 
+    def forget(self) -> None:
+        """Break connections at the client's end; the broker hears nothing of it. New ones are whole."""
+        self._silent = True
+        for end in self._near:
+            end.transport.abort()
+
     async def close(self) -> None:
         self.cut()
         self._server.close()
@@ -109,6 +117,7 @@ class Wire:
         assert task is not None
         self._relays.add(task)
         self._ends.add(writer)
+        self._near.add(writer)
         if self._whole:
             far_reader, far_writer = await asyncio.open_connection(self._target.host, self._target.port)
             self._ends.add(far_writer)
@@ -123,7 +132,8 @@ class Wire:
                 await writer.drain()
         except ConnectionError:
             pass
-        writer.transport.abort()
+        if not self._silent or writer in self._near:
+            writer.transport.abort()
 
 
 class Net(Protocol):
@@ -422,6 +432,35 @@ def test_it_is_told_when_a_connection_breaks_and_when_it_stands_again(url: Broke
         await watched.close()
         assert links.empty()
         assert late.empty()
+        await wire.close()
+
+    run(body)
+
+
+def test_a_client_that_comes_back_before_the_broker_misses_it_is_connected(url: BrokerUrl) -> None:
+    """Its old connection is half open; when the broker ends that one, the new one stands."""
+
+    async def body() -> None:
+        wire = Wire(url)
+        client = await MqttTransport.connect(
+            await wire.open(), "mover", ("mover/x",), ("status/mover", b"gone"), QUICK
+        )
+        other = await MqttTransport.connect(url, "mover-other", (), limits=QUICK)
+        links: asyncio.Queue[Link] = asyncio.Queue()
+        client.watch(links.put_nowait)
+        for number in range(3):
+            wire.forget()
+            assert await links.get() == Link(up=False)
+            assert await links.get() == Link(up=True, kept=True)
+            # The broker has dealt with the connection before by the time that it has dealt with these.
+            missing = {bytes([number, piece]) for piece in range(5)}
+            for payload in sorted(missing):
+                await other.publish("mover/x", payload)
+            while missing:
+                missing.discard((await client.receive()).payload)
+        assert links.empty()
+        await client.close()
+        await other.close()
         await wire.close()
 
     run(body)

@@ -15,6 +15,8 @@ fit:
   be that one: nothing would be kept for it. Here it begins anew (MQTT 3.1.1, 3.1.2.4).
 - It iterates over the table of subscriptions across awaits; a subscription that somebody makes meanwhile
   ended another client's connection, or kept a frame from those further down. Here it goes through a copy.
+- When a client comes back before the broker has missed it, the end of its old connection would end its
+  session, too: the new connection stood, and nothing more was sent over it.
 - It ends a connection at the keep-alive time, not at one and a half times that (MQTT 3.1.1, 3.1.2.10).
 - No ``$SYS`` topics, no packet log.
 """
@@ -79,6 +81,8 @@ class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
         super().__init__(config)
         self._owners: dict[str, str] = {}
         self._subscriptions = Subscriptions()
+        self._left: set[Any] = set()
+        """Handlers of connections whose session another connection has gone on with."""
 
     @staticmethod
     def _create_ssl_context(listener: ListenerConfig) -> ssl.SSLContext:
@@ -105,6 +109,23 @@ class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
             session.clean_session = False
             session.parent = 0
         return handler, session
+
+    async def _handle_client_session(
+        self, reader: Any, writer: Any, client_session: Any, handler: Any, server: Any, listener_name: str
+    ) -> None:
+        before, old = self._sessions.get(client_session.client_id, (None, None))
+        if before is client_session and client_session.transitions.is_connected():
+            self._left.add(old)
+        try:
+            await super()._handle_client_session(
+                reader, writer, client_session, handler, server, listener_name
+            )
+        finally:
+            self._left.discard(handler)
+
+    async def _handle_disconnect(self, client_session: Any, handler: Any, disconnect_waiter: Any) -> None:
+        if handler not in self._left:
+            await super()._handle_disconnect(client_session, handler, disconnect_waiter)
 
 
 def _common_name(connection: ssl.SSLObject | None) -> str | None:
