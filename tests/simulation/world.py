@@ -250,6 +250,11 @@ class World:
             ServerContext(self.plan, keys, self.server_store, self._initial, entropy, resumed)
         )
 
+    def kill_server(self) -> None:
+        """Kill the server, and start another one in a while."""
+        self._crash(self.server)
+        self._schedule(RESTART_SECONDS, SERVER, Revival())
+
     def _revive(self, node: Node) -> None:
         """Start another server on what the last one has written down."""
         resumed = None
@@ -419,8 +424,7 @@ class World:
             message = msgspec.structs.replace(message, boxes=(spoilt, *rest))
         frames = list(node.outbox.frames(effect.to, effect.place, message))
         if "restart" in acts:
-            self._crash(self.server)
-            self._schedule(RESTART_SECONDS, SERVER, Revival())
+            self.kill_server()
         if "crash" in acts:
             self._crash(node)
         if not node.alive:
