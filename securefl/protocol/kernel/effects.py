@@ -197,4 +197,6 @@ class Aborted:
 
     reason: str
     resumable: bool = False
-    """Whether another one goes on from the last ``Keep``."""
+    """Whether it has paused, and another one is to go on from the last ``Keep``."""
+    over: bool = True
+    """Whether the run is over with it. It is not for a server that another one has replaced."""

@@ -211,7 +211,9 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
             )
             stop_on_signals(shell)
             outcome = await shell.run()
-            if settings.resumes and (isinstance(outcome, Finished) or not outcome.resumable):
+            if settings.resumes and (
+                isinstance(outcome, Finished) or (outcome.over and not outcome.resumable)
+            ):
                 checkpoint.remove()
             return outcome
         finally:

@@ -86,7 +86,7 @@ from securefl.protocol.round.server.phases import (
     Summing,
 )
 from securefl.protocol.round.server.proving import attesting_time, awaited_attests, on_attest
-from securefl.protocol.round.server.resuming import keep, outlived, pause, take_lead
+from securefl.protocol.round.server.resuming import keep, outlived, pause, replaced, take_lead
 from securefl.protocol.round.server.sums import (
     advance,
     awaited_members,
@@ -203,6 +203,11 @@ class ServerMachine:
     def _answered(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         """Take what a party says in a round."""
         ctx, sender, place = self._ctx, event.sender, event.place
+        if isinstance(event.message, Hello) and epoch_of(event.message.leader) > phase.standing.epoch:
+            standing = replaced(ctx, phase.standing, sender, event.message.leader)
+            if isinstance(standing, Aborted):
+                return Ended(None), (standing,)
+            return replace(phase, standing=standing), ()
         if isinstance(event.message, SumToServer) and isinstance(phase, Summing):
             return on_instance_message(ctx, phase, event, event.message)
         after: RunningPhase
@@ -350,7 +355,7 @@ class ServerMachine:
         done = None if resumed is None else resumed.checkpoint.done
         old = outlived(self._ctx.plan, phase.stated, phase.standing.round + (done is not None))
         if old is not None:
-            return Ended(None), (report, Aborted(old))
+            return Ended(None), (report, Aborted(old, over=False))
         if dealer is not None and dealer not in phase.joined:
             lacks = (
                 f"{dealer} did not join within {self._ctx.plan.scenario.deadlines.join:g} s, and validated"

@@ -160,6 +160,8 @@ class Standing:
     """Which one this server leads; 0 as long as it leads none."""
     leader: bytes = b""
     """Its session in it, which hellos are for."""
+    elsewhere: frozenset[PartyId] = frozenset()
+    """Parties that say hello to the server of a later epoch."""
     pausing: str = ""
     """Why it is to stop before the next round; empty where it is not."""
 

@@ -36,7 +36,7 @@ from securefl.protocol.round.shared.reports import (
     RunPaused,
 )
 from securefl.protocol.round.shared.statement import model_digest
-from securefl.protocol.wire import MAX_EPOCH, session_of_server
+from securefl.protocol.wire import MAX_EPOCH, epoch_of, session_of_server
 
 MAX_LEAP: Final = 2**16
 """Epochs beyond one's own that are believed: who lies must not use them all up."""
@@ -78,6 +78,19 @@ def outlived(plan: RunPlan, stated: Mapping[PartyId, Stated], reached: int) -> s
     return (
         f"parties have been in round {seen}, and this server's state ends before round {reached}: it is an"
         " older copy, or none (restore the newest checkpoint, or start a new run under another --run)"
+    )
+
+
+def replaced(ctx: ServerContext, standing: Standing, sender: PartyId, leader: bytes) -> Standing | Aborted:
+    """Note that a party follows the server of a later epoch; where more than collude do, this one is done.
+
+    It says goodbye to nobody: the run goes on.
+    """
+    elsewhere = standing.elsewhere | {sender}
+    if len(elsewhere) <= ctx.plan.scenario.secure_sum.colluders:
+        return replace(standing, elsewhere=elsewhere)
+    return Aborted(
+        f"another server leads the run, in epoch {epoch_of(leader)}: parties follow it", over=False
     )
 
 

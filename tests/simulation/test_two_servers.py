@@ -1,0 +1,279 @@
+"""Two servers of one run, on copies of a disk or apart by the network: of a round one at most opens anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.protocol.kernel.effects import LEADS, Aborted, Finished, Journal, Reject, Send
+from securefl.protocol.kernel.events import Place, Received
+from securefl.protocol.messages.control import Goodbye, JoinRun, RollCall
+from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.rounds import Hello, Invite, Release
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party.phases import Greeted, Outside, Revealed, Working
+from securefl.protocol.round.server.phases import Checkpoint, Resumed, Stated
+from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
+from securefl.protocol.round.shared.reports import EpochFollowed, RunEffect, SumOpened
+from securefl.protocol.wire.inbox import Inbox
+from securefl.protocol.wire.outbox import Outbox
+from securefl.protocol.wire.sessions import MAX_EPOCH, epoch_of, session_of_server
+from securefl.runtime.process.checkpoint import checkpoint_from
+from tests.simulation.test_exact_sums import samples, uneven
+from tests.simulation.world import RUN, Node, World, scenario
+
+OTHER = PartyId("other")
+"""A second process of the server."""
+P = [PartyId(f"p{number:02d}") for number in range(12)]
+
+
+class Twice(World):
+    """A run in which a second server starts, on a copy of the first one's disk, before a round of the first.
+
+    Args:
+        at: the round.
+        near: parties that only the second one reaches from then on, and the others only the first; all are reached
+            by both when None.
+    """
+
+    def __init__(
+        self, at: int = 1, near: Collection[PartyId] | None = None, *, kind: str = "curious"
+    ) -> None:
+        settings = {"size": "4", "rounds": "4", "server": kind, "deadlines__quorum": "100"}
+        if kind == "active":
+            settings |= {"threshold": "3", "min_survivors": "3"}
+        super().__init__(scenario(12, **settings), length=4, train=uneven, samples=samples)
+        self._at = at
+        self._near = near
+        self.second: Node | None = None
+
+    def _perform(self, node: Node, effects: tuple[RunEffect, ...]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Invite) and self.second is None:
+                if node.name == SERVER and effect.place.round == self._at:
+                    self._start_second()
+            super()._perform(node, (effect,))
+
+    def _start_second(self) -> None:
+        assert self.server.kept is not None
+        state = checkpoint_from(self.server.kept, self.plan, "copy")
+        announced = max((round_ for round_, _ in self.server.journal), default=-1)
+        node = Node(
+            OTHER,
+            self._server(Resumed(state, announced)),
+            Outbox(RUN, self.identities[SERVER], InsecureSeededEntropy(99)),
+            Inbox(RUN, SERVER, self.plan.roster, max_message=2**26),
+        )
+        self.second = self.nodes[OTHER] = node
+        node.phase, effects = node.machine.start(self.now)
+        super()._perform(node, effects)
+
+    def _reaches(self, one: PartyId, other: PartyId) -> bool:
+        """Whether a frame goes from one to the other, of whom one is a server."""
+        if self.second is None or self._near is None:
+            return True
+        server, party = (one, other) if one in {SERVER, OTHER} else (other, one)
+        return (party in self._near) == (server == OTHER)
+
+    def _schedule(self, delay: float, to: PartyId, event: object) -> None:
+        if isinstance(event, bytes):
+            sender = self._sending
+            if to == OTHER and sender in {SERVER, OTHER}:
+                return
+            if to == SERVER and self.second is not None and self._reaches(sender, OTHER):
+                super()._schedule(delay, OTHER, event)
+            if sender in {SERVER, OTHER} and not self._reaches(sender, to):
+                return
+            if to == SERVER and not self._reaches(sender, SERVER):
+                return
+        super()._schedule(delay, to, event)  # type: ignore[arg-type]
+
+    def _send(self, node: Node, effect: Send[AnyMessage]) -> None:
+        self._sending = node.name
+        super()._send(node, effect)
+
+    @property
+    def parties(self) -> list[PartyId]:
+        return [name for name in super().parties if name != OTHER]
+
+
+def check(world: Twice) -> Counter[int]:
+    """Return how many servers opened sums of each round, of which there is one at most."""
+    assert world.second is not None
+    by = [
+        {one.round for one in node.reports if isinstance(one, SumOpened)}
+        for node in (world.server, world.second)
+    ]
+    opened = Counter(round_ for rounds in by for round_ in rounds)
+    assert set(opened.values()) <= {1}, by
+    for kind in (MaskedInput, Release):
+        given = Counter((one.sender, one.place) for one in world.sent if isinstance(one.message, kind))
+        assert set(given.values()) <= {1}
+    return opened
+
+
+@pytest.mark.parametrize("kind", ["curious", "active"])
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_on_one_network_the_second_takes_over(kind: str, at: int) -> None:
+    world = Twice(at, kind=kind)
+    world.run()
+    assert check(world).keys() == {0, 1, 2, 3}
+    assert world.second is not None
+    assert isinstance(world.second.outcome, Finished)
+    assert isinstance(world.server.outcome, Aborted)
+    for name in world.parties:
+        (followed,) = world.reports(EpochFollowed, name)
+        assert followed.epoch == 2
+        assert isinstance(world.nodes[name].outcome, Finished), world.nodes[name].outcome
+
+
+@pytest.mark.parametrize("kind", ["curious", "active"])
+@pytest.mark.parametrize("reached", [4, 6, 8])
+def test_apart_by_the_network_one_of_them_has_a_majority(kind: str, reached: int) -> None:
+    world = Twice(1, P[:reached], kind=kind)
+    world.run()
+    opened = check(world)
+    assert world.second is not None
+    later = {one.round for one in world.second.reports if isinstance(one, SumOpened)}
+    assert later == ({1, 2, 3} if reached > 6 else set())
+    earlier = {one.round for one in world.reports(SumOpened)}
+    assert earlier == ({0, 1, 2, 3} if 12 - reached > 6 else {0})
+    assert opened.keys() == earlier | later
+
+
+class TestEpochs:
+    def test_the_next_one_is_after_all_that_are_known(self) -> None:
+        stated = {P[0]: Stated(3, -1), P[1]: Stated(5, -1)}
+        assert next_epoch(0, {}) == 1
+        assert next_epoch(0, stated) == 6
+        assert next_epoch(8, stated) == 9
+
+    def test_a_liar_does_not_use_them_up(self) -> None:
+        assert next_epoch(2, {P[0]: Stated(MAX_EPOCH, -1), P[1]: Stated(2, -1)}) == 3
+        assert next_epoch(2, {P[0]: Stated(2 + MAX_LEAP, -1)}) == 3 + MAX_LEAP
+        assert next_epoch(2, {P[0]: Stated(3 + MAX_LEAP, -1)}) == 3
+        assert next_epoch(MAX_EPOCH, {}) == MAX_EPOCH
+
+    def test_more_than_q_have_to_say_that_a_disk_is_old(self) -> None:
+        plan = World(scenario(6, secure_sum__colluders="1", min_survivors="3", threshold="3")).plan
+        assert outlived(plan, {P[0]: Stated(1, 9)}, 3) is None
+        said = outlived(plan, {P[0]: Stated(1, 9), P[1]: Stated(1, 7)}, 3)
+        assert said is not None
+        assert "parties have been in round 7" in said
+        assert outlived(plan, {P[0]: Stated(1, 3), P[1]: Stated(1, 3)}, 3) is None
+        assert outlived(plan, {}, 3) is None
+
+    def test_a_server_on_an_old_copy_opens_nothing(self) -> None:
+        world = World(scenario(6, rounds="3"), length=4).run()
+        old = Checkpoint(1, replace(_standing(world), round=1), None)
+        machine = world._server(Resumed(old, 0))
+        phase, _ = machine.start(0.0)
+        for name in world.parties:
+            known = JoinRun(
+                config_digest=world.plan.config_digest(), version=2, leader=b"\0\0\0\1abcd", round=2
+            )
+            phase, effects = machine.step(phase, Received(0.1, name, Place(-1), known))
+        (ended,) = [one for one in effects if isinstance(one, Aborted)]
+        assert "parties have been in round 2, and this server's state ends before round 1" in ended.reason
+        assert not any(isinstance(one, Send) for one in effects)
+
+
+def _standing(world: World) -> Any:
+    assert world.server.kept is not None
+    return checkpoint_from(world.server.kept, world.plan, "x").standing
+
+
+class TestParties:
+    """A party's machine, at some phase of a run, and servers that it does not follow."""
+
+    def at(self, kind: type, message: type) -> tuple[World, Any, Received[AnyMessage]]:
+        world = World(scenario(6, rounds="2"), length=4)
+        seen: list[tuple[object, Received[AnyMessage]]] = []
+
+        def observe(node: Node, _before: object, event: object, after: object, _effects: object) -> None:
+            if node.name == P[0] and isinstance(event, Received) and isinstance(event.message, message):
+                seen.append((after, event))
+
+        world.observers.append(observe)
+        world.run()
+        phase, event = next((p, e) for p, e in seen if isinstance(p, kind))
+        return world, phase, event
+
+    def test_it_writes_down_whom_it_follows_before_anything_else(self) -> None:
+        world, phase, event = self.at(Greeted, Invite)
+        later = replace(event, session=session_of_server(7, InsecureSeededEntropy(1)))
+        after, effects = world.nodes[P[0]].machine.step(phase, replace(later, message=RollCall()))
+        assert effects[0] == Journal(0, LEADS + later.session.hex())
+        assert isinstance(after, Outside)
+        assert epoch_of(after.past.leader) == 7
+        (joined,) = [one.message for one in effects if isinstance(one, Send)]
+        assert isinstance(joined, JoinRun)
+        assert joined.leader == later.session
+
+    def test_a_round_it_was_only_invited_to_may_begin_again(self) -> None:
+        world, phase, event = self.at(Greeted, Invite)
+        machine = world.nodes[P[0]].machine
+        session = session_of_server(2, InsecureSeededEntropy(1))
+        model = next(one for one in world.sent if type(one.message).__name__ == "ModelAnnounce")
+        phase, _ = machine.step(phase, Received(1.0, SERVER, model.place, model.message, session=session))
+        phase, effects = machine.step(phase, replace(event, session=session))
+        assert isinstance(phase, Greeted)
+        (hello,) = [one.message for one in effects if isinstance(one, Send)]
+        assert isinstance(hello, Hello)
+        assert hello.leader == session
+
+    @pytest.mark.parametrize("kind", [Revealed, Working])
+    def test_a_round_whose_nonce_is_revealed_does_not(self, kind: type) -> None:
+        name = "Announce" if kind is Revealed else "Reveals"
+        world = World(scenario(6, rounds="2"), length=4)
+        found: list[object] = []
+
+        def observe(node: Node, _before: object, event: object, after: object, _effects: object) -> None:
+            if node.name == P[0] and isinstance(event, Received) and type(event.message).__name__ == name:
+                found.append(after)
+
+        world.observers.append(observe)
+        world.run()
+        phase, machine = found[0], world.nodes[P[0]].machine
+        assert isinstance(phase, kind)
+        session = session_of_server(2, InsecureSeededEntropy(1))
+        model = next(one for one in world.sent if type(one.message).__name__ == "ModelAnnounce")
+        again: Received[AnyMessage] = Received(1.0, SERVER, model.place, model.message, session=session)
+        after, effects = machine.step(phase, again)
+        assert isinstance(after, Outside)
+        assert [one.reason for one in effects if isinstance(one, Reject)] == [
+            "sends the model of round 0 again"
+        ]
+
+    def test_who_leads_nothing_ends_nothing(self) -> None:
+        world, phase, event = self.at(Greeted, Invite)
+        asking = session_of_server(0, InsecureSeededEntropy(1))
+        goodbye: Received[AnyMessage] = Received(
+            1.0, SERVER, Place(-1), Goodbye(reason="ended", aborted=True), session=asking
+        )
+        after, effects = world.nodes[P[0]].machine.step(phase, goodbye)
+        assert after is phase
+        assert not any(isinstance(one, Finished | Aborted | Reject) for one in effects)
+        assert event.sender == SERVER
+
+    def test_before_it_follows_anybody_it_may_be_sent_home_but_led_nowhere(self) -> None:
+        world = World(scenario(6), length=4)
+        machine = world.nodes[P[0]].machine
+        outside, _ = machine.start(0.0)
+        asking = session_of_server(0, InsecureSeededEntropy(1))
+        goodbye = Goodbye(reason="another scenario", aborted=True)
+        _, effects = machine.step(outside, Received(1.0, SERVER, Place(-1), goodbye, session=asking))
+        assert Aborted("another scenario") in effects
+        done = world.run()
+        model = next(one for one in done.sent if one.to == EVERYONE and one.place.round == 0)
+        led: Received[AnyMessage] = Received(1.0, SERVER, model.place, model.message, session=asking)
+        after, effects = machine.step(outside, led)
+        assert after is outside
+        (refused,) = [one for one in effects if isinstance(one, Reject)]
+        assert refused.reason == f"sends {type(model.message).__name__} before it leads the run"
