@@ -1,4 +1,4 @@
-"""Two servers of one run, on copies of a disk or apart by the network: of a round one at most opens anything."""
+"""Two servers of one run, on copies of a disk or apart by the network: one at most opens a round."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Twice(World):
 
     Args:
         at: the round.
-        near: parties that only the second one reaches from then on, and the others only the first; all are reached
-            by both when None.
+        near: parties that only the second one reaches from then on, and the others only the first; both reach
+            all when None.
     """
 
     def __init__(
@@ -55,9 +55,10 @@ class Twice(World):
 
     def _perform(self, node: Node, effects: tuple[RunEffect, ...]) -> None:
         for effect in effects:
-            if isinstance(effect, Send) and isinstance(effect.message, Invite) and self.second is None:
-                if node.name == SERVER and effect.place.round == self._at:
-                    self._start_second()
+            asks = isinstance(effect, Send) and isinstance(effect.message, Invite)
+            due = isinstance(effect, Send) and node.name == SERVER and effect.place.round == self._at
+            if asks and due and self.second is None:
+                self._start_second()
             super()._perform(node, (effect,))
 
     def _start_second(self) -> None:

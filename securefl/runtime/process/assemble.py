@@ -132,14 +132,15 @@ async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
 def stop_on_signals(shell: Shell[PhaseT]) -> None:
     """Let SIGTERM, SIGINT and SIGHUP end the shell's run in good order.
 
-    SIGTERM first asks for a point where another process can go on, if there is any.
+    Where another process goes on, SIGTERM and SIGHUP ask for a point at which it can; sent again, they end
+    this one at once.
 
     Those that whoever started this process has it ignore (``nohup``, a launcher) stay ignored.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            end = shell.pause if number == signal.SIGTERM else shell.stop
+            end = shell.stop if number == signal.SIGINT else shell.pause
             loop.add_signal_handler(number, end, stopped_by(signal.Signals(number).name))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -32,6 +33,7 @@ from securefl.runtime.process.assemble import (
     open_transport,
     read_own_identity,
     stop_on_signals,
+    stopped_by,
 )
 from securefl.runtime.process.checkpoint import CheckpointFile
 from securefl.runtime.process.journal import FileJournal
@@ -174,7 +176,8 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
 
     def farewell(reason: str) -> tuple[Send[AnyMessage], ...]:
         said = reason[:1000]
-        last = Pause(reason=said) if settings.resumes else Goodbye(reason=said, aborted=True)
+        goes_on = settings.resumes and reason != stopped_by(signal.SIGINT.name)
+        last = Pause(reason=said) if goes_on else Goodbye(reason=said, aborted=True)
         return (Send(EVERYONE, Place(-1), last),)
 
     models = RoundModels(settings.out / MODEL_FILE, module, settings.keep_models, scenario.groups.count)
@@ -211,9 +214,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
             )
             stop_on_signals(shell)
             outcome = await shell.run()
-            if settings.resumes and (
-                isinstance(outcome, Finished) or (outcome.over and not outcome.resumable)
-            ):
+            if settings.resumes and (isinstance(outcome, Finished) or outcome.over):
                 checkpoint.remove()
             return outcome
         finally:

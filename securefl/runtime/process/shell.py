@@ -61,7 +61,7 @@ _BACKLOG = 256
 
 @dataclass(frozen=True, slots=True)
 class _Stop:
-    reason: str
+    end: Aborted
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,8 @@ class Shell(Generic[PhaseT]):
         broker_patience: float = 60.0,
     ) -> None:
         self._pauses = pauses
-        """Whether it is first asked to stop where it can go on later, and told to end only then."""
+        """Whether another process goes on where this one stops."""
+        self._pausing = False
         self._me = me
         self._machine = machine
         self._transport = transport
@@ -138,16 +139,21 @@ class Shell(Generic[PhaseT]):
         """Ask the machine to stop where another process goes on; who is asked again ends at once."""
         if not self._pauses:
             self.stop(reason)
-            return
-        self._pauses = False
-        self._events.put_nowait(PauseAsked(time.monotonic(), reason))
+        elif self._pausing:
+            self._stop(Aborted(reason, resumable=True, over=False))
+        else:
+            self._pausing = True
+            self._events.put_nowait(PauseAsked(time.monotonic(), reason))
 
     def stop(self, reason: str) -> None:
         """Ask the machine's run to end early (from a signal handler)."""
+        self._stop(Aborted(reason))
+
+    def _stop(self, end: Aborted) -> None:
         if not self._stopping.is_set():
             self._stopped = time.monotonic()
             self._stopping.set()
-        self._events.put_nowait(_Stop(reason))
+        self._events.put_nowait(_Stop(end))
 
     async def run(self) -> Finished | Aborted:
         """Run to the end and return how it ended. Whatever the end, the others are told if it can be done.
@@ -185,7 +191,7 @@ class Shell(Generic[PhaseT]):
             if isinstance(item, _Broken):
                 raise item.error
             if isinstance(item, _Stop):
-                return phase, Aborted(item.reason)
+                return phase, item.end
             before = phase
             phase, faults = await asyncio.to_thread(self._step, phase, item)
             if phase is not before:
@@ -229,7 +235,7 @@ class Shell(Generic[PhaseT]):
                 await self._room.acquire()
                 self._events.put_nowait(await self._transport.receive())
         except (TransportClosedError, RunAbortedError) as error:
-            self._events.put_nowait(_Stop(str(error)))
+            self._events.put_nowait(_Stop(Aborted(str(error), over=False)))
 
     def _linked(self, link: Link) -> None:
         """The connection broke, or stands again."""
@@ -394,7 +400,7 @@ class Shell(Generic[PhaseT]):
 
     def _unpublished(self, error: BaseException) -> None:
         lost = isinstance(error, TransportClosedError | RunAbortedError)
-        self._events.put_nowait(_Stop(str(error)) if lost else _Broken(error))
+        self._events.put_nowait(_Stop(Aborted(str(error), over=False)) if lost else _Broken(error))
 
     def _worked(self, task: asyncio.Task[Event[AnyMessage] | None]) -> None:
         """Pass on what local work, or the reading of frames, ended with."""

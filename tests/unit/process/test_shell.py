@@ -220,10 +220,10 @@ def test_a_lost_transport_aborts(error: Exception) -> None:
         line.waiting.put_nowait(error)
         return shell(Script(()), line, farewell=goodbye)
 
-    assert play(failing) == Aborted(str(error))
+    assert play(failing) == Aborted(str(error), over=False)
     silent = Line()
     silent.failure = error
-    assert play(lambda: shell(Script((HELLO,)), silent, farewell=goodbye)) == Aborted(str(error))
+    assert play(lambda: shell(Script((HELLO,)), silent, farewell=goodbye)) == Aborted(str(error), over=False)
 
 
 def test_a_deadline_comes_even_in_a_flood_of_garbage() -> None:

@@ -165,5 +165,5 @@ def pause(reason: str) -> tuple[Ended, Effects]:
     return Ended(None), (
         Report(RunPaused(reason)),
         Send(EVERYONE, Place(-1), Pause(reason=reason[:1000])),
-        Aborted(reason, resumable=True),
+        Aborted(reason, resumable=True, over=False),
     )
