@@ -12,7 +12,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples interop search mutants mutants-changed unchanged bench clean
+.PHONY: help setup demo test quick check unit live examples interop search mutants mutants-changed unchanged chaos chaos-ci bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -91,6 +91,12 @@ mutants-changed: setup  ## the same for what differs from BASE (origin/main unle
 unchanged: setup  ## models, frames and verdicts are the bits that are committed
 	$(BIN)/python tools/unchanged.py $(ARGS)
 	$(TEST) tests/vectors -n $(WORKERS)
+
+chaos: setup  ## seeded faults against federations of processes; resumable: ARGS="--runs 200 --seed 1"
+	$(BIN)/python -m tests.chaos $(ARGS)
+
+chaos-ci: setup  ## the same, one fault of each kind at a time, in under two minutes
+	$(BIN)/python -m tests.chaos --each 1 $(ARGS)
 
 bench: setup  ## speed and size of the secure sum against the measured floor
 	$(BIN)/securefl bench secagg $(ARGS)

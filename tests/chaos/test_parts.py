@@ -1,0 +1,196 @@
+"""Parts of the chaos suite that need no federation: lists, packets, shrinking, records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from securefl.base.crypto.identity import Identity
+from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.protocol.kernel.events import Place
+from securefl.protocol.messages.rounds import Reveal
+from securefl.protocol.wire.outbox import Outbox
+from tests.chaos import faults
+from tests.chaos.faults import BROKER, DEALER, KINDS, Fault, FullDisk, Kill, Terminate, When, draw, of_kind
+from tests.chaos.packets import frame_in, level_of, read_packet
+from tests.chaos.records import (
+    BrokenCheck,
+    Case,
+    Record,
+    append_record,
+    page,
+    read_case,
+    read_records,
+    write_case,
+)
+from tests.chaos.running import case_of, cases_of_each_kind, setup_of
+from tests.chaos.setups import SETUPS, drawn
+from tests.chaos.shrink import ddmin
+
+SEEDS = range(400)
+
+
+def test_a_seed_is_always_the_same_case_and_seeds_are_different_ones() -> None:
+    assert [case_of(seed) for seed in SEEDS] == [case_of(seed) for seed in SEEDS]
+    assert len({case_of(seed) for seed in SEEDS}) == len(SEEDS)
+
+
+def test_lists_have_all_kinds_of_faults_in_all_setups() -> None:
+    found = Counter(type(fault) for seed in SEEDS for fault in case_of(seed).faults)
+    assert set(found) == set(KINDS)
+    assert {drawn(seed).name for seed in SEEDS} == set(SETUPS)
+    whom = {fault.who for seed in SEEDS for fault in case_of(seed).faults if isinstance(fault, Kill)}
+    assert {BROKER, DEALER, "p00"} <= whom
+
+
+def test_a_server_that_cannot_come_back_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended() -> set[str]:
+        lists = (draw(seed, drawn(seed).field) for seed in SEEDS)
+        kinds = Kill | Terminate | FullDisk
+        return {fault.who for faults in lists for fault in faults if isinstance(fault, kinds)}
+
+    monkeypatch.setattr(faults, "SERVER_RESUMES", False)
+    assert "server" not in ended()
+    monkeypatch.setattr(faults, "SERVER_RESUMES", True)
+    assert "server" in ended()
+
+
+def test_no_more_parties_are_gone_for_good_than_a_run_can_spare() -> None:
+    for seed in SEEDS:
+        case = case_of(seed)
+        gone = {one.who for one in case.faults if isinstance(one, Kill) and one.back is None}
+        assert BROKER not in gone
+        assert len(gone) <= setup_of(case).field.spare
+
+
+def test_faults_wait_for_what_the_setup_sends() -> None:
+    for seed in SEEDS:
+        field = drawn(seed).field
+        for fault in draw(seed, field):
+            who = fault.when.by if fault.when.by in field.sights else "party"
+            assert fault.when.kind in field.sights[who]
+            assert fault.when.by in field.processes
+
+
+def test_each_kind_by_itself() -> None:
+    cases = cases_of_each_kind(2)
+    assert [type(case.faults[0]) for case in cases] == [kind for kind in KINDS for _ in range(2)]
+    field = SETUPS["masks"].field
+    assert all(isinstance(of_kind(kind, 3, field), kind) for kind in KINDS)
+
+
+def test_a_case_is_read_as_it_was_written(tmp_path: Path) -> None:
+    for seed in SEEDS[:50]:
+        case = case_of(seed)
+        write_case(tmp_path / "case.json", case)
+        assert read_case(tmp_path / "case.json") == case
+        assert all(str(fault) for fault in case.faults)
+
+
+def test_shrinking_finds_what_does_it() -> None:
+    for guilty in ({3}, {0, 7}, {1, 2, 5}, set(range(8))):
+        left, calls = ddmin(range(8), lambda part, guilty=guilty: guilty <= set(part), 200)  # type: ignore[misc]
+        assert set(left) == guilty
+        assert calls <= 200
+
+
+def test_shrinking_ends_when_no_call_is_left_and_keeps_what_broke() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def breaks(part: tuple[int, ...]) -> bool:
+        asked.append(part)
+        return {2, 13} <= set(part)
+
+    left, calls = ddmin(range(16), breaks, 5)
+    assert calls == len(asked) == 5
+    assert {2, 13} <= set(left)
+    assert tuple(range(16)) not in asked
+
+
+def test_what_breaks_without_any_fault_shrinks_to_none() -> None:
+    assert ddmin("abc", lambda _part: True, 10) == ((), 1)
+
+
+def _publish(topic: str, payload: bytes, level: int, head: int = 0x32) -> bytes:
+    name = topic.encode()
+    body = len(name).to_bytes(2, "big") + name + (b"\0\x07" if head & 0x06 else b"")
+    body += (b"\x03\x0b\x01\x02" if level == 5 else b"") + payload
+    length, left = b"", len(body)
+    while True:
+        left, byte = divmod(left, 128)
+        length += bytes([byte | (0x80 if left else 0)])
+        if not left:
+            return bytes([head]) + length + body
+
+
+@pytest.mark.parametrize("level", [4, 5])
+@pytest.mark.parametrize("head", [0x30, 0x32, 0x3A])
+def test_frames_are_found_in_packets(level: int, head: int) -> None:
+    entropy = InsecureSeededEntropy(0)
+    outbox = Outbox(RunId("r"), Identity.generate(PartyId("p00"), entropy), entropy)
+    (frame,) = outbox.frames(SERVER, Place(3, 1, 2, 1), Reveal(nonce=bytes(32)))
+    packet = _publish("sfl/1/r/up/p00", frame, level, head)
+    connect = b"\x10\x10\0\x04MQTT" + bytes([level]) + bytes(9)
+
+    async def read() -> list[bytes]:
+        reader = asyncio.StreamReader()
+        reader.feed_data(connect + packet + b"\xc0\0")
+        reader.feed_eof()
+        return [await read_packet(reader) for _ in range(4)]
+
+    assert asyncio.run(read()) == [connect, packet, b"\xc0\0", b""]
+    assert level_of(connect) == level
+    seen = frame_in(packet, level, "p00", 1.5)
+    assert seen is not None
+    assert (seen.at, seen.by, seen.kind) == (1.5, "p00", "Reveal")
+    assert (seen.round, seen.reclustering, seen.cluster, seen.attempt) == (3, 1, 2, 1)
+    for other in (_publish("sfl/1/r/status/p00", b"gone", level), b"\xc0\0"):
+        assert frame_in(other, level, "p00", 0.0) is None
+
+
+def _record(seed: int, *broken: str) -> Record:
+    case = case_of(seed)
+    checks = tuple(BrokenCheck(check, "something |odd|") for check in broken)
+    return Record(seed, case, tuple(range(len(case.faults))), checks, 5, 1, 10, 30, 33, 12.0, 36.0)
+
+
+def test_results_are_kept_line_by_line_and_the_last_of_a_seed_counts(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    assert read_records(path) == ()
+    for record in (_record(2), _record(1, "sums"), _record(2, "twice")):
+        append_record(path, record)
+    with path.open("ab") as file:
+        file.write(b'{"seed":')
+    assert read_records(path) == (_record(1, "sums"), _record(2, "twice"))
+
+
+def test_a_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    append_record(path, _record(1))
+    path.write_bytes(path.read_bytes()[:-20])
+    append_record(path, _record(2))
+    assert read_records(path) == (_record(2),)
+
+
+def test_the_page_counts_what_broke() -> None:
+    shrunk = msgspec.structs.replace(_record(4, "sums", "sums", "keys"), shrunk=case_of(4).faults[:1])
+    text = page([*map(_record, range(1, 4)), shrunk], "make chaos")
+    assert "4 runs, 3 of them as they should be" in text
+    assert "| no wrong sum | 1 |" in text
+    assert "| nobody exposed | 0 |" in text
+    assert "0.04 CPU hours" in text
+    assert f"- {case_of(4).faults[0]}" in text
+    assert "something  odd" in text
+
+
+def test_a_case_that_has_changed_is_another_one() -> None:
+    case: Case = case_of(1)
+    fault: Fault = Kill(when=When("server", "Invite", 0), who="p00")
+    assert msgspec.structs.replace(case, faults=(fault,)) != case
+    assert replace(setup_of(case), training=9.0) != setup_of(case)
