@@ -640,6 +640,32 @@ def test_an_unreachable_broker_is_one_clear_line() -> None:
     run(body)
 
 
+def test_whoever_knows_that_there_is_a_broker_waits_for_it(kind: BrokerKind, tmp_path: Path) -> None:
+    """It has ended just now, and comes back; or does not."""
+    broker = start(kind, tmp_path)
+    port = broker.url.port
+
+    async def body() -> None:
+        nonlocal broker
+        broker.stop()
+        patient = dataclasses.replace(QUICK, first_within=SECONDS)
+        connecting = asyncio.create_task(MqttTransport.connect(broker.url, "early", ("x",), limits=patient))
+        broker = await asyncio.to_thread(start, kind, tmp_path, port)
+        early = await connecting
+        await early.publish("x", b"heard")
+        assert (await early.receive()).payload == b"heard"
+        await early.close()
+        broker.stop()
+        short = dataclasses.replace(QUICK, first_within=0.1)
+        with pytest.raises(RunAbortedError, match="connection refused"):
+            await MqttTransport.connect(broker.url, "early", ("x",), limits=short)
+
+    try:
+        run(body)
+    finally:
+        broker.stop()
+
+
 def test_a_server_that_says_nothing_is_given_up_and_can_be_cancelled() -> None:
     async def body() -> None:
         connected = asyncio.Event()

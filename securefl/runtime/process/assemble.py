@@ -123,7 +123,11 @@ async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
         client_id,
         topics.subscriptions(run, name),
         will,
-        MqttLimits(give_up_after=settings.broker_patience),
+        MqttLimits(
+            give_up_after=settings.broker_patience,
+            # Whoever has measured it has reached a broker: it is there, or will be again.
+            first_within=0.0 if settings.frame_limit is None else settings.broker_patience,
+        ),
         meeting_of(run, name),
     )
     return transport, min(limit, MAX_FRAME)

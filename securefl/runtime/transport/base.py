@@ -34,7 +34,8 @@ class MqttLimits:
     ``in_flight`` bounds the frames sent but not acknowledged, ``inbox`` those received but not read; when the
     inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt holds back nothing).
     ``settled`` is how long a connection must stand for its predecessors' failures to be forgotten: without
-    it, two programs with the same client id would push each other out for ever.
+    it, two programs with the same client id would push each other out for ever. The first connection is
+    tried once, or for ``first_within``, where somebody knows that there is a broker.
 
     Of several brokers one is left for another where nobody is heard: ``found_within`` after it is reached,
     or ``alone`` after somebody was heard last. After ``asks_after`` one asks, every ``asks_every``.
@@ -43,6 +44,7 @@ class MqttLimits:
     keep_alive: int = 30
     patience: float = 10.0
     give_up_after: float = 60.0
+    first_within: float = 0.0
     first_pause: float = 0.1
     longest_pause: float = 5.0
     settled: float = 5.0

@@ -120,7 +120,7 @@ class MqttTransport:
 
         Raises:
             ConfigError: the brokers refuse who we are, or are not who they should be.
-            RunAbortedError: they are out of reach. The first attempt is the only one.
+            RunAbortedError: they are out of reach, for as long as the limits say.
         """
         for topic_filter in subscriptions:
             check_filter(topic_filter)
@@ -217,6 +217,7 @@ class MqttTransport:
     async def _keep(self) -> None:
         """Converse, reconnect, converse, until closed or given up."""
         loop = asyncio.get_running_loop()
+        first = loop.time() + self._limits.first_within
         try:
             while self._reached is not None:
                 began, was_up = loop.time(), self._link.up
@@ -228,7 +229,7 @@ class MqttTransport:
                 else:
                     await self._leave(reached.connection)
                     self._reached, self._next = self._next, None
-                if not self._ready.done():
+                if not self._ready.done() and (isinstance(trouble, ConfigError) or loop.time() >= first):
                     self._ready.set_exception(trouble)
                     return
                 if self._ended is not None:
@@ -245,10 +246,15 @@ class MqttTransport:
                     here = now - began >= _AT_ONCE
                     self._reached = await self._reach.again(trouble, self._troubled_since, here=here)
         except RunAbortedError as error:
-            self._end(error)
+            self._give_up(error)
         except Exception as error:
             reason = f"the connection to {self._reach.url} failed inside securefl: {error!r}"
-            self._end(RunAbortedError(reason))
+            self._give_up(RunAbortedError(reason))
+
+    def _give_up(self, error: RunAbortedError) -> None:
+        self._end(error)
+        if not self._ready.done():
+            self._ready.set_exception(error)
 
     def _tell(self, link: Link) -> None:
         if link.up != self._link.up:
@@ -291,6 +297,7 @@ class MqttTransport:
         """Tell that the connection stands, and see to it that what may be lost is sent before all else."""
         if not self._ready.done():
             self._ready.set_result(None)
+            self._link = Link(up=True)
             return
         # Not told of where nobody had been heard anywhere.
         self._tell(Link(up=False))

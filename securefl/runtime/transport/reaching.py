@@ -49,19 +49,25 @@ class Reach:
         return self._brokers.urls[self.at]
 
     async def first(self) -> Reached:
-        """Reach the first broker that takes this process, trying each of them once.
+        """Reach the first broker that takes this process.
 
         Raises:
             ConfigError: all refuse who it is or are not who they should be, or a file for TLS is bad.
             RunAbortedError: one of them is out of reach, and none takes it.
         """
-        troubles: dict[BrokerUrl, SecureflError] = {}
-        for at, url in enumerate(self._brokers):
-            try:
-                return await self._open(at)
-            except aiomqtt.MqttError as error:
-                troubles[url] = explain(url, error)
-        raise none_of(troubles)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._limits.first_within
+        while True:
+            troubles: dict[BrokerUrl, SecureflError] = {}
+            for at, url in enumerate(self._brokers):
+                try:
+                    return await self._open(at)
+                except aiomqtt.MqttError as error:
+                    troubles[url] = explain(url, error)
+            # One that ends while it is asked looks as if it refused.
+            if loop.time() >= until:
+                raise none_of(troubles)
+            await asyncio.sleep(self._jitter.uniform(0.1, 1.0))
 
     async def again(self, trouble: SecureflError, since: float, *, here: bool) -> Reached:
         """Reach any broker after a loss: in turn, with pauses that grow, until it is time to give up.
