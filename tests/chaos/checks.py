@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,12 @@ _RELEASED: Final = "Release"
 _NOTED: Final = {_SUBMITTED: "submitted", _RELEASED: "released"}
 """What a party notes before it sends its first message of a kind."""
 _WORDS_OF_AN_END: Final = ("refused ", "aborted ")
+_FIRST_SECONDS: Final = 2.0
+"""Seconds in which a process may die of a signal, as its program has not begun."""
+_JUDGED_ENDS: Final = frozenset({0, 1})
+"""Exit codes of a server that has led the run to its end."""
+_RIVALS: Final = frozenset({0, 1, 2, 3, 4})
+"""Exit codes of one of two servers with the same state: which one parties follow is up to the network."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +87,11 @@ def judge(witnessed: Witnessed) -> Verdict:
         return Verdict((*broken, Broken("audit", f"refused: {error}")))
     truth = load_truth(folder, recorded)
     rounds = Counter(_round(e.fields) for e, _ in recorded.of(SERVER, "round_done"))
-    stepped = {_round(e.fields): e.fields["update_norm"] for e, _ in recorded.of(SERVER, "model_stepped")}
-    refused = {_round(e.fields) for e, _ in recorded.of(SERVER, "claim_refused")}
+    modelless = without_model(recorded)
     checked, wrong = sums(recorded, truth)
     broken += [
         *finished(recorded),
+        *judged(recorded, witnessed, modelless),
         *wrong,
         *exposed(recorded),
         *budget(recorded, witnessed),
@@ -93,11 +100,19 @@ def judge(witnessed: Witnessed) -> Verdict:
     return Verdict(
         tuple(dict.fromkeys(broken)),
         rounds=len(rounds),
-        void=sum(stepped.get(round_) is None or round_ in refused for round_ in rounds),
+        void=len(modelless),
         sums=checked,
         counted=sum(len(_names(e.fields["survivors"])) for e, _ in recorded.of(SERVER, "round_done")),
         releases=len({(f.by, f.round) for f in witnessed.frames if f.kind == _RELEASED}),
     )
+
+
+def without_model(recorded: Recorded) -> set[int]:
+    """Rounds that were closed and made no model."""
+    rounds = {_round(e.fields) for e, _ in recorded.of(SERVER, "round_done")}
+    stepped = {_round(e.fields): e.fields["update_norm"] for e, _ in recorded.of(SERVER, "model_stepped")}
+    refused = {_round(e.fields) for e, _ in recorded.of(SERVER, "claim_refused")}
+    return {round_ for round_ in rounds if stepped.get(round_) is None or round_ in refused}
 
 
 def ends(witnessed: Witnessed) -> Iterator[Broken]:
@@ -110,8 +125,9 @@ def ends(witnessed: Witnessed) -> Iterator[Broken]:
         if one in witnessed.hanging:
             continue
         code = one.exit_code
-        if code not in one.may_end and not _forgiven(one, witnessed):
-            expected = " or ".join(map(str, sorted(one.may_end)))
+        may_end = _may_end(one)
+        if code not in may_end and not _forgiven(one, witnessed):
+            expected = " or ".join(map(str, sorted(may_end)))
             yield Broken(
                 "ends", f"{one.name} ended with {code}, not {expected} ({_history(one)}): {_last(one)}"
             )
@@ -125,6 +141,25 @@ def ends(witnessed: Witnessed) -> Iterator[Broken]:
         if (first.exit_code == 2) == (second.exit_code == 2) and not _one_after_the_other(first, second):
             codes = f"{first.exit_code} and {second.exit_code}"
             yield Broken("ends", f"of two starts of {first.name} at once one is refused, and not: {codes}")
+
+
+def judged(recorded: Recorded, witnessed: Witnessed, modelless: set[int]) -> Iterator[Broken]:
+    """The server's exit code says whether its last rounds made a model."""
+    codes = {one.exit_code for one in witnessed.started if one.name == SERVER} & _JUDGED_ENDS
+    last = max((_round(e.fields) for e, _ in recorded.of(SERVER, "round_done")), default=None)
+    expected = {1 if last in modelless else 0}
+    if last is not None and codes and codes != expected:
+        yield Broken("ends", f"the server ended with {codes}, its last round asks for {expected}")
+
+
+def _may_end(one: Started) -> frozenset[int]:
+    """Exit codes that are right for a process."""
+    if "rival" in one.why:
+        return _RIVALS
+    heard_nothing = "terminate" in one.why and not one.words
+    signalled = {-signal.SIGTERM} if heard_nothing and one.ended - one.at < _FIRST_SECONDS else set()
+    judged = _JUDGED_ENDS if one.name == SERVER and 0 in one.may_end else set()
+    return frozenset(one.may_end | judged | signalled)
 
 
 def _forgiven(one: Started, witnessed: Witnessed) -> bool:
@@ -152,13 +187,14 @@ def _last(one: Started) -> str:
 def finished(recorded: Recorded) -> Iterator[Broken]:
     """Whether the run went to its end, with all rounds."""
     outcomes = [e.fields for e, _ in recorded.of(SERVER, "outcome")]
-    if not outcomes or outcomes[-1]["aborted"]:
+    ended = [outcome for outcome in outcomes if not outcome["aborted"]]
+    if not ended:
         reason = outcomes[-1]["reason"] if outcomes else "the server left no word"
         yield Broken("finished", f"the run did not finish: {reason}")
         return
     done = {_round(e.fields) for e, _ in recorded.of(SERVER, "round_done")}
     planned = recorded.scenario.stop.rounds
-    if done != set(range(planned)) and "budget" not in str(outcomes[-1]["reason"]):
+    if done != set(range(planned)) and "budget" not in str(ended[-1]["reason"]):
         yield Broken("finished", f"rounds {sorted(done)} are done, of {planned}")
 
 

@@ -32,9 +32,9 @@ def collect(witnessed: Witnessed) -> Path:
         for part in ("lab", "transcripts/frames", "evidence"):
             if (one.out / part).is_dir():
                 shutil.copytree(one.out / part, folder / part, dirs_exist_ok=True)
-    model = witnessed.folder / SERVER / "out" / "model.safetensors"
-    if model.exists():
-        shutil.copy(model, folder)
+    for name in ("model.safetensors", "metrics.jsonl", "summary.json"):
+        if (path := witnessed.folder / SERVER / "out" / name).exists():
+            shutil.copy(path, folder)
     RunDirectory(folder).write_scenario(load_scenario(witnessed.folder / "scenario.toml"))
     return folder
 

@@ -45,6 +45,10 @@ _HELD: Final = 30.0
 _AGAIN: Final = 1.0
 """Seconds after which a service manager starts again what has not reached the broker."""
 _TICK: Final = 0.05
+_PAUSED: Final = 4
+"""Exit code of a server that was asked to end: another one goes on."""
+_OVER: Final = frozenset({0, 1})
+"""Exit codes of whoever has seen the end of the run; 1 is a server's whose last rounds made no model."""
 UNREACHED: Final = ("is out of reach", "does not answer", "closed the connection before answering")
 """What a process says that did not get to the broker when it started: its first attempt is the only one."""
 
@@ -161,7 +165,7 @@ class _Conductor:
         for one, (seconds, twice) in list(self._revive.items()):
             if one.exit_code is not None:
                 del self._revive[one]
-                if one.exit_code != 0:
+                if one.exit_code not in _OVER:
                     self._at(seconds, partial(self._start, one.name, twice=twice))
         for one in self._made.started:
             if one.exit_code in {2, 3} and "unreached" not in one.why and _unreached(one):
@@ -228,7 +232,7 @@ class _Conductor:
         if one is None:
             return False
         one.why.append(type(fault).__name__.lower())
-        one.may_end |= {-signal.SIGKILL} if kills else {3}
+        one.may_end |= {-signal.SIGKILL} if kills else {_PAUSED if fault.who == SERVER else 3}
         if kills:
             one.process.join()
             if fault.when.before:
@@ -284,6 +288,10 @@ class _Conductor:
         second = self._made.start(fault.who, home)
         second.why.append("double")
         second.may_end = {2}
+        if fault.who == SERVER and fault.copied:
+            # Where the first one cannot answer, the second leads, and parties follow it and no other.
+            second.why.append("rival")
+            first.why.append("rival")
         return True
 
 

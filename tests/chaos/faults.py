@@ -16,14 +16,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-SERVER_RESUMES: Final = False
-"""Whether a server that ended in the middle goes on when started again. Until it does, none is ended."""
-
 BROKER: Final = "broker"
 SERVER: Final = "server"
 DEALER: Final = "dealer"
 
-_OUTSIDE: Final = frozenset({"Join", "RollCall", "Goodbye"})
+_OUTSIDE: Final = frozenset({"JoinRun", "RollCall", "Goodbye"})
 """Kinds of frames of no round."""
 
 Way = Literal["up", "down", "both"]
@@ -184,8 +181,6 @@ class Field(Struct, frozen=True):
     """Parties that may be gone at the same time without costing every round."""
     sights: dict[str, tuple[str, ...]]
     """Kinds of frames that rounds have, by who sends them: ``server``, ``party``, and ``dealer`` if any."""
-    steady: frozenset[str] = frozenset()
-    """Processes that may not end, whatever happens."""
 
     @property
     def processes(self) -> tuple[str, ...]:
@@ -195,19 +190,36 @@ class Field(Struct, frozen=True):
 
 
 def draw(seed: int, field: Field, most: int = 6) -> tuple[Fault, ...]:
-    """A list of one to ``most`` faults; the same for the same seed and field."""
+    """A list of one to ``most`` faults; the same for the same seed and field.
+
+    Every second seed also kills the server, in one phase after the other.
+    """
     rng = random.Random(f"faults {seed}")
     gone: set[str] = set()
     found: list[Fault] = []
     for _ in range(rng.randint(1, most)):
         kind = rng.choice(KINDS)
         found.append(_MAKERS[kind](rng, field, gone))
+    if seed % 2 == 0:
+        found.append(_kill_of_server(rng, field, seed // 2))
     return tuple(sorted(found, key=lambda fault: (fault.when.round, str(fault))))
 
 
 def of_kind(kind: type[Fault], seed: int, field: Field) -> Fault:
     """One fault of this kind."""
     return _MAKERS[kind](random.Random(f"{kind.__name__} {seed}"), field, set())
+
+
+def _kill_of_server(rng: random.Random, field: Field, number: int) -> Fault:
+    """Kill the server at the sight of this number, of all that there are."""
+    sights = [(by, kind) for by, kinds in field.sights.items() for kind in kinds]
+    by, kind = sights[number % len(sights)]
+    by = rng.choice(field.parties) if by == "party" else by
+    round_ = -1 if kind in _OUTSIDE else rng.randrange(field.rounds)
+    held = by == SERVER and rng.random() < 0.5
+    delay = 0.0 if held or rng.random() < 0.5 else round(rng.uniform(0.0, 0.3), 3)
+    back = round(rng.uniform(0.1, 3.0), 2)
+    return Kill(when=When(by, kind, round_, delay, held), who=SERVER, back=back)
 
 
 def _when(rng: random.Random, field: Field, who: str, *, before: float = 0.4) -> When:
@@ -223,11 +235,9 @@ def _when(rng: random.Random, field: Field, who: str, *, before: float = 0.4) ->
 def _mortals(field: Field) -> list[str]:
     """Who may end and come back."""
     dealer = [DEALER] if DEALER in field.sights else []
-    server = [SERVER] if SERVER_RESUMES else []
     # Parties half of the time, however many of them there are.
     weight = max(1, len(field.parties) // 3)
-    others = [one for one in (BROKER, *dealer, *server) if one not in field.steady]
-    return [*field.parties, *(others * weight)]
+    return [*field.parties, *([BROKER, SERVER, *dealer] * weight)]
 
 
 def _kill(rng: random.Random, field: Field, gone: set[str]) -> Fault:

@@ -27,7 +27,7 @@ from securefl.runtime.transport.base import MqttLimits
 
 KEEP_ALIVE = 4
 """Seconds; 30 in earnest. Whoever hears nothing takes up to twice as long to notice, a broker 1.5 times."""
-LISTENING = 0.5
+LISTENING = 1.0
 """Seconds; 6 in earnest."""
 _CLOCK = struct.Struct("d")
 

@@ -51,7 +51,7 @@ rounds = {rounds}
 {more}
 """
 
-_JOINS = ("Join",)
+_JOINS = ("JoinRun",)
 _MASKED = (*_JOINS, "Hello", "Reveal", "KeyAdvert", "ShareBoxes", "MaskedInput", "Receipt", "Release")
 _ENDORSED = (*_MASKED, "Endorse")
 _VERIFYING = ("Hello", "ChainedReveal", "KeyAdvert", "ShareBoxes", "MaskedInput", "VectorReceipt", "Endorse")
@@ -65,7 +65,7 @@ _CHAINS = ("RollCall", "ModelAnnounce", "Invite", "ChainedAnnounce", "Reveals", 
 _PROVES = (*_CHAINS, "BindingFreeze", "Certificate", "OpeningProof", "StepProof", "Goodbye")
 _ADDS = (*_INVITES, "Freeze", "Goodbye")
 _VALIDATES = (*_ADDS, "DealRequest", "DealtTo", "HeldList", "SketchNonces", "Verdicts")
-_DEALS = ("Join", "Dealt")
+_DEALS = ("JoinRun", "Dealt")
 """What each says in a run of its kind, heartbeats and complaints left out."""
 
 

@@ -16,8 +16,7 @@ from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.rounds import Reveal
 from securefl.protocol.wire.outbox import Outbox
-from tests.chaos import faults
-from tests.chaos.faults import BROKER, DEALER, KINDS, Fault, FullDisk, Kill, Terminate, When, draw, of_kind
+from tests.chaos.faults import BROKER, DEALER, KINDS, Fault, Kill, When, draw, of_kind
 from tests.chaos.packets import frame_in, level_of, read_packet
 from tests.chaos.records import (
     BrokenCheck,
@@ -46,19 +45,19 @@ def test_lists_have_all_kinds_of_faults_in_all_setups() -> None:
     assert set(found) == set(KINDS)
     assert {drawn(seed).name for seed in SEEDS} == set(SETUPS)
     whom = {fault.who for seed in SEEDS for fault in case_of(seed).faults if isinstance(fault, Kill)}
-    assert {BROKER, DEALER, "p00"} <= whom
+    assert {BROKER, DEALER, SERVER, "p00"} <= whom
 
 
-def test_a_server_that_cannot_come_back_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ended() -> set[str]:
-        lists = (draw(seed, drawn(seed).field) for seed in SEEDS)
-        kinds = Kill | Terminate | FullDisk
-        return {fault.who for faults in lists for fault in faults if isinstance(fault, kinds)}
-
-    monkeypatch.setattr(faults, "SERVER_RESUMES", False)
-    assert "server" not in ended()
-    monkeypatch.setattr(faults, "SERVER_RESUMES", True)
-    assert "server" in ended()
+def test_the_server_is_killed_at_every_sight_of_every_setup() -> None:
+    found = set()
+    for seed in range(6_000):
+        setup = drawn(seed)
+        for fault in draw(seed, setup.field):
+            if isinstance(fault, Kill) and fault.who == "server":
+                found.add((setup.name, fault.when.kind))
+    for name, setup in SETUPS.items():
+        for kinds in setup.field.sights.values():
+            assert {(name, kind) for kind in kinds} <= found
 
 
 def test_no_more_parties_are_gone_for_good_than_a_run_can_spare() -> None:
