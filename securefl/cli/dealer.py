@@ -12,7 +12,7 @@ from securefl.cli.console import one_line_errors
 from securefl.cli.joining import MemberOptions
 from securefl.cli.news import finish, plain_news
 from securefl.cli.options import spread
-from securefl.runtime.launch import process
+from securefl.runtime.launch import ended_by_signals, process
 
 
 @spread
@@ -24,5 +24,5 @@ def dealer(
     ],
 ) -> None:
     """Deal the triples of validated sums, on a machine of neither the server nor a party, without data."""
-    with one_line_errors():
+    with one_line_errors(), ended_by_signals():
         finish(process.dealer(options.settings(DEALER, key), plain_news(DEALER)))

@@ -20,7 +20,7 @@ from securefl.cli.options import (
     spread,
 )
 from securefl.runtime.account import account_beside
-from securefl.runtime.launch import process
+from securefl.runtime.launch import ended_by_signals, process
 
 
 @spread
@@ -54,7 +54,7 @@ def party(
     ] = 0.0,
 ) -> None:
     """Take part in a run as one party, with its own key and its own data."""
-    with one_line_errors():
+    with one_line_errors(), ended_by_signals():
         settings = options.settings(
             party_id(name),
             key,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 import securefl.cli.observer
 import securefl.cli.party
 import securefl.cli.server
+from securefl.runtime.launch import process
 from securefl.runtime.transport.broker import BrokerWish, find_mosquitto, start_local_broker
 from securefl.runtime.transport.local_tls import make_local_tls
 from tests.unit.cli.programs import call, files, refusal, write_scenario
@@ -48,6 +51,29 @@ def test_a_complete_party_gets_as_far_as_the_broker(site: Path) -> None:
     before = files(site)
     assert "is out of reach" in refusal(call(*party(site)), code=3)
     assert files(site) == before | {"out"}, "no transcript, no journal"
+
+
+@pytest.mark.parametrize("program", ["party", "dealer"])
+def test_a_signal_in_the_first_moments_is_told_in_a_line(
+    program: str, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before there is a loop that could heed it."""
+
+    def signalled(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(process, program, signalled)
+    arguments = party(site)
+    if program == "dealer":
+        assert call("keygen", "--party", "dealer", "--out", site).exit_code == 0
+        arguments = party(site, key=site / "dealer.key")
+        for option in ("--name", "--data"):
+            place = arguments.index(option)
+            del arguments[place : place + 2]
+        arguments[0] = "dealer"
+    before = signal.getsignal(signal.SIGTERM)
+    assert refusal(call(*arguments), code=3) == "by SIGTERM; what was written stays"
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_all_brokers_are_tried_and_what_each_said_is_in_the_one_line(site: Path) -> None:
