@@ -11,7 +11,15 @@ import typer
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId, RunId, is_name
-from securefl.cli.options import BrokerFiles, BrokersOption, InsecureOption, PatienceOption, SetOption
+from securefl.cli.options import (
+    BrokerFiles,
+    BrokersOption,
+    InsecureOption,
+    PatienceOption,
+    SetOption,
+    TranscriptOption,
+    transcript_bytes,
+)
 from securefl.methods.feasibility import check
 from securefl.runtime.launch import BROKER_PATIENCE, given_brokers
 from securefl.runtime.process import ProcessSettings
@@ -69,6 +77,7 @@ class MemberOptions(JoinOptions):
         ),
     ] = None
     insecure_seeded_entropy: InsecureOption = False
+    transcript_megabytes: TranscriptOption = None
 
     def settings(self, name: PartyId, key: Path, data: Path = Path(), **own: Any) -> ProcessSettings:
         """The settings of the process ``name``; ``own`` are fields that not all processes have.
@@ -90,6 +99,7 @@ class MemberOptions(JoinOptions):
             out=self.out,
             seed=seed,
             insecure_seed=seed if self.insecure_seeded_entropy else None,
+            transcript_bytes=transcript_bytes(self.transcript_megabytes),
             **own,
         )
         check(settings.scenario)

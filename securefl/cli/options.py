@@ -77,6 +77,15 @@ KeepModelsOption = Annotated[
         metavar="N|all", help="Keep the model of each of the last N rounds, or of all, in models/ of --out."
     ),
 ]
+TranscriptOption = Annotated[
+    int | None,
+    typer.Option(
+        "--transcript-megabytes",
+        metavar="MB",
+        min=1,
+        help="Keep a process's transcripts within so many megabytes: the oldest rounds are deleted.",
+    ),
+]
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]
@@ -91,6 +100,11 @@ def device_name(text: str | None) -> str | None:
     if text not in {None, "auto", "cpu", "cuda"}:
         raise ConfigError("--device", f"{text!r} is no device", "auto, cpu or cuda")
     return text
+
+
+def transcript_bytes(megabytes: int | None) -> int | None:
+    """The bound that ``--transcript-megabytes`` states, in bytes; None for any."""
+    return None if megabytes is None else megabytes * 1_000_000
 
 
 def kept_rounds(text: str) -> int | None:

@@ -25,9 +25,11 @@ from securefl.cli.options import (
     SiteMemoryOption,
     SiteOption,
     SitePythonOption,
+    TranscriptOption,
     device_name,
     kept_rounds,
     spread,
+    transcript_bytes,
 )
 from securefl.runtime.launch import (
     BROKER_PATIENCE,
@@ -86,6 +88,7 @@ def run(
     site_python: SitePythonOption = None,
     site_memory: SiteMemoryOption = 0,
     keep_models: KeepModelsOption = "0",
+    transcript_megabytes: TranscriptOption = None,
     device: DeviceOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
@@ -108,6 +111,7 @@ def run(
             lab=lab,
             observe=observe or loaded.observer,
             keep_models=kept_rounds(keep_models),
+            transcript_bytes=transcript_bytes(transcript_megabytes),
             device=device_name(device),
             out=out,
             site=site,

@@ -165,6 +165,7 @@ class LocalRun:
             seed=options.seed,
             insecure_seed=options.seed if options.insecure else None,
             lab=options.lab,
+            transcript_bytes=options.transcript_bytes,
             device=options.device,
             frame_limit=frame_limit,
             accounted=True,

@@ -40,6 +40,8 @@ class RunOptions:
     device: str | None = None
     keep_models: int | None = 0
     """Of how many rounds, the latest ones, each keeps its model; None for all."""
+    transcript_bytes: int | None = None
+    """Bound of each process's transcript: the oldest rounds are deleted. None for any."""
     out: Path | None = None
     """Run directory; ``runs/<name>-<time>`` when None."""
     site: str = ""

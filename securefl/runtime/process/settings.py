@@ -52,6 +52,8 @@ class ProcessSettings:
     """The epsilon that earlier runs have spent of it."""
     account: Path | None = None
     """Where a party keeps what it gives away over all its runs; None for a key that ends with the run."""
+    transcript_bytes: int | None = None
+    """Bound of its transcripts, of all its starts together: the oldest rounds are deleted. None for any."""
     lab: bool = False
     """Record whole vectors and ground truth."""
     keep_models: int | None = 0

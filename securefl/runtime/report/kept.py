@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,11 +27,13 @@ from securefl.protocol.messages import (
     StepProof,
 )
 from securefl.protocol.wire import Delivery, encode
-from securefl.runtime.transcript import JsonValue, disk_failure
+from securefl.runtime.transcript import JsonValue, disk_failure, files_of, names_in, start_of
 
 FRAMES: Final = "frames"
 """The folder, beside the transcripts."""
 _ALWAYS: Final = (Attest, BindingFreeze, Certificate, ChainedAnnounce, Retry, Reveals)
+_NAMED: Final = re.compile(rb'"(?:kept|claim|roster)":"([0-9a-f]{64})"')
+"""What an entry, or the first line of a transcript, names."""
 _IN_THE_LAB: Final = (ModelAnnounce, OpeningProof, StepProof)
 """As long as models."""
 
@@ -65,6 +68,33 @@ class FrameKeeper:
         if isinstance(said, ModelAnnounce):
             fields["length"] = len(said.params) // 4
         return fields
+
+    def forget(self, transcript: Path) -> None:
+        """Delete what no transcript of the folder names any more, since its oldest rounds were deleted.
+
+        Where other processes write to the folder, everything stays: they may have kept what they have not
+        named yet.
+
+        Args:
+            transcript: of this process; what it has written is in the hands of the operating system.
+
+        Raises:
+            RunAbortedError: the disk is gone.
+        """
+        vantage = start_of(transcript.stem)[0]
+        names = names_in(transcript.parent)
+        if any(start_of(name)[0] != vantage for name in names) or not self._folder.is_dir():
+            return
+        named: set[bytes] = set()
+        try:
+            for name in names:
+                for file in files_of(transcript.with_name(f"{name}.jsonl")):
+                    named.update(_NAMED.findall(file.read_bytes()))
+            for path in self._folder.iterdir():
+                if path.name.encode() not in named:
+                    path.unlink()
+        except OSError as error:
+            raise disk_failure(self._folder, error) from error
 
     def keep(self, content: bytes) -> str:
         """Keep this in a file, and return the name: its SHA-256, hex.

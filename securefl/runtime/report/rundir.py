@@ -26,6 +26,7 @@ from securefl.runtime.transcript import (
     LineFile,
     Transcript,
     disk_failure,
+    names_in,
     read_transcript,
 )
 from securefl.scenario import Scenario, load_scenario, to_toml
@@ -84,7 +85,11 @@ class RunDirectory:
         """
         if not (path / _SCENARIO).is_file():
             reason = "holds no run, as scenario.toml is missing" if path.is_dir() else "is no directory"
-            raise ConfigError(str(path), reason, "name the directory that a run printed at its end")
+            raise ConfigError(
+                str(path),
+                reason,
+                "name the directory that a run printed at its end; of a deployment, its server's",
+            )
         return cls(path)
 
     @property
@@ -158,7 +163,7 @@ class RunDirectory:
 
     def transcript_names(self) -> tuple[str, ...]:
         """Of all transcripts that are there, empty ones, too: vantage points, later starts with a number."""
-        return tuple(path.stem for path in sorted(self.transcript_folder.glob("*.jsonl")))
+        return names_in(self.transcript_folder)
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a file of the directory so that it appears whole and survives a power cut, or not at all.

@@ -17,14 +17,21 @@ from securefl.methods.attacks import party_names
 from securefl.methods.encoding import ring_dtype
 from securefl.protocol.kernel import Aborted, Finished, Place, Send
 from securefl.protocol.messages import AnyMessage, MaskedInput, ModelAnnounce
-from securefl.protocol.round import AnyReport, ClustersDrawn, Convicted, RoundDone
+from securefl.protocol.round import (
+    AnyReport,
+    ClustersDrawn,
+    Convicted,
+    RoundDone,
+    RoundStarted,
+    TriplesDealt,
+)
 from securefl.protocol.wire import Delivery, encode
 from securefl.runtime.process import ProcessSettings
 from securefl.runtime.report.entries import entry_of
 from securefl.runtime.report.evidence import keep_evidence
 from securefl.runtime.report.kept import FrameKeeper
 from securefl.runtime.report.text import listed
-from securefl.runtime.transcript import JsonValue, LabStore, TranscriptWriter, vector_record
+from securefl.runtime.transcript import JsonValue, LabStore, TranscriptWriter, is_taken, vector_record
 
 MOST_OF_ONE: Final = 32
 """Lines a round about one culprit ..."""
@@ -162,7 +169,9 @@ class ProcessWitness:
                 "seed": settings.seed,
                 **roster,
             },
+            settings.transcript_bytes,
         )
+        self._round = -1
         self._traffic = Traffic()
         self._refusals = RefusalLines()
         self._idle = RefusalLines()
@@ -175,6 +184,8 @@ class ProcessWitness:
                 return
             self._convicted.add((item.culprit, type(item.charge)))
             keep_evidence(self._out, item.charge)
+        if isinstance(item, RoundStarted | TriplesDealt):
+            self._begin_round(item.round)
         kind, fields = entry_of(item, self._run, self._lab)
         self._writer.append(kind, {"time": now, **fields})
         # Reports are few and mark what matters: a process that is killed later has not lost them.
@@ -195,6 +206,8 @@ class ProcessWitness:
         """Record a message that came in; of idle ones so many of each sender in a round as of refusals."""
         if idle and not self._idle.take(delivery.sender, ""):
             return
+        if isinstance(delivery.message, ModelAnnounce) and not idle:
+            self._begin_round(delivery.place.round)
         entry = self._entry(now, delivery.place, delivery.message)
         kept = {} if self._keeper is None else self._keeper.fields_of(delivery)
         self._writer.append("received", {"from": delivery.sender, **entry, **kept})
@@ -227,6 +240,12 @@ class ProcessWitness:
         self._pass_traffic_on()
         self._tell(Ending(outcome))
 
+    def _begin_round(self, round_: int) -> None:
+        if round_ > self._round:
+            self._round = round_
+            if self._writer.begin_round(round_) and self._keeper is not None:
+                self._keeper.forget(self._writer.path)
+
     def _settle_refusals(self, now: float) -> None:
         self._idle.settle()
         for culprit, reason, times in self._refusals.settle():
@@ -257,7 +276,7 @@ class ProcessWitness:
 def _free_path(folder: Path, name: str) -> Path:
     """A restarted process starts a second transcript; it never writes over the first."""
     path, number = folder / f"{name}.jsonl", 1
-    while path.exists():
+    while is_taken(path):
         number += 1
         path = folder / f"{name}.{number}.jsonl"
     return path

@@ -11,3 +11,7 @@ from .lines import disk_failure as disk_failure
 from .samples import LabStore as LabStore
 from .samples import sample_positions as sample_positions
 from .samples import vector_record as vector_record
+from .segments import files_of as files_of
+from .segments import is_taken as is_taken
+from .segments import names_in as names_in
+from .segments import start_of as start_of

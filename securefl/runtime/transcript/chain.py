@@ -5,6 +5,11 @@ where there is one), ``prev`` (hash of the line before, 64 hex digits; zeros in 
 SHA-256 of domain || prev || the object without ``prev`` and ``hash``. The first line is of kind ``header``
 and names the run; an orderly last one is of kind ``end``. The chain shows alterations, omissions and
 reordering to whoever holds the last hash; it does not show that the writer told the truth.
+
+A long transcript may be in several files (:mod:`securefl.runtime.transcript.segments`). The chain goes on
+across them: the first line of a later one is of kind ``segment``, says again what the header says, and its
+``prev`` is the hash of the last line before. Where the first files are deleted, that is all that is known of
+them.
 """
 
 from __future__ import annotations
@@ -16,15 +21,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from securefl.base.errors import ConfigError, SecureflError, UsageError
+from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
 from securefl.runtime.transcript.canonical import JsonValue, canonical, parse
-from securefl.runtime.transcript.lines import LineFile
+from securefl.runtime.transcript.lines import LineFile, disk_failure
+from securefl.runtime.transcript.segments import SHARE, beyond, files_of, former_path
 
 HEADER: Final = "header"
+SEGMENT: Final = "segment"
 END: Final = "end"
 _DOMAIN: Final = b"securefl/1 transcript entry\n"
 _GENESIS: Final = "00" * 32
 _RESERVED: Final = frozenset({"n", "kind", "prev", "hash"})
+_OF_SEGMENTS: Final = frozenset({"segment", "round", "bound"})
+"""Fields of the first line of a segment that are not the header's."""
 
 
 class TranscriptWriter:
@@ -33,6 +42,9 @@ class TranscriptWriter:
     Args:
         path: a new file; its folder is made.
         header: at least ``run``, the run's id, by which transcripts of different runs are told apart.
+        bound: bytes that the transcripts of this vantage point may take, earlier starts included: the oldest
+            rounds are deleted. None for any. No round is split, and the last whole one stays, so that rounds
+            longer than an eighth of it may take more.
 
     Raises:
         ConfigError: the file exists already or cannot be made.
@@ -40,14 +52,18 @@ class TranscriptWriter:
         UsageError: no ``run`` in the header.
     """
 
-    def __init__(self, path: Path, header: Mapping[str, JsonValue]) -> None:
+    def __init__(self, path: Path, header: Mapping[str, JsonValue], bound: int | None = None) -> None:
         if not isinstance(header.get("run"), str):
             raise UsageError("the header of a transcript names its run")
+        self._header = dict(header)
+        self._bound = bound
         self._lines = LineFile(path)
+        self._segment = 1
         self._next = 0
         self._head = _GENESIS
         self._ended = False
         try:
+            self._delete_old()
             self.append(HEADER, header)
             # A process that is killed at once leaves a transcript that says whose it is.
             self.flush()
@@ -73,10 +89,47 @@ class TranscriptWriter:
             RunAbortedError: the disk is full or gone; the file holds the entries flushed before.
             UsageError: a reserved field, a value that is no JSON, or after :meth:`close`.
         """
-        if self._ended or (kind == HEADER and self._next > 0):
+        if self._ended or (kind in {HEADER, SEGMENT} and self._next > 0):
             raise UsageError(f"{self.path}: no {kind} entry may follow")
         if reserved := _RESERVED & entry.keys():
             raise UsageError(f"a transcript entry sets {', '.join(sorted(reserved))}")
+        self._write(kind, entry)
+
+    def begin_round(self, round_: int) -> bool:
+        """Say that a round begins: where the file is long enough, another one goes on, and True is returned.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        if self._bound is None or self._ended or self._lines.size * SHARE < self._bound:
+            return False
+        path = self.path
+        self._lines.close()
+        try:
+            former = former_path(path, self._segment)
+            former.parent.mkdir(exist_ok=True)
+            path.replace(former)
+            self._delete_old(but=former)
+            self._lines = LineFile(path)
+        except OSError as error:
+            raise disk_failure(path, error) from error
+        except ConfigError as error:
+            raise RunAbortedError(str(error)) from error
+        self._segment += 1
+        more: dict[str, JsonValue] = {"segment": self._segment, "round": round_, "bound": self._bound}
+        self._write(SEGMENT, {**self._header, **more})
+        self.flush()
+        return True
+
+    def _delete_old(self, but: Path | None = None) -> None:
+        """Make room; the last whole round stays in any case."""
+        if self._bound is not None:
+            # What is written now grows to its share, and by a round, before anybody looks again.
+            for old in beyond(self.path, self._bound - 2 * (self._bound // SHARE)):
+                if old != but:
+                    old.unlink(missing_ok=True)
+
+    def _write(self, kind: str, entry: Mapping[str, JsonValue]) -> None:
         body: dict[str, JsonValue] = {**entry, "n": self._next, "kind": kind}
         digest = _hash(self._head, body)
         self._lines.write(canonical({**body, "prev": self._head, "hash": digest}))
@@ -143,13 +196,21 @@ class Transcript:
     path: Path
     header: Mapping[str, JsonValue]
     entries: tuple[Entry, ...]
-    """Without the header and the end."""
+    """Without the header, first lines of later segments, and the end."""
     complete: bool
     """Whether it has its ``end``; without it the writer was stopped, and entries may be missing."""
     torn: bool
     """Whether the last line broke off in the middle and is left out: the writer was killed as it wrote."""
     head: str
     """Hash of the last line (64 hex digits)."""
+    length: int
+    """Lines that it has had, those of deleted segments included."""
+    first: int = 0
+    """``n`` of its first line: above 0 where segments before are not there."""
+    round: int | None = None
+    """The round that begins with that line, where there are none before."""
+    apart: tuple[str, ...] = ()
+    """Files of segments that are left out, as those between them and the others are missing."""
 
     @property
     def run(self) -> str:
@@ -165,35 +226,97 @@ class EmptyTranscriptError(ConfigError):
     """Not even the header is whole: its writer was killed before it had written anything."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One file of a transcript, its chain verified."""
+
+    path: Path
+    lines: tuple[tuple[Entry, str], ...]
+    """Entries with their hashes."""
+    prev: str
+    """What its first line goes on from."""
+    torn: bool
+
+    @property
+    def first(self) -> Entry:
+        return self.lines[0][0]
+
+    @property
+    def last(self) -> tuple[int, str]:
+        """Number and hash of the last line."""
+        return self.lines[-1][0].n, self.lines[-1][1]
+
+    @property
+    def header(self) -> dict[str, JsonValue]:
+        fields = self.first.fields
+        if self.first.kind == HEADER:
+            return dict(fields)
+        return {name: value for name, value in fields.items() if name not in _OF_SEGMENTS}
+
+    def follows(self, other: _Piece) -> bool:
+        return not other.torn and (self.first.n - 1, self.prev) == other.last
+
+
 def read_transcript(path: Path) -> Transcript:
-    """Read and verify a transcript.
+    """Read and verify a transcript, of all of its segments.
 
     A missing end is no error, nor is a last line that broke off: see :attr:`Transcript.complete` and
-    :attr:`Transcript.torn`. Both are what a killed writer leaves.
+    :attr:`Transcript.torn`. Both are what a killed writer leaves. Nor are missing segments: see
+    :attr:`Transcript.first` and :attr:`Transcript.apart`.
 
     Raises:
         EmptyTranscriptError: there is no whole line.
         ConfigError: names the file and the first entry that is altered, out of place or of another run.
     """
+    files = files_of(path) or (path,)
+    pieces = [piece for piece in map(_piece, files) if piece is not None]
+    if not pieces:
+        raise EmptyTranscriptError(str(path), "is empty", "the writer was stopped before it wrote its header")
+    joined = [pieces.pop()]
+    while pieces and joined[0].follows(pieces[-1]):
+        joined.insert(0, pieces.pop())
+    for piece in joined:
+        if piece.header != joined[0].header:
+            raise ConfigError(str(piece.path), f"entry {piece.first.n} states another run than those before")
+    lines = [line for piece in joined for line in piece.lines]
+    complete, began = lines[-1][0].kind == END, joined[0].first
+    inner = tuple(entry for entry, _ in lines if entry.kind not in {HEADER, SEGMENT, END})
+    round_ = began.fields.get("round")
+    return Transcript(
+        path,
+        joined[0].header,
+        inner,
+        complete,
+        joined[-1].torn or (files[-1] != joined[-1].path),
+        joined[-1].last[1],
+        length=joined[-1].last[0] + 1,
+        first=began.n,
+        round=round_ if isinstance(round_, int) and began.n else None,
+        apart=tuple(piece.path.name for piece in pieces),
+    )
+
+
+def _piece(path: Path) -> _Piece | None:
+    """What is in one file; None where no line is whole."""
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     *lines, rest = raw.split(b"\n")
     if not lines:
-        raise EmptyTranscriptError(str(path), "is empty", "the writer was stopped before it wrote its header")
-    entries = list(_verified(path, lines))
-    header, complete = entries[0][0], entries[-1][0].kind == END
-    if rest and complete:
-        raise ConfigError(str(path), f"entry {len(lines)} follows the end")
-    inner = tuple(entry for entry, _ in (entries[1:-1] if complete else entries[1:]))
-    return Transcript(path, header.fields, inner, complete, bool(rest), entries[-1][1])
+        return None
+    entries = tuple(_verified(path, lines))
+    if rest and entries[-1][0].kind == END:
+        raise ConfigError(str(path), f"entry {entries[-1][0].n + 1} follows the end")
+    prev = str(parse(lines[0]).get("prev"))
+    return _Piece(path, entries, prev, bool(rest))
 
 
 def _verified(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, str]]:
     """Each entry with its hash."""
-    prev, ended = _GENESIS, False
-    for n, line in enumerate(lines):
+    prev, ended, start = _GENESIS, False, 0
+    for number, line in enumerate(lines):
+        n = start + number
         try:
             fields = parse(line)
         except ValueError as error:
@@ -201,14 +324,18 @@ def _verified(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, str]]:
         stated_prev, stated = fields.pop("prev", None), fields.pop("hash", None)
         if not isinstance(stated_prev, str) or stated != _hash(stated_prev, fields):
             raise ConfigError(str(path), f"entry {n} was altered: its hash does not fit")
-        kind = fields.pop("kind", None)
-        if not isinstance(kind, str) or fields.pop("n", None) != n or stated_prev != prev:
+        kind, stated_n = fields.pop("kind", None), fields.pop("n", None)
+        if number == 0 and kind == SEGMENT and isinstance(stated_n, int) and stated_n > 0:
+            # It goes on from a file that need not be here.
+            n, start, prev = stated_n, stated_n, stated_prev
+        if not isinstance(kind, str) or stated_n != n or stated_prev != prev:
             raise ConfigError(
                 str(path),
                 f"entry {n} does not follow the one before",
                 "entries were removed, reordered or taken from another run",
             )
-        if (kind == HEADER) != (n == 0) or (n == 0 and not isinstance(fields.get("run"), str)):
+        begins = kind in {HEADER, SEGMENT}
+        if begins != (number == 0) or (begins and not isinstance(fields.get("run"), str)):
             raise ConfigError(str(path), f"entry {n}: a transcript has one header, and it comes first")
         if ended:
             raise ConfigError(str(path), f"entry {n} follows the end")

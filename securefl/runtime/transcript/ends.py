@@ -60,10 +60,9 @@ def check_ends(stated: Any, transcripts: Mapping[str, Transcript], blank: Collec
         end = stated.get(name)
         if end is None or end.get("head") == transcript.head:
             continue
-        entries = 1 + len(transcript.entries) + transcript.complete
         raise ConfigError(
             str(transcript.path),
-            f"ends with entry {entries - 1}, and not as summary.json says: {end.get('entries')} entries, last"
-            f" hash {end.get('head')}",
+            f"ends with entry {transcript.length - 1}, and not as summary.json says: {end.get('entries')}"
+            f" entries, last hash {end.get('head')}",
             "it was cut or replaced after the run: put back the whole file",
         )

@@ -36,6 +36,11 @@ class LineFile:
         except OSError as error:
             raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
 
+    @property
+    def size(self) -> int:
+        """Bytes of all lines that it has taken."""
+        return self._whole + len(self._pending)
+
     def write(self, line: bytes) -> None:
         """Take one line, without its newline; it may stay in memory until :meth:`flush`.
 

@@ -16,6 +16,7 @@ from securefl.protocol.messages.verification import RoundClaim, StepProof
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.inbox import Delivery
 from securefl.runtime.report.kept import FRAMES, FrameKeeper
+from securefl.runtime.transcript.chain import TranscriptWriter
 
 CLAIM = RoundClaim(
     round=0, previous=bytes(32), statement=bytes(32), sums=(), state=bytes(32), model=bytes(32)
@@ -65,3 +66,40 @@ def test_a_disk_that_takes_nothing_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / FRAMES).write_text("a file is in the way")
     with pytest.raises(RunAbortedError, match="cannot be written"):
         FrameKeeper(tmp_path, lab=False).fields_of(came(Certificate(endorsements=()), b"the frame"))
+
+
+def named_by(folder: Path, name: str, *contents: bytes) -> Path:
+    """A transcript whose entries name frames that are there."""
+    path = folder / f"{name}.jsonl"
+    with TranscriptWriter(path, {"run": "r1", "roster": digest(b"the roster")}) as writer:
+        for number, content in enumerate(contents):
+            writer.append("received", {"kept" if number % 2 else "claim": digest(content)})
+    return path
+
+
+def test_what_only_deleted_rounds_named_is_forgotten(tmp_path: Path) -> None:
+    keeper = FrameKeeper(tmp_path, lab=False)
+    kept = (b"the roster", b"one", b"two", b"three")
+    for content in (*kept, b"of a deleted round"):
+        keeper.keep(content)
+    first = named_by(tmp_path, "north", b"one", b"two")
+    second = named_by(tmp_path, "north.2", b"three")
+    keeper.forget(second)
+    assert set(there(tmp_path)) == set(map(digest, kept))
+    first.unlink()
+    keeper.forget(second)
+    assert set(there(tmp_path)) == {digest(b"the roster"), digest(b"three")}
+
+
+def test_where_others_write_too_nothing_is_forgotten(tmp_path: Path) -> None:
+    """They may have kept what their transcripts do not name yet."""
+    keeper = FrameKeeper(tmp_path, lab=False)
+    keeper.keep(b"of somebody")
+    named_by(tmp_path, "south")
+    keeper.forget(named_by(tmp_path, "north", b"one"))
+    assert set(there(tmp_path)) == {digest(b"of somebody")}
+
+
+def test_without_frames_there_is_nothing_to_forget(tmp_path: Path) -> None:
+    FrameKeeper(tmp_path, lab=False).forget(named_by(tmp_path, "north"))
+    assert not (tmp_path / FRAMES).exists()

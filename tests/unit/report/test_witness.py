@@ -8,21 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from securefl.base.ids import PartyId
+from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel.effects import Finished, Send
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.masking import MaskedInput
-from securefl.protocol.messages.rounds import Freeze
+from securefl.protocol.messages.rounds import Freeze, ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.shared.reports import RoundStarted, TriplesDealt
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.inbox import Delivery
 from securefl.runtime.report.witness import News, ProcessWitness, Waiting
 from securefl.runtime.transcript.chain import read_transcript
+from securefl.runtime.transcript.segments import names_in
 from tests.unit.process.processes import settings
 
 P01 = PartyId("p01")
 PLACE = Place(0, 0, 0, 0)
+MODEL = ModelAnnounce(params=bytes(8))
 
 
 def recorded(folder: Path, *messages: AnyMessage) -> list[dict[str, Any]]:
@@ -65,3 +69,68 @@ def test_who_waits_says_for_whom_and_since_when(tmp_path: Path) -> None:
     assert isinstance(news, Waiting)
     assert before <= news.since + timedelta(hours=1) <= datetime.now().astimezone()
     assert str(news) == f"waits for p01, server since {news.since:%H:%M:%S}"
+
+
+BOUND = 4_000
+
+
+def rounds_of(witness: ProcessWitness, begin: Any, folder: Path) -> tuple[list[int], int | None]:
+    """The rounds that are left of ten, each of some lines, and the one that the transcript begins with."""
+    for round_ in range(10):
+        begin(round_)
+        for _ in range(3):
+            witness.refused(float(round_), "p03", f"round {round_}: {'x' * 200}")
+    witness.close(Finished("done"))
+    (file,) = (folder / "transcripts").glob("*.jsonl")
+    transcript = read_transcript(file)
+    reasons = [str(entry.fields["reason"]) for entry in transcript.of_kind("refused")]
+    return sorted({int(reason.split()[1].rstrip(":")) for reason in reasons}), transcript.round
+
+
+@pytest.mark.parametrize("name", ["server", "dealer", "p00"])
+def test_a_bounded_transcript_is_divided_where_rounds_begin(name: str, tmp_path: Path) -> None:
+    """At the server by its own report, at the dealer with its triples, at a party by the model it is sent."""
+    witness = ProcessWitness(
+        settings(tmp_path, name, transcript_bytes=BOUND), lambda _news: None, 32, ("p00", "p01")
+    )
+
+    def begin(round_: int) -> None:
+        match name:
+            case "server":
+                witness.report(0.0, RoundStarted(round_, b""))
+            case "dealer":
+                witness.report(0.0, TriplesDealt(round_, 0, 0, 0, 3))
+            case _:
+                witness.received(0.0, Delivery(SERVER, Place(round_), MODEL, b""))
+
+    left, first = rounds_of(witness, begin, tmp_path)
+    assert first is not None
+    assert left == list(range(first, 10))
+    assert 2 <= len(left) <= 5
+    transcript = read_transcript(tmp_path / "transcripts" / f"{name}.jsonl")
+    kinds = {"server": "round_started", "dealer": "triples_dealt", "p00": "received"}
+    assert transcript.entries[0].kind == kinds[name]
+    assert transcript.header["vantage"] == name
+    assert transcript.header["parties"] == ["p00", "p01"]
+
+
+def test_models_that_were_refused_divide_nothing(tmp_path: Path) -> None:
+    """Nor do those of a round that has begun: whoever sends them cannot have rounds deleted."""
+    witness = ProcessWitness(settings(tmp_path, transcript_bytes=BOUND), lambda _news: None, 32)
+
+    def begin(round_: int) -> None:
+        witness.received(0.0, Delivery(SERVER, Place(1000 + round_), MODEL, b""), idle=True)
+        witness.received(0.0, Delivery(SERVER, Place(0), MODEL, b""))
+
+    assert rounds_of(witness, begin, tmp_path) == (list(range(10)), None)
+
+
+def test_a_restarted_process_does_not_go_on_in_segments_of_its_last_start(tmp_path: Path) -> None:
+    """Killed as it had closed one file, and had not begun the next."""
+    bounded = settings(tmp_path, transcript_bytes=BOUND)
+    witness = ProcessWitness(bounded, lambda _news: None, 32)
+    witness.refused(0.0, "p03", "x" * 1000)
+    witness.received(0.0, Delivery(SERVER, Place(1), MODEL, b""))
+    (tmp_path / "transcripts" / "p00.jsonl").unlink()
+    ProcessWitness(bounded, lambda _news: None, 32).close(Finished("done"))
+    assert names_in(tmp_path / "transcripts") == ("p00", "p00.2")
