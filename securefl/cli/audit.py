@@ -34,7 +34,11 @@ _COLOURS = {
 
 def audit(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The directory that securefl run or simulate left.")
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="The directory that securefl run, simulate or server left, transcripts of parties in it.",
+        ),
     ],
     *,
     colluders: Annotated[
@@ -51,6 +55,10 @@ def audit(
         ),
     ] = "",
     data_dir: DataDirOption = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option(help="The run's roster, where transcripts do not tell who its parties are."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Where the report goes; RUN/audit when left out.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report there.")] = False,
     as_json: JsonOption = False,
@@ -60,16 +68,16 @@ def audit(
     Nothing in the run directory is changed; the report (Markdown, JSON and one HTML page) is added to it.
 
     Exit codes: 0 nothing is worse than the scenario allows; 1 something is; 2 refused (a damaged transcript,
-    transcripts of different runs, unknown colluders); 3 the report cannot be written.
+    transcripts of different runs or rosters, unknown colluders); 3 the report cannot be written.
     """
     with one_line_errors():
         began = time.monotonic()
         folder = out or run / "audit"
         check_free(folder, _FILES, force=force)
         wanted = _experiments(attacks)
-        recorded = load(run, _names(colluders))
+        recorded = load(run, _names(colluders), roster)
         truth = load_truth(run, recorded) if lab else None
-        known = known_of(recorded, run, data_dir) if recorded.scenario.secure_sum.verified else None
+        known = known_of(recorded, run, data_dir, roster) if recorded.scenario.secure_sum.verified else None
         report = audited(recorded, truth, known)
         if wanted:
             # They train, and torch need not be there for anything else.

@@ -57,7 +57,7 @@ def verify(
     with one_line_errors():
         if out is not None:
             check_free(out, (_PAGE,), force=force)
-        recorded = load(run)
+        recorded = load(run, roster=roster)
         check_verifiable(recorded)
         verified = verify_run(recorded, known_of(recorded, run, data_dir, roster, key or ()))
         if out is not None:

@@ -181,6 +181,20 @@ def with_site(words: list[str]) -> list[str]:
     return words[:at] + there + words[at + 2 :]
 
 
+def check_audit(server: Path) -> None:
+    """Section 7: what the parties give is collected at the server, and audited under their own names."""
+    for name in PARTIES:
+        shutil.copytree(server.parent / name / "trial-1", server / "collected" / name)
+    (collects,), (audits,) = spelled("cp -r collected"), spelled("securefl audit")
+    shell(" ".join(collects), server)
+    audit = program(audits, server)
+    out, error = audit.communicate(timeout=LIMIT)
+    assert audit.returncode == 0, out + error
+    told = " ".join(out.split())
+    assert "3 party transcripts agree with each other and with the server's" in told
+    assert "missing" not in told
+
+
 def check_best_models(site: Path, tested: list[str]) -> None:
     """Everybody has the best model, of a server without data that went by what sites say."""
     assert all("scores.auc 0.9" in line or "scores.auc 1" in line for line in tested[1:])
@@ -246,3 +260,4 @@ def test_the_guide_works_word_by_word(training: str, site: Path) -> None:
         assert all("accuracy " in line for line in tested)
     if training == "own":
         check_best_models(site, tested)
+    check_audit(site / "server")

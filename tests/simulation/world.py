@@ -171,9 +171,10 @@ class World:
         *,
         choose: Callable[[PartyId, int], int | None] = lambda _party, _round: 0,
         given: Callable[[RunPlan, PartyId], Given] = lambda _plan, _party: NOTHING_GIVEN,
+        parties: tuple[PartyId, ...] | None = None,
     ) -> None:
         self.scenario = scenario
-        names = party_names(scenario.parties)
+        names = parties or party_names(scenario.parties)
         dealt = scenario.secure_sum.validated is not None
         if entropy is None:
             root: Entropy = InsecureSeededEntropy(seed)

@@ -111,7 +111,7 @@ def _unknown(recorded: Recorded, audit: str, drawn: Sequence[_Drawn]) -> Iterato
     """The atom seed is the certified one of a draw: nobody chose it."""
     if any(one.seed == one.atom_seed for one in drawn):
         return
-    whole = set(recorded.watched) == set(recorded.parties)
+    whole = set(recorded.watched) == set(recorded.parties) and not recorded.beheaded
     yield Finding(
         Severity.BREACH if whole else Severity.NOTE,
         audit,

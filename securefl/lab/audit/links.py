@@ -398,6 +398,9 @@ def _confirmed(recorded: Recorded, chain: ModelChain) -> Iterator[Finding]:
     by_round = {one.round: one for one in chain.rounds}
     for entry, evidence in recorded.of(SERVER, "claim_confirmed"):
         round_ = int(str(entry.fields["round"]))
+        if chain.first is not None and round_ <= chain.first.claim.round:
+            # It is before all that was announced to these parties: they came later, or it was deleted.
+            continue
         one = by_round.get(round_)
         link = None if one is None else one.link
         if link is None or one is None or entry.fields["root"] != link.root.hex():

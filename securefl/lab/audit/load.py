@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from securefl.base.crypto import read_roster
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, SERVER, PartyId
+from securefl.lab.audit.holes import round_of
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.lab.audit.wellformed import check_entries
 from securefl.methods.attacks import party_names
 from securefl.methods.feasibility import check
-from securefl.runtime.report import RoundRecord, RunDirectory
-from securefl.runtime.transcript import Transcript, check_ends
+from securefl.runtime.report import RoundRecord, RunDirectory, listed
+from securefl.runtime.transcript import Transcript, check_ends, start_of
 from securefl.runtime.transport import OBSERVER
+from securefl.scenario import Scenario
 
 
-def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
+def load(path: Path, colluders: Collection[str] = (), roster: Path | None = None) -> Recorded:
     """Read a run directory.
 
     Args:
-        path: what ``securefl run --out`` or ``securefl simulate --out`` named.
+        path: what ``securefl run --out`` or ``securefl simulate --out`` named; of a deployment the server's,
+            with the transcripts of others in it.
         colluders: names of parties that are taken to pool what they know with the server.
+        roster: the file that names the parties; None for what transcripts say of it, or else the names that a
+            launcher gives.
 
     Raises:
         ConfigError: no run, a broken hash chain or an entry that is none (file and entry), a transcript that
@@ -34,9 +41,9 @@ def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
     """
     directory = RunDirectory.open(path)
     scenario = directory.read_scenario()
-    parties = party_names(scenario.parties)
-    supposed = _colluders(parties, colluders)
     transcripts = directory.read_transcripts()
+    parties = _parties(scenario, transcripts, roster)
+    supposed = _colluders(parties, colluders)
     blank = tuple(name for name in directory.transcript_names() if name not in transcripts)
     summary = directory.read_summary() if directory.summary_file.exists() else {}
     runs = {transcript.run for transcript in transcripts.values()}
@@ -66,6 +73,38 @@ def load(path: Path, colluders: Collection[str] = ()) -> Recorded:
         frames=directory.frame_folder,
         colluders=supposed,
     )
+
+
+def _parties(
+    scenario: Scenario, transcripts: Mapping[str, Transcript], roster: Path | None
+) -> tuple[PartyId, ...]:
+    """The names of all parties, ascending."""
+    stated: dict[tuple[str, ...], str] = {}
+    for name, transcript in sorted(transcripts.items()):
+        told = transcript.header.get("parties")
+        if isinstance(told, list) and all(isinstance(one, str) for one in told):
+            stated.setdefault(tuple(sorted(map(str, told))), name)
+    if roster is not None:
+        where, found = str(roster), tuple(sorted(read_roster(roster).parties))
+    elif len(stated) > 1:
+        first, second = list(stated.values())[:2]
+        raise ConfigError(
+            "transcripts",
+            f"are of different rosters: {first}.jsonl and {second}.jsonl name other parties",
+            "give the roster of the run: --roster FILE",
+        )
+    elif stated:
+        ((names, where),) = stated.items()
+        where, found = f"{where}.jsonl", tuple(map(PartyId, names))
+    else:
+        return party_names(scenario.parties)
+    if len(found) != scenario.parties:
+        raise ConfigError(
+            where,
+            f"names {len(found)} parties, the scenario has {scenario.parties}",
+            "they do not belong together",
+        )
+    return found
 
 
 def load_truth(path: Path, recorded: Recorded) -> GroundTruth:
@@ -101,33 +140,39 @@ def _by_vantage(
 ) -> dict[str, tuple[Transcript, ...]]:
     """A process that was restarted left several; their files sort in the order of the starts."""
     found: dict[str, list[Transcript]] = defaultdict(list)
-    for stem, transcript in sorted(transcripts.items(), key=lambda item: _start(item[0])):
+    for stem, transcript in sorted(transcripts.items(), key=lambda item: start_of(item[0])):
         vantage = transcript.header.get("vantage")
         if vantage not in {*parties, SERVER, DEALER, "broker"}:
             raise ConfigError(
-                str(transcript.path), f"is of vantage point {vantage!r}, which is none of this scenario's"
+                str(transcript.path),
+                f"is of {vantage!r}, who is none of this run's: its parties are {listed(parties)}",
+                "remove it if it is not of this run, or give the roster of the run: --roster FILE",
             )
         if stem.split(".")[0] not in {str(vantage), OBSERVER}:
             raise ConfigError(str(transcript.path), f"is a transcript of {vantage}, under another name")
         check_entries(transcript)
-        found[str(vantage)].append(transcript)
+        found[str(vantage)].append(_whole_rounds(transcript))
     return {vantage: tuple(some) for vantage, some in found.items()}
+
+
+def _whole_rounds(transcript: Transcript) -> Transcript:
+    """The same without what is left of a round whose beginning is not here: a part of it would mislead."""
+    first = transcript.round
+    if first is None:
+        return transcript
+    kept = (entry for entry in transcript.entries if (number := round_of(entry)) is None or number >= first)
+    return replace(transcript, entries=tuple(kept))
 
 
 def _check_blank(directory: RunDirectory, blank: tuple[str, ...], parties: tuple[PartyId, ...]) -> None:
     """Check the name of an empty transcript: only it tells whose it is."""
     for name in blank:
-        if _start(name)[0] not in {*parties, SERVER, DEALER, OBSERVER}:
+        if start_of(name)[0] not in {*parties, SERVER, DEALER, OBSERVER}:
             raise ConfigError(
                 str(directory.transcript_folder / f"{name}.jsonl"),
                 "is empty, and by its name of no vantage point of this scenario",
                 "remove it if it is not of this run",
             )
-
-
-def _start(stem: str) -> tuple[str, int]:
-    name, _, number = stem.partition(".")
-    return name, int(number) if number.isdecimal() else 1
 
 
 def _records(directory: RunDirectory) -> tuple[RoundRecord, ...]:

@@ -108,6 +108,11 @@ class Recorded:
         return tuple(sorted(set(self.summary.get("transcripts", ())) - there))
 
     @property
+    def beheaded(self) -> tuple[str, ...]:
+        """Vantage points of which the first rounds are not here, as their segments are deleted or missing."""
+        return tuple(name for name, some in self.transcripts.items() if any(each.first for each in some))
+
+    @property
     def has_server(self) -> bool:
         """Whether the server left a transcript."""
         return SERVER in self.transcripts

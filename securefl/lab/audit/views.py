@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.exhibits import Table
-from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note, warning
+from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
+from securefl.lab.audit.holes import holes
 from securefl.lab.audit.never_came import never_came
 from securefl.lab.audit.recorded import Recorded
 from securefl.runtime.report import counted, listed
@@ -72,6 +73,11 @@ def audit_views(recorded: Recorded) -> Chapter:
                 f" {counted(len({key[1] for key in found}), 'round')}.",
             )
         )
+    missing = (
+        (note(AUDIT, "A simulation has one view: there is nothing to compare."),)
+        if recorded.simulated
+        else holes(recorded, AUDIT)
+    )
     return Chapter(
         audit=AUDIT,
         title="Views: whether everybody was told the same",
@@ -80,7 +86,7 @@ def audit_views(recorded: Recorded) -> Chapter:
             " computed itself and the survivor set that it was told. They are compared with each other and"
             " with the server's. So is what the server says never came: nonces of voided draws, and inputs."
         ),
-        findings=(*findings, *never_came(recorded, AUDIT), *_missing(recorded)),
+        findings=(*findings, *never_came(recorded, AUDIT), *missing),
         exhibits=(
             Table(
                 title="What was compared", columns=("what", "rounds", "sightings", "splits"), rows=tuple(rows)
@@ -148,64 +154,3 @@ def _split(recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: t
         remedy=f"the server split its parties: do not trust it; {topic.stops}",
         parties=tuple(odd),
     )
-
-
-def _missing(recorded: Recorded) -> Iterator[Finding]:
-    """Parties whose view is not known."""
-    if recorded.simulated:
-        yield note(AUDIT, "A simulation has one view: there is nothing to compare.")
-        return
-    gone = recorded.gone
-    if gone:
-        yield warning(
-            AUDIT,
-            f"{counted(len(gone), 'transcript')} that the run left, says summary.json, gone"
-            f" ({listed(gone)}): what they would show is not known.",
-            remedy="put them back: somebody took them out after the run",
-        )
-    yield from _gaps(recorded)
-    absent = sorted(set(recorded.parties).difference(recorded.watched, gone, recorded.blank))
-    if absent:
-        yield note(
-            AUDIT,
-            f"{counted(len(absent), 'transcript')} missing ({listed(absent)}): what they were told is"
-            " not known.",
-            remedy="collect the transcripts of all parties in one transcripts folder",
-        )
-    cut = sorted(
-        vantage
-        for vantage, some in recorded.transcripts.items()
-        if not all(transcript.complete or transcript.torn for transcript in some)
-    )
-    if cut:
-        yield note(
-            AUDIT, f"{listed(cut)} did not end in good order: what came after the last entry is not known."
-        )
-
-
-def _gaps(recorded: Recorded) -> Iterator[Finding]:
-    """Gaps that killed processes left: transcripts that break off in the middle of a line, and empty ones."""
-    torn = {
-        transcript.path.stem: len(transcript.entries) + 1
-        for some in recorded.transcripts.values()
-        for transcript in some
-        if transcript.torn
-    }
-    if torn:
-        names = listed(sorted(torn))
-        yield note(
-            AUDIT,
-            f"{counted(len(torn), 'transcript')} broken off in the middle of a line ({names}): what came"
-            " from there on is not known.",
-            evidence=tuple(
-                Evidence(name, entry, "broken off, as by a killed process or a full disk")
-                for name, entry in sorted(torn.items())
-            ),
-        )
-    if recorded.blank:
-        yield note(
-            AUDIT,
-            f"{counted(len(recorded.blank), 'transcript')} without a single whole entry"
-            f" ({listed(sorted(recorded.blank))}): what they would show is not known.",
-            evidence=tuple(Evidence(f"transcripts/{name}.jsonl", None, "empty") for name in recorded.blank),
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,8 @@ TrainFn = Callable[[PartyId, int, F32], F32]
 
 def drifting(party: PartyId, round_: int, params: F32) -> F32:
     """Every party and round has another update."""
-    drawn = np.random.default_rng([int(party[1:]), round_])
+    of_party = int(party[1:]) if party[1:].isdecimal() else sum(party.encode())
+    drawn = np.random.default_rng([of_party, round_])
     return params + drawn.normal(0.0, 0.1, len(params)).astype(np.float32)
 
 
@@ -82,23 +84,38 @@ def record(
     lab: bool = False,
     prepare: Callable[[World], None] = lambda _world: None,
     choose: Callable[[PartyId, int], int | None] = lambda _party, _round: 0,
+    roster: tuple[PartyId, ...] | None = None,
+    bounds: Callable[[PartyId], int | None] = lambda _name: None,
 ) -> RunDirectory:
-    """Run a world to its end and leave a run directory."""
+    """Run a world to its end and leave a run directory.
+
+    ``roster``: names of the parties, where a launcher has not given them; ``bounds``: bytes that each
+    process's transcript may take.
+    """
     directory = RunDirectory.create(out, scenario.name)
     directory.write_scenario(scenario)
-    parties, dealt = party_names(scenario.parties), scenario.secure_sum.validated is not None
+    parties, dealt = roster or party_names(scenario.parties), scenario.secure_sum.validated is not None
     names = [SERVER, *parties, *([DEALER] if dealt else [])]
     roster_file = out.with_name(f"{out.name}-roster.toml")
     write_roster(roster_file, seeded_identities(parties, 1, dealt)[1])
-    settings = {name: _settings(scenario, directory.path, name, roster_file, lab=lab) for name in names}
+    settings = {
+        name: replace(
+            _settings(scenario, directory.path, name, roster_file, lab=lab), transcript_bytes=bounds(name)
+        )
+        for name in names
+    }
     seams: dict[PartyId, Seams] = {}
     if lab:
         seams = {name: recording(HONEST, settings[name]) for name in parties}
-    world = RecordedWorld(scenario, length=length, train=train, ops=ops, seams=seams, choose=choose)
+    world = RecordedWorld(
+        scenario, length=length, train=train, ops=ops, seams=seams, choose=choose, parties=roster
+    )
     bits = world.plan.limits.ring_bits
-    world.witnesses = {name: ProcessWitness(settings[name], lambda _news: None, bits) for name in names}
+    world.witnesses = {
+        name: ProcessWitness(settings[name], lambda _news: None, bits, parties) for name in names
+    }
     rows = directory.metrics()
-    world.metrics = RunMetrics(scenario, rows.append)
+    world.metrics = RunMetrics(scenario, rows.append, parties=parties)
     prepare(world)
     world.run()
     rows.close()

@@ -1,0 +1,140 @@
+"""Holes in what a run left: transcripts that are missing, begin late or break off, and the rounds in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from securefl.base.ids import DEALER, SERVER
+from securefl.lab.audit.finding import Evidence, Finding, note, warning
+from securefl.lab.audit.recorded import Recorded
+from securefl.runtime.report import counted, listed
+from securefl.runtime.transcript import Entry, Transcript, start_of
+
+_COLLECT = "collect the transcripts of all parties in one transcripts folder"
+
+
+def round_of(entry: Entry) -> int | None:
+    """The round that an entry is about; None for what is of none."""
+    fields: Any = entry.fields
+    found = fields["place"][0] if "place" in fields else fields.get("round")
+    return found if isinstance(found, int) and found >= 0 else None
+
+
+def holes(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    """Yield what is not known, as what would show it is not here.
+
+    Args:
+        recorded: the run.
+        audit: whose findings these are.
+    """
+    gone = recorded.gone
+    if gone:
+        yield warning(
+            audit,
+            f"{counted(len(gone), 'transcript')} that the run left, says summary.json, gone"
+            f" ({listed(gone)}): what they would show is not known.",
+            remedy="put them back: somebody took them out after the run",
+        )
+    yield from _gaps(recorded, audit)
+    yield from _beginnings(recorded, audit)
+    yield from _absent(recorded, audit)
+    some = (each for each in _all(recorded) if not (each.complete or each.torn))
+    cut = {each.path.stem: each for each in some}
+    if cut:
+        yield note(
+            audit,
+            f"{listed(sorted(cut))} did not end in good order: what came after the last entry is not"
+            f" known{_from_there(recorded, cut.values())}.",
+        )
+
+
+def _all(recorded: Recorded) -> Iterator[Transcript]:
+    for some in recorded.transcripts.values():
+        yield from some
+
+
+def _absent(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    """Vantage points that left nothing at all here."""
+    known = {*recorded.transcripts, *(start_of(name)[0] for name in (*recorded.gone, *recorded.blank))}
+    needed = [SERVER, *([DEALER] if recorded.scenario.secure_sum.validated is not None else [])]
+    for name in needed:
+        if name not in known:
+            yield note(
+                audit,
+                f"The {name}'s transcript is missing: what it did is known from the parties' only.",
+                remedy=f"collect that of the {name}, too, in the same folder",
+            )
+    absent = sorted(set(recorded.parties).difference(known))
+    if absent:
+        yield note(
+            audit,
+            f"{counted(len(absent), 'transcript')} missing ({listed(absent)}): what they were told is"
+            " not known.",
+            remedy=_COLLECT,
+        )
+
+
+def _gaps(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    """Gaps that killed processes left: transcripts that break off in the middle of a line, and empty ones."""
+    torn = {each.path.stem: each for each in _all(recorded) if each.torn}
+    if torn:
+        names = listed(sorted(torn))
+        yield note(
+            audit,
+            f"{counted(len(torn), 'transcript')} broken off in the middle of a line ({names}): what came"
+            f" from there on is not known{_from_there(recorded, torn.values())}.",
+            evidence=tuple(
+                Evidence(name, each.length, "broken off, as by a killed process, a full disk or a copy")
+                for name, each in sorted(torn.items())
+            ),
+        )
+    if recorded.blank:
+        yield note(
+            audit,
+            f"{counted(len(recorded.blank), 'transcript')} without a single whole entry"
+            f" ({listed(sorted(recorded.blank))}): what they would show is not known.",
+            evidence=tuple(Evidence(f"transcripts/{name}.jsonl", None, "empty") for name in recorded.blank),
+        )
+
+
+def _beginnings(recorded: Recorded, audit: str) -> Iterator[Finding]:
+    """Transcripts whose first segments are not here."""
+    late = {each.path.stem: each for each in _all(recorded) if each.first and not each.apart}
+    if late:
+        said = ", ".join(f"{name} lacks {_before(each)}" for name, each in sorted(late.items())[:8])
+        yield note(
+            audit,
+            f"{counted(len(late), 'transcript')} without the beginning ({said}): older rounds were deleted,"
+            " as --transcript-megabytes does, and what they would show is not known.",
+            evidence=tuple(
+                Evidence(name, each.first, "the first entry that is here")
+                for name, each in sorted(late.items())
+            ),
+        )
+    for each in _all(recorded):
+        if each.apart:
+            yield warning(
+                audit,
+                f"Segments of {each.path.stem} are missing, and {listed(each.apart)} before them"
+                f" {'is' if len(each.apart) == 1 else 'are'} left out: {_before(each)} of it are not known.",
+                evidence=(Evidence(each.path.stem, each.first, "goes on from what is not here"),),
+                remedy="put them back: transcripts/segments belongs to the transcript, as a whole",
+            )
+
+
+def _before(transcript: Transcript) -> str:
+    last = 0 if transcript.round is None else transcript.round - 1
+    return "round 0" if last <= 0 else f"rounds 0 to {last}"
+
+
+def _from_there(recorded: Recorded, broken: Iterable[Transcript]) -> str:
+    """Which rounds that were."""
+    rounds = []
+    for each in sorted(broken, key=lambda one: start_of(one.path.stem)):
+        seen = [number for entry in each.entries if (number := round_of(entry)) is not None]
+        at = f"round {max(seen)}" if seen else "the beginning"
+        rounds.append(f"{each.path.stem} from {at} on")
+    known = [one.round for one in recorded.records]
+    of = f" of {counted(max(known) + 1, 'round')}" if known else ""
+    return f" ({listed(rounds)}{of})"
