@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from securefl.lab.audit.load import load
+from securefl.lab.audit.run import audit
 from securefl.runtime.report.rundir import RunDirectory
 from tests.live.deployed import contents, signal_to, site, until_said
 from tests.live.federated import BROKERS, LIMIT, events, run
+from tests.live.scenarios import write_scenario
 
 pytestmark = pytest.mark.live
 UNMET = '\n[[expect]]\nmetric = "rounds"\nat_least = 9\n[[expect]]\nmetric = "refusals"\nat_most = 0\n'
@@ -93,3 +96,23 @@ def test_before_its_run_begins_a_signal_leaves_nothing(tmp_path: Path) -> None:
         assert (code, said) == (3, "")
         assert complaint == "aborted by SIGTERM; what was written stays\n"
         assert contents(place.out("server")) == {}
+
+
+def test_transcripts_of_processes_keep_to_their_bound_and_are_audited(tmp_path: Path) -> None:
+    """Thirty rounds are 2.7 MB at this server; a party's 0.4 MB stay whole."""
+    scenario = write_scenario(tmp_path, rounds=30)
+    ended = run(scenario, tmp_path / "run", "--broker", "embedded", "--transcript-megabytes", "1")
+    assert ended.exit_code == 0, ended.stderr
+    folder = ended.directory.transcript_folder
+    assert sum(file.stat().st_size for file in folder.rglob("server*.jsonl")) <= 1_000_000
+    server, party = ended.transcript("server"), ended.transcript("p03")
+    assert server.complete
+    assert server.round is not None
+    assert party.first == 0
+    recorded = load(ended.directory.path)
+    assert recorded.beheaded == ("server",)
+    report = audit(recorded)
+    assert report.exit_code == 0
+    claims = " ".join(finding.claim for finding in report.findings)
+    assert f"server lacks rounds 0 to {server.round - 1}" in claims
+    assert f"The models of {30 - server.round} rounds follow from the opened sums" in claims
