@@ -99,7 +99,7 @@ def test_a_server_killed_in_every_round_of_a_verified_run_goes_on(tmp_path: Path
             server = place.start("server", *VERIFIED)
             until_recorded(place, server, kind="step_reached", round=round_, step=step)
             killed(server)
-        check_end(place, place.start("server", *VERIFIED), parties, 5, void=3)
+        check_end(place, place.start("server", *VERIFIED), parties, 5, void=4)
 
 
 def test_a_second_server_is_refused_while_the_first_one_leads(tmp_path: Path) -> None:

@@ -229,7 +229,9 @@ class RunMetrics:
         )
 
     def _gave_nothing(self, record: RoundRecord) -> bool:
-        return record.update_norm is None or bool(self.claims.get(record.round))
+        # Where the checks have left out what could have been a step, they have done what they are for.
+        void = record.update_norm is None and not record.failed
+        return void or bool(self.claims.get(record.round))
 
     def _evaluation(self) -> dict[str, float]:
         """The metrics of the model that the run ends with, as far as sites have evaluated it."""

@@ -12,7 +12,16 @@ from typing import Final
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER
 from securefl.protocol.kernel import LEADS, Journal, Place, Received, Report, Send
-from securefl.protocol.messages import WIRE_VERSION, AnyMessage, Attest, Goodbye, Here, JoinRun, RollCall
+from securefl.protocol.messages import (
+    WIRE_VERSION,
+    AnyMessage,
+    Attest,
+    Goodbye,
+    Here,
+    JoinRun,
+    Pause,
+    RollCall,
+)
 from securefl.protocol.round.party.phases import (
     Choosing,
     Ended,
@@ -45,7 +54,7 @@ def join(ctx: PartyContext, phase: PartyPhase) -> Send[AnyMessage]:
 def asked_only(phase: PartyPhase, event: Received[AnyMessage]) -> bool:
     """Whether the message comes from a server that leads nothing, so that it changes nothing.
 
-    It may ask who is there; and end the run for a party that has never followed another one.
+    It may ask who is there; and end or pause the run for a party that has never followed another one.
 
     Raises:
         PeerError: it says something that only a server that leads may say.
@@ -54,7 +63,7 @@ def asked_only(phase: PartyPhase, event: Received[AnyMessage]) -> bool:
         return False
     if not isinstance(phase, Ended) and phase.past.leader != NOBODY:
         return True
-    if not isinstance(event.message, Here | Goodbye):
+    if not isinstance(event.message, Here | Goodbye | Pause):
         raise PeerError(SERVER, f"sends {type(event.message).__name__} before it leads the run")
     return False
 

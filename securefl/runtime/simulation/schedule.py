@@ -1,0 +1,126 @@
+"""Schedules: who was there, survived and was opened in each round of a recorded run, for a simulation of it.
+
+A simulation of the same seed has the same clusters, updates and steps. What it cannot know is what network
+and processes did: who was away, who dropped out, which draws and rounds were void. The server's transcripts do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.protocol.round import ClusterKey
+from securefl.runtime.simulation.attempts import Deviations
+from securefl.runtime.transcript import Entry
+from securefl.scenario import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFate:
+    """The fate of one round, as the server of a run has recorded it."""
+
+    present: frozenset[PartyId]
+    """Who was in its draw."""
+    draw: int = 0
+    """How many draws were void before the one that stood."""
+    survivors: frozenset[PartyId] = frozenset()
+    opened: frozenset[ClusterKey] = frozenset()
+    left_open: frozenset[PartyId] | None = None
+    """Who was drawn, where the server was killed in it and another one went on; None for any other round."""
+    refused: bool = False
+    """Whether verifiers did not confirm its step."""
+
+    def deviations(self, parties: Collection[PartyId]) -> Deviations:
+        """Whose masked inputs do not come in."""
+        silent: dict[PartyId, Phase] = {
+            name: "after-shares" for name in parties if name not in self.survivors
+        }
+        return Deviations(silent)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What is known of a round so far."""
+
+    present: frozenset[PartyId] = frozenset()
+    voided: int = 0
+    survivors: frozenset[PartyId] = frozenset()
+    opened: set[ClusterKey] = field(default_factory=set)
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The fates of the rounds of a run."""
+
+    run: str
+    rounds: Mapping[int, RoundFate]
+
+    def of(self, round_: int) -> RoundFate:
+        """The fate of a round.
+
+        Raises:
+            ConfigError: the run had no such round.
+        """
+        if round_ not in self.rounds:
+            raise ConfigError(
+                "--like", f"the run has no round {round_}: it ended before", "set stop.rounds to what it had"
+            )
+        return self.rounds[round_]
+
+
+def schedule_of(run: str, transcripts: Iterable[Iterable[Entry]]) -> Schedule:
+    """Return the schedule of a run.
+
+    Args:
+        run: its id.
+        transcripts: entries of the server's transcripts, in the order in which its processes were started.
+    """
+    rounds: dict[int, RoundFate] = {}
+    for entries in transcripts:
+        drafts: dict[int, _Draft] = {}
+        for entry in entries:
+            _take(rounds, drafts, entry)
+    return Schedule(run, rounds)
+
+
+def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: Entry) -> None:
+    said: Mapping[str, Any] = entry.fields
+    if not isinstance(said.get("round"), int):
+        return
+    round_ = said["round"]
+    draft = drafts.setdefault(round_, _Draft())
+    match entry.kind:
+        case "draw_voided":
+            draft.voided += 1
+        case "clusters_drawn":
+            drawn = (name for row in said["clusters"] for members in row for name in members)
+            draft.present = frozenset(map(PartyId, (*drawn, *said["resting"])))
+        case "survivors_frozen":
+            draft.survivors = frozenset(map(PartyId, said["survivors"]))
+        case "sum_opened":
+            draft.opened.add((said["reclustering"], said["cluster"]))
+        case "claim_refused" if round_ in rounds:
+            rounds[round_] = _refused(rounds[round_])
+        case "claim_refused":
+            draft.refused = True
+        case "round_done" if round_ not in rounds:
+            rounds[round_] = _fate(draft, said)
+
+
+def _fate(draft: _Draft, done: Mapping[str, Any]) -> RoundFate:
+    opened = frozenset((r, j) for r, j in done["opened"])
+    drawn = frozenset(map(PartyId, done["participants"]))
+    if not draft.present and (done["lost"] or not drawn):
+        # Another server ends it: what it knows is who was drawn.
+        return RoundFate(frozenset(), left_open=drawn)
+    if not draft.survivors and opened:
+        draft.survivors = frozenset(map(PartyId, done["survivors"]))
+    return RoundFate(draft.present or drawn, draft.voided, draft.survivors, opened, refused=draft.refused)
+
+
+def _refused(fate: RoundFate) -> RoundFate:
+    return RoundFate(fate.present, fate.draw, fate.survivors, fate.opened, fate.left_open, refused=True)
