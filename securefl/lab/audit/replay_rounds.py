@@ -119,6 +119,8 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             failed.setdefault(_round(fields), set()).add((fields["reclustering"], fields["cluster"]))
     totals = _totals(recorded)
     refused = {_round(entry.fields) for entry, _ in recorded.of(SERVER, "claim_refused")}
+    # Also one whose sums were open as the server was killed: the next one steps without them.
+    skipped = {_round(entry.fields) for entry, _ in recorded.of(SERVER, "round_skipped")}
     for round_, (given, at) in sorted(drawn.items()):
         draw: Any = given
         if round_ not in stepped or round_ not in models or round_ + 1 not in models or not draw.get("seed"):
@@ -126,7 +128,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
         told, where = cast("tuple[Any, Evidence]", stepped[round_])
         # Without a step of all certified sums, or after a last one that nobody confirmed, the model stays.
         stays = told["update_norm"] is None or models[round_ + 1].digest == models[round_].digest
-        void = round_ in refused and stays
+        void = round_ in refused | skipped and stays
         yield ReplayRound(
             round=round_,
             before=models[round_],

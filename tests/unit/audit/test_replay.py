@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from securefl.lab.audit.load import load, load_truth
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay import audit_replay
 from securefl.lab.audit.truth import GroundTruth
+from securefl.runtime.transcript.chain import Entry
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record
 
@@ -103,6 +104,34 @@ def test_a_model_that_does_not_follow_is_a_breach(plain: Path) -> None:
 
     (claim,) = findings(changed(load(plain), "model_final", forged))[Severity.BREACH]
     assert "The model after round 1 does not follow from its sums" in claim
+
+
+def test_sums_that_were_open_as_the_server_was_killed_are_in_no_model(plain: Path) -> None:
+    """The next server ends the round without them; without its word for that the model is wrong."""
+    recorded = load(plain)
+    (server,) = recorded.transcripts[SERVER]
+    begun = next(
+        e
+        for e in server.entries
+        if e.fields.get("message") == "ModelAnnounce" and cast("Any", e.fields["place"])[0] == 1
+    )
+    (final,) = server.of_kind("model_final")
+    killed = replace(server, entries=tuple(e for e in server.entries if e.n < final.n), complete=False)
+    stepped: Any = {"round": 1, "kept": [], "rejected": [], "update_norm": None}
+    entries = (
+        Entry(1, "round_skipped", {"round": 1, "reason": "the server was started again in it"}),
+        Entry(2, "model_stepped", stepped),
+        replace(final, n=3, fields={**final.fields, "params": begun.fields["params"]}),
+    )
+
+    def audited(*kept: Entry) -> dict[Severity, list[str]]:
+        again = replace(server, entries=kept)
+        return findings(replace(recorded, transcripts={**recorded.transcripts, SERVER: (killed, again)}))
+
+    found = audited(*entries)
+    assert Severity.BREACH not in found
+    assert any("models of 2 rounds follow" in claim for claim in found[Severity.HOLDS])
+    assert any("does not follow" in claim for claim in audited(*entries[1:])[Severity.BREACH])
 
 
 def test_clusters_that_the_seed_does_not_give_are_a_breach(plain: Path) -> None:
