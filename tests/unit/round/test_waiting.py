@@ -232,6 +232,17 @@ class TestOnlineClock:
         again = once.stopped(120.0).started(121.0)
         assert again.at(127.0) == once.at(120.0) == 113.0
 
+    def test_a_broker_that_is_lost_again_at_once_is_waited_for_again(self) -> None:
+        """The others notice that it is back within six seconds of each outage that they could notice."""
+        clock = OnlineClock().stopped(10.0).started(40.0).stopped(40.2)
+        long = clock.started(70.2)
+        assert long.at(76.2) == 10.0
+        assert long.at(77.2) == 11.0
+        # A short one takes nothing of the time that they still had.
+        short = clock.started(40.7)
+        assert short.at(40.7 + 5.8) == 10.0
+        assert short.at(40.7 + 6.8) == 11.0
+
 
 def greeting(made: Any, length: int = 4) -> tuple[Any, Greeting, Effects]:
     """The server as it has just invited to round 0, at second 0.002 or so."""

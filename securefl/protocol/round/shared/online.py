@@ -28,6 +28,8 @@ class OnlineClock:
     """When the broker was lost; None while it is there."""
     waited_at: float = -math.inf
     """What it showed when it last stood still for the others to return."""
+    owed: float = 0.0
+    """For how much longer it would have stood still for them when the broker was lost."""
 
     def at(self, now: float) -> float:
         """The time that it shows at ``now``, a time of the machine's clock."""
@@ -37,19 +39,20 @@ class OnlineClock:
         """The clock of a server that has just lost the broker."""
         if self.since is not None:
             return self
-        return OnlineClock(self.lost, self.at(now), now, self.waited_at)
+        owed = max(0.0, self.standing_at + self.lost - now)
+        return OnlineClock(self.lost, self.at(now), now, self.waited_at, owed)
 
     def started(self, now: float) -> OnlineClock:
         """The clock of a server that has it again.
 
-        It waits for the others only once it has run as long since it last did: a broker that breaks
-        connections every few seconds must not stop it for good.
+        It waits for the others only once it has run, or the broker was away, as long since it last did: one
+        that breaks connections every few seconds must not stop it for good.
         """
         if self.since is None:
             return self
         at = self.standing_at
-        if at - self.waited_at < OTHERS_RETURN:
-            return OnlineClock(now - at, at, None, self.waited_at)
+        if at - self.waited_at + now - self.since < OTHERS_RETURN:
+            return OnlineClock(now + self.owed - at, at, None, self.waited_at)
         return OnlineClock(now + OTHERS_RETURN - at, at, None, at)
 
     def told(self, effects: Effects) -> Effects:
