@@ -122,6 +122,7 @@ def parts(draw: st.DrawFn) -> bytes:
     count = draw(st.sampled_from([1, 2, 3, 5, 6, MAX_PARTS]))
     size = draw(st.sampled_from([0, 1, MIN_PIECE - 1, MIN_PIECE, MIN_PIECE + 1, SMALL]))
     changes: dict[str, Any] = {
+        "round": draw(st.sampled_from([-1, 0, 1, 1, 2, 3, 2**31 - 1])),
         "seq": draw(st.sampled_from([0, 1, 2, 3, 2**62])),
         "parts": count,
         "part": draw(st.sampled_from([0, 1, 2, 4, count - 1])),
@@ -141,7 +142,9 @@ def test_abuse_of_parts(frames: list[tuple[bytes, float]]) -> None:
         now += later
         assert not isinstance(accept(box, frame, now), Delivery)
     for sender in box._senders.values():
-        assert len(sender.session.open) <= MAX_OPEN
+        session = sender.session
+        assert 0 <= session.done <= session.past <= len(session.seen)
+        assert len(session.open) <= MAX_OPEN
         held = [a.pieces.values() for a in sender.session.open.values()]
         assert all(sum(map(len, pieces)) <= SMALL for pieces in held)
 

@@ -6,6 +6,7 @@ import hashlib
 import struct
 from collections import defaultdict
 from collections.abc import Iterator
+from heapq import merge
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +65,10 @@ class Wiretap:
         self._run = run
         self._roster = roster
         self._bits = ring_bits
-        self._frames: dict[str, list[bytes]] = defaultdict(list)
-        for frame in frames:
+        self._frames: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        for number, frame in enumerate(frames):
             try:
-                self._frames[peek(frame, "broker").header.recipient].append(frame)
+                self._frames[peek(frame, "broker").header.recipient].append((number, frame))
             except PeerError:
                 # Last wills, probes and garbage have no envelope.
                 continue
@@ -93,8 +94,9 @@ class Wiretap:
         return sender, type(message).__name__, tuple(place), hashlib.sha256(encode(message)).hexdigest()
 
     def _for(self, vantage: PartyId) -> Iterator[bytes]:
-        yield from self._frames[EVERYONE]
-        yield from self._frames[vantage]
+        """In the order in which they passed: an inbox forgets rounds that are over."""
+        for _, frame in merge(self._frames[EVERYONE], self._frames[vantage]):
+            yield frame
 
 
 def key_of(entry: Entry, who: str) -> MessageKey:

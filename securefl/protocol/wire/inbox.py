@@ -2,9 +2,10 @@
 
 Order of checks: size, form, known sender, signature, run and recipient, size of the message, session and
 sequence number, and only then memory is spent on the sender. A sender holds at most ``MAX_OPEN`` times
-``max_message`` bytes of pieces, for ``max_age`` seconds, plus what is remembered of ``REMEMBERED`` frames (or
-of two messages in pieces of the smallest size, if that is more). All senders together hold at most a budget
-of bytes: whoever holds most gives up first, so that one party cannot crowd out another.
+``max_message`` bytes of pieces, for ``max_age`` seconds, plus what is remembered of its frames: of those that
+came since it began the round before its present one, and of no more than ``REMEMBERED`` (or two messages in
+pieces of the smallest size, if that is more). All senders together hold at most a budget of bytes: whoever
+holds most gives up first, so that one party cannot crowd out another.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from securefl.protocol.wire.sessions import ASKING, NOBODY, epoch_of
 
 REMEMBERED = 16_384
 """Frames that are remembered per session; messages as old as forgotten ones are refused as stale."""
+RECENT = 64
+"""Frames that are remembered whatever round they are of: more than a broker has under way at a time, all of
+which it sends again after a connection broke."""
 MAX_SESSIONS = 64
 """Earlier sessions of one process that are remembered; of more restarts the first are forgotten."""
 _WHO_ASKS = f"{SERVER} asks"
@@ -72,6 +76,12 @@ class _Session:
     seen: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
     floor: int = -1
     """The highest sequence number of a forgotten frame."""
+    round: int = -1
+    """The latest round that a frame has named. Only its sender can, and a wrong one harms nobody else."""
+    past: int = 0
+    """How many in ``seen``, of the first ones, came before any of that round."""
+    done: int = 0
+    """How many came before any of the round before: nobody sends them again."""
     open: dict[int, _Assembly] = field(default_factory=dict)
 
     def is_duplicate(self, header: Header, digest: bytes) -> bool:
@@ -85,10 +95,15 @@ class _Session:
         return False
 
     def remember(self, header: Header, digest: bytes, limit: int) -> None:
+        # By when they came, not by the rounds that they name: what is said about an earlier round, or about
+        # none, stands among the numbers of the present one.
+        if header.round > self.round:
+            self.round, self.done, self.past = header.round, self.past, len(self.seen)
         self.seen[header.seq, header.part] = digest
-        if len(self.seen) > limit:
+        while len(self.seen) > (RECENT if self.done else limit):
             (seq, _), _ = self.seen.popitem(last=False)
             self.floor = max(self.floor, seq)
+            self.done, self.past = max(0, self.done - 1), max(0, self.past - 1)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,15 @@ from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Reveal
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.envelope import MAX_PARTS, MIN_FRAME, MIN_PIECE, peek, seal_frame
-from securefl.protocol.wire.inbox import MAX_OPEN, MAX_SESSIONS, REMEMBERED, Delivery, Inbox, open_relayed
+from securefl.protocol.wire.inbox import (
+    MAX_OPEN,
+    MAX_SESSIONS,
+    RECENT,
+    REMEMBERED,
+    Delivery,
+    Inbox,
+    open_relayed,
+)
 
 from .ends import (
     BODY,
@@ -229,6 +237,148 @@ def test_forgotten_numbers_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
         assert box.accept(sealed(seq=seq), "d", 0.0) is None
     assert box.accept(sealed(seq=2**62), "d", 0.0) is not None
     assert box.accept(sealed(seq=62), "d", 0.0) is not None
+
+
+FRAMES = 100
+"""Of a round: more than are remembered whatever round they are of."""
+
+
+def of_round(round_: int) -> list[bytes]:
+    """The frames of a sender that numbers them through; ``seq`` is ``FRAMES`` a round."""
+    return [sealed(round=round_, seq=round_ * FRAMES + number) for number in range(FRAMES)]
+
+
+def test_rounds_before_the_last_are_forgotten_and_stay_refused() -> None:
+    box = inbox()
+    rounds = [of_round(round_) for round_ in range(4)]
+    for frames_ in rounds:
+        assert all(box.accept(frame, "d", 0.0) is not None for frame in frames_)
+    for frame in (*rounds[2], *rounds[3]):
+        assert box.accept(frame, "d", 0.0) is None
+    for frame in (*rounds[0], *rounds[1]):
+        error = refusal(box, frame)
+        assert error.culprit == A
+        assert "stale" in error.reason
+    [sender] = box._senders.values()
+    assert len(sender.session.seen) == 2 * FRAMES
+
+
+def test_another_message_under_a_number_of_the_last_two_rounds_is_named() -> None:
+    box = inbox()
+    for frame in itertools.chain.from_iterable(of_round(round_) for round_ in range(4)):
+        box.accept(frame, "d", 0.0)
+    other = encode(MaskedInput(vector=b"other"))
+    for seq in range(2 * FRAMES, 4 * FRAMES):
+        assert "equivocates" in refusal(box, sealed(other, round=3, seq=seq)).reason
+
+
+def test_what_is_sent_again_as_a_connection_breaks_is_a_duplicate_whatever_its_round() -> None:
+    """A broker has some frames under way, which of small messages may be those of many rounds."""
+    box = inbox()
+    sent = [sealed(round=number // 3, seq=number) for number in range(5 * RECENT)]
+    for frame in sent:
+        assert box.accept(frame, "d", 0.0) is not None
+    assert [box.accept(frame, "d", 0.0) for frame in sent[-RECENT:]] == [None] * RECENT
+    [sender] = box._senders.values()
+    assert len(sender.session.seen) == RECENT
+
+
+def test_words_about_earlier_rounds_or_none_outdate_nothing_of_the_present_one() -> None:
+    """Found in review of the rule: a process that is back says so (round -1) on a topic of its own, and what
+    it had sent of the round, under lower numbers, comes only after it; so may word of a round before."""
+    box = inbox()
+    for frame in itertools.chain.from_iterable(of_round(round_) for round_ in range(3)):
+        box.accept(frame, "d", 0.0)
+    late, now = of_round(3), of_round(7)
+    for odd in (-1, 1, 2):
+        assert box.accept(sealed(round=odd, seq=7 * FRAMES + FRAMES + odd + 1), "d", 0.0) is not None
+    assert all(box.accept(frame, "d", 0.0) is not None for frame in now[:50])
+    assert all(box.accept(frame, "d", 0.0) is not None for frame in late)
+    assert all(box.accept(frame, "d", 0.0) is not None for frame in now[50:])
+    assert [box.accept(frame, "d", 0.0) for frame in now] == [None] * FRAMES
+
+
+def test_whoever_runs_ahead_loses_only_its_own_past() -> None:
+    box = inbox()
+    for sender, by in (("a", A), ("b", B)):
+        for seq in range(FRAMES):
+            box.accept(sealed(by=by, sender=sender, round=seq // 50, seq=seq), "d", 0.0)
+    for ahead in (2**31 - 2, 2**31 - 1):
+        assert box.accept(sealed(round=ahead, seq=FRAMES + ahead), "d", 0.0) is not None
+    assert "stale" in refusal(box, sealed(round=0, seq=0)).reason
+    assert box.accept(sealed(round=1, seq=FRAMES), "d", 0.0) is not None
+    for seq in range(FRAMES):
+        assert box.accept(sealed(by=B, sender="b", round=seq // 50, seq=seq), "d", 0.0) is None
+
+
+def test_parts_of_a_message_that_is_over_are_not_put_together() -> None:
+    """Half of it is forgotten: the other half is refused, and what there was is swept by the clock."""
+    box = inbox(max_age=10.0)
+    assert box.accept(sealed(PIECE, part=0, parts=3), "d", 0.0) is None
+    for round_ in (2, 3):
+        for seq in range(1, FRAMES):
+            box.accept(sealed(round=round_, seq=(round_ - 2) * FRAMES + seq), "d", 0.0)
+    for part in (0, 1, 2):
+        assert "stale" in refusal(box, sealed(PIECE, part=part, parts=3)).reason
+    assert box._held == len(PIECE)
+    box.sweep(11.0)
+    assert box._held == 0
+
+
+def test_memory_of_a_thousand_rounds() -> None:
+    box = inbox()
+    for number in range(10):
+        for seq in range(8):
+            box.accept(sealed(round=number, seq=8 * number + seq), "d", 0.0)
+    tracemalloc.start()
+    try:
+        for number in range(10, 1000):
+            for seq in range(8):
+                box.accept(sealed(round=number, seq=8 * number + seq), "d", 0.0)
+        held, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 50_000
+
+
+def becomes(box: Inbox, frame: bytes) -> str:
+    """What becomes of a frame: ``delivered``, ``duplicate``, or the reason why it is refused."""
+    try:
+        return "duplicate" if box.accept(frame, "d", 0.0) is None else "delivered"
+    except PeerError as error:
+        return error.reason
+
+
+@given(
+    sent=st.lists(st.tuples(st.integers(0, 30), st.integers(-1, 6), st.booleans()), max_size=80),
+    recent=st.integers(1, 5),
+)
+@settings(max_examples=100, deadline=None)
+def test_rules_of_numbers_and_rounds(sent: list[tuple[int, int, bool]], recent: int) -> None:
+    """Whatever a sender does: no number is delivered twice, and what came since it began the round before its
+    present one is a duplicate, or equivocates."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("securefl.protocol.wire.inbox.RECENT", recent)
+        box = inbox()
+        taken: dict[int, bytes] = {}
+        rounds: list[list[int]] = [[]]
+        latest = -1
+        for seq, round_, other in sent:
+            frame = sealed(encode(MaskedInput(vector=b"other")) if other else BODY, seq=seq, round=round_)
+            remembered = {*itertools.chain(*rounds[-2:]), *[*taken][-recent:]}
+            came = becomes(box, frame)
+            if seq in remembered:
+                assert came == "duplicate" if taken[seq] == frame else "equivocates" in came
+            elif came == "delivered":
+                assert seq not in taken
+                taken[seq] = frame
+                if round_ > latest:
+                    latest = round_
+                    rounds.append([])
+                rounds[-1].append(seq)
+            else:
+                assert "stale" in came
+                assert any(seq <= number for number in taken.keys() - remembered)
 
 
 @given(
