@@ -52,6 +52,14 @@ def simulate(
         bool,
         typer.Option("--exact", help="Train party by party, to the bits of run; slower for dense models."),
     ] = False,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of a recorded run (in a deployment its server's): repeat its absences, dropouts and"
+            " void rounds, under its run id.",
+        ),
+    ] = None,
     site: SiteOption = "",
     site_python: SitePythonOption = None,
     site_memory: SiteMemoryOption = 0,
@@ -83,6 +91,7 @@ def simulate(
             exact=exact,
             seeded=insecure_seeded_entropy or loaded.privacy.unit == "none",
             resume=resume,
+            like=like,
             again=_again(
                 scenario,
                 data_dir,
@@ -92,6 +101,7 @@ def simulate(
                 exact=exact,
                 seeded=insecure_seeded_entropy,
                 site={
+                    "--like": like,
                     "--site": site or None,
                     "--site-python": site_python,
                     "--site-memory": site_memory or None,

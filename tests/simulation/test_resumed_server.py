@@ -132,3 +132,15 @@ def test_the_model_is_that_of_a_run_without_the_kill_where_no_round_is_void() ->
     world = world_of("masking", Op("restart", "p05", "Hello", 1)).run()
     for round_, params in undisturbed("masking").models.items():
         assert params.tolist() == world.models[round_].tolist()
+
+
+class TestKilledAsSharesLeave:
+    """Parties have released, and the server has opened nothing: the next round has the same model."""
+
+    @pytest.mark.parametrize(("parties", "size"), [(4, 2), (6, 3), (12, 4), (12, 6)])
+    def test_one_round_is_void(self, parties: int, size: int) -> None:
+        for seed in range(8):
+            op = Op("restart", f"p{parties - 1:02d}", "Release", 0)
+            made = scenario(parties, size=str(size), rounds="4")
+            world = World(made, length=2, seed=seed, train=uneven, samples=samples, ops=[op]).run()
+            assert [done.round for done in world.reports(RoundDone) if not done.opened] == [0]

@@ -20,7 +20,8 @@ from securefl.protocol.wire.sessions import ASKING, SESSION, session_of_server
 class Outbox:
     """The frames of one process, numbered from 0 within a random session.
 
-    A server's first session leads nothing; :meth:`lead` begins the next one.
+    A server's first session leads nothing; :meth:`lead` begins the next one. ``entropy`` gives the session:
+    each start of a process takes another one, where all else follows from a seed, too.
 
     ``frame_limit`` is the largest frame in bytes that the broker takes (``MIN_FRAME`` to ``MAX_FRAME``).
     """

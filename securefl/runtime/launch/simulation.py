@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,7 +15,7 @@ import torch
 from securefl.base.arrays import F32
 from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError
-from securefl.base.ids import PartyId, RunId
+from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import count
 from securefl.methods.attacks import behaviours_of
 from securefl.methods.privacy import check_budget
@@ -37,12 +37,14 @@ from securefl.runtime.report import (
 )
 from securefl.runtime.simulation import (
     CHECKPOINT_FILE,
+    Schedule,
     SimulatedFederation,
     SimulatedRounds,
     assemble,
     available_cores,
     notes,
     read_checkpoint,
+    schedule_of,
     write_checkpoint,
 )
 from securefl.scenario import Scenario
@@ -65,6 +67,8 @@ class SimulationOptions:
     seeded: bool
     """Whether batches, rounding and noise follow from the seed, too."""
     resume: bool = False
+    like: Path | None = None
+    """The folder of a recorded run whose absences, dropouts and void rounds it is to repeat."""
     site: SiteMaker | None = None
     """Makes a party's site of its name, where the scenario's model is trained by sites."""
     again: tuple[str, ...] = ()
@@ -126,6 +130,9 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         RunAbortedError: the disk is full or gone.
     """
     started = time.monotonic()
+    schedule = None if options.like is None else _schedule(options.like, scenario)
+    if schedule is not None:
+        options = replace(options, run=RunId(schedule.run))
     logs = _SiteLogs(progress)
     federation = assemble(
         scenario,
@@ -180,6 +187,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
                 after_round,
                 standing,
                 dead,
+                schedule=schedule,
             )
             outcome = course.run(evaluate)
             logs.conclude()
@@ -207,6 +215,30 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
     if not isinstance(outcome, Interrupted):
         checkpoint.unlink(missing_ok=True)
     return summary
+
+
+def _schedule(like: Path, scenario: Scenario) -> Schedule:
+    """What network and processes did in a recorded run.
+
+    Raises:
+        ConfigError: it is none, its server's transcripts are missing, or a simulation cannot repeat it.
+    """
+    training = scenario.training
+    if training.method.controls or (training.dp_sgd is not None and training.dp_sgd.carry == "own"):
+        raise ConfigError(
+            "--like",
+            "parties of this scenario keep something from each training to the next, in void rounds, too",
+            "simulate it without",
+        )
+    directory = RunDirectory.open(like)
+    transcripts = directory.read_transcripts()
+    led = sorted(
+        (name for name, one in transcripts.items() if one.header.get("vantage") == SERVER),
+        key=lambda name: int(name.partition(".")[2] or 1),
+    )
+    if not led:
+        raise ConfigError(str(directory.transcript_folder), "has no transcript of a server")
+    return schedule_of(transcripts[led[0]].run, (transcripts[name].entries for name in led))
 
 
 def _interrupted(checkpoint: Path, options: SimulationOptions) -> Interrupted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from securefl.base.entropy import OsEntropy
 from securefl.base.ids import DEALER, SERVER
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.messages import MAX_VECTOR
@@ -33,7 +34,7 @@ async def run_dealer(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
             broker_patience=settings.broker_patience,
             # What is sent to everybody reaches the dealer, too, models among it; it does not know their size.
             inbox=Inbox(settings.run, DEALER, roster, max_message=MAX_VECTOR),
-            outbox=Outbox(settings.run, identity, root.child("outbox", DEALER), frame_limit),
+            outbox=Outbox(settings.run, identity, OsEntropy(), frame_limit),
             work=LocalWork(),
             witness=open_witness(None),
             awaited=lambda _phase: (SERVER,),

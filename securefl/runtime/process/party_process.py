@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from securefl.base.entropy import OsEntropy
 from securefl.base.ids import SERVER
 from securefl.methods.attacks import behaviours_of
 from securefl.protocol.kernel import Aborted, Finished
@@ -85,7 +86,7 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
                 transport=transport,
                 inbox=make_inbox(plan, settings, memory.journal.leader),
                 broker_patience=settings.broker_patience,
-                outbox=Outbox(settings.run, identity, root.child("outbox", me), frame_limit),
+                outbox=Outbox(settings.run, identity, OsEntropy(), frame_limit),
                 work=LocalWork(
                     train=work.train if accomplice is None else accomplice.telling(work.train),
                     choose=work.choose,

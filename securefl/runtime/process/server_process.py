@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias, cast
 import torch
 
 from securefl.base.arrays import F32, F64
+from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import EVERYONE, SERVER
 from securefl.methods.attacks import behaviours_of, check_on_data, trigger_of
@@ -188,7 +189,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
     async with only:
         transport, frame_limit = await open_transport(settings)
         try:
-            outbox = Outbox(settings.run, identity, root.child("outbox", SERVER), frame_limit)
+            outbox = Outbox(settings.run, identity, OsEntropy(), frame_limit)
             try:
                 witness = open_witness(plan)
             except SecureflError as error:

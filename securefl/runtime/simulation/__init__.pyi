@@ -10,6 +10,8 @@ from .limits import check_simulable as check_simulable
 from .limits import notes as notes
 from .limits import without_messages as without_messages
 from .rounds import SimulatedRounds as SimulatedRounds
+from .schedule import Schedule as Schedule
+from .schedule import schedule_of as schedule_of
 from .shadows import Pool as Pool
 from .shadows import one_cluster as one_cluster
 from .trainers import TrainingTask as TrainingTask

@@ -62,6 +62,7 @@ from securefl.protocol.round import (
     usable_samples,
     weighed,
     with_metrics,
+    with_round,
     withheld,
     without_clusters,
 )
@@ -71,6 +72,7 @@ from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.outcomes import RoundOutcomes
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.repeats import ModelHistory
+from securefl.runtime.simulation.schedule import RoundFate, Schedule
 from securefl.runtime.simulation.sums import sum_up
 from securefl.scenario import Phase
 from securefl.training.sgd import Chooser, Evaluation
@@ -98,6 +100,7 @@ class SimulatedRounds:
         standing: where to go on; None to begin.
         dead: parties that were killed before ``standing``.
         on_choice: told in each round who learns which model of task groups; nobody in a run could be.
+        schedule: of a run whose absences, dropouts and void rounds are to be those of the simulation.
     """
 
     def __init__(
@@ -108,7 +111,9 @@ class SimulatedRounds:
         standing: Standing | None = None,
         dead: Collection[PartyId] = (),
         on_choice: Callable[[int, Mapping[PartyId, int]], None] = lambda _round, _groups: None,
+        schedule: Schedule | None = None,
     ) -> None:
+        self._schedule = schedule
         self._federation = federation
         self._plan = federation.plan
         self._listeners = tuple(listeners)
@@ -147,7 +152,11 @@ class SimulatedRounds:
         round_, model = standing.round, model_digest(standing.params)
         spent = spent_by(self._plan, standing.releases)
         present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
+        fated = None if self._schedule is None else self._schedule.of(round_)
         self._report(RoundStarted(round_, model))
+        if fated is not None and fated.left_open is not None:
+            return self._left_open(standing, fated.left_open)
+        present = present if fated is None else fated.there(present)
         self._report(StepReached(round_, "hello"))
         groups, groupless = self._choose(round_, present, standing.params)
         self._on_choice(round_, {n: group for n, group in groups.items() if n not in groupless})
@@ -158,9 +167,10 @@ class SimulatedRounds:
             return without_clusters(self._plan, standing, tuple(present), alone=True)
         standing = replace(standing, lone_rounds=0, lone_seconds=0.0)
         self._report(StepReached(round_, "reveal"))
-        nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
+        draw = 0 if fated is None else fated.draw
+        nonces = {name: party.nonce(round_, draw) for name, party in present.items()}
         samples = {name: party.samples for name, party in present.items()}
-        drawn = draw_round(self._plan, round_, 0, model, nonces, samples, standing.atom_seed, groups)
+        drawn = draw_round(self._plan, round_, draw, model, nonces, samples, standing.atom_seed, groups)
         standing = replace(standing, atom_seed=drawn.atom_seed)
         if not drawn.assignment.participants:
             self._report(RoundSkipped(round_, unfit(self._plan, present, drawn)))
@@ -169,7 +179,7 @@ class SimulatedRounds:
         self._report(StepReached(round_, "training"))
         self._carry(standing)
         self._federation.trainings.limit(usable_samples(self._plan, drawn))
-        deviations, mortal = _deviations(present, round_)
+        deviations, mortal = _deviations(present, round_, fated)
         fate, sums = sum_up(
             self._plan,
             present,
@@ -191,7 +201,21 @@ class SimulatedRounds:
             fate, sums, totals = _slots_only(fate, sums, told)
             for cluster in told:
                 self._report(cluster)
+        sums = sums if fated is None else fated.opened_of(sums)
         self._tell(round_, drawn, fate, sums)
+        return self._stepped(standing, present, drawn, fate, sums, totals)
+
+    def _stepped(
+        self,
+        standing: Standing,
+        present: Mapping[PartyId, SimulatedParty],
+        drawn: Draw,
+        fate: RoundOutcomes,
+        sums: Sequence[ClusterSum],
+        totals: Mapping[ClusterKey, int] | None,
+    ) -> tuple[Standing, RoundDone, ModelStepped]:
+        """Check the sums, aggregate and step."""
+        round_ = standing.round
         counted = fate.survivors if fate.certified else frozenset()
         if carries(self._plan, "own"):
             self._own |= {name: present[name].carried(self._plan, drawn.weights[name]) for name in counted}
@@ -207,6 +231,16 @@ class SimulatedRounds:
         )
         done = with_metrics(self._plan, done, sums)
         return judged(self._plan, standing, params, done), done, stepped
+
+    def _left_open(
+        self, standing: Standing, drawn: frozenset[PartyId]
+    ) -> tuple[Standing, RoundDone, ModelStepped]:
+        """End a round in which the server of the run was killed, as the next one did."""
+        self._report(RoundSkipped(standing.round, "the run's server was killed in it"))
+        releases = with_round(self._plan, standing.releases, drawn)
+        standing = replace(standing, releases=releases, interrupted=True)
+        after, done, stepped = without_clusters(self._plan, standing, tuple(sorted(drawn)))
+        return replace(after, interrupted=False), done, stepped
 
     def _choose(
         self, round_: int, present: Mapping[PartyId, SimulatedParty], params: F32
@@ -304,8 +338,12 @@ def _slots_only(
     return narrowed, [one for one in sums if one.key in may], totals_of(told)
 
 
-def _deviations(parties: dict[PartyId, SimulatedParty], round_: int) -> tuple[Deviations, set[PartyId]]:
-    """The parties' deviations in a round, and the parties to be killed."""
+def _deviations(
+    parties: Mapping[PartyId, SimulatedParty], round_: int, fated: RoundFate | None
+) -> tuple[Deviations, set[PartyId]]:
+    """The parties' deviations in a round, and the parties to be killed: their own, or those of a run."""
+    if fated is not None:
+        return fated.deviations(parties), set()
     silent: dict[PartyId, Phase] = {}
     mortal: set[PartyId] = set()
     for name, party in parties.items():

@@ -1,19 +1,20 @@
 """Schedules: who was there, survived and was opened in each round of a recorded run, for a simulation of it.
 
 A simulation of the same seed has the same clusters, updates and steps. What it cannot know is what network
-and processes did: who was away, who dropped out, which draws and rounds were void. The server's transcripts do.
+and processes did: who was away, who dropped out, which draws and rounds were void.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.protocol.round import ClusterKey
+from securefl.protocol.round import ClusterKey, ClusterSum
 from securefl.runtime.simulation.attempts import Deviations
+from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.transcript import Entry
 from securefl.scenario import Phase
 
@@ -30,8 +31,10 @@ class RoundFate:
     opened: frozenset[ClusterKey] = frozenset()
     left_open: frozenset[PartyId] | None = None
     """Who was drawn, where the server was killed in it and another one went on; None for any other round."""
-    refused: bool = False
-    """Whether verifiers did not confirm its step."""
+
+    def there(self, parties: Mapping[PartyId, SimulatedParty]) -> dict[PartyId, SimulatedParty]:
+        """Those of the parties who were in the draw."""
+        return {name: party for name, party in parties.items() if name in self.present}
 
     def deviations(self, parties: Collection[PartyId]) -> Deviations:
         """Whose masked inputs do not come in."""
@@ -39,6 +42,21 @@ class RoundFate:
             name: "after-shares" for name in parties if name not in self.survivors
         }
         return Deviations(silent)
+
+    def opened_of(self, sums: Sequence[ClusterSum]) -> list[ClusterSum]:
+        """The sums that the run opened, of those that its survivors make.
+
+        Raises:
+            ConfigError: it opened others: it is no run of this scenario and seed.
+        """
+        found = [one for one in sums if one.key in self.opened]
+        if len(found) < len(self.opened):
+            raise ConfigError(
+                "--like",
+                "the run opened sums that do not follow from its survivors",
+                "give its scenario and seed",
+            )
+        return found
 
 
 @dataclass(slots=True)
@@ -48,8 +66,6 @@ class _Draft:
     present: frozenset[PartyId] = frozenset()
     voided: int = 0
     survivors: frozenset[PartyId] = frozenset()
-    opened: set[ClusterKey] = field(default_factory=set)
-    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +94,9 @@ def schedule_of(run: str, transcripts: Iterable[Iterable[Entry]]) -> Schedule:
     Args:
         run: its id.
         transcripts: entries of the server's transcripts, in the order in which its processes were started.
+
+    Raises:
+        ConfigError: verifiers did not confirm a step, which no simulation can repeat.
     """
     rounds: dict[int, RoundFate] = {}
     for entries in transcripts:
@@ -101,12 +120,12 @@ def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: Entry)
             draft.present = frozenset(map(PartyId, (*drawn, *said["resting"])))
         case "survivors_frozen":
             draft.survivors = frozenset(map(PartyId, said["survivors"]))
-        case "sum_opened":
-            draft.opened.add((said["reclustering"], said["cluster"]))
-        case "claim_refused" if round_ in rounds:
-            rounds[round_] = _refused(rounds[round_])
         case "claim_refused":
-            draft.refused = True
+            raise ConfigError(
+                "--like",
+                f"verifiers did not confirm the step of round {round_}",
+                "a simulation has no verifiers",
+            )
         case "round_done" if round_ not in rounds:
             rounds[round_] = _fate(draft, said)
 
@@ -119,8 +138,4 @@ def _fate(draft: _Draft, done: Mapping[str, Any]) -> RoundFate:
         return RoundFate(frozenset(), left_open=drawn)
     if not draft.survivors and opened:
         draft.survivors = frozenset(map(PartyId, done["survivors"]))
-    return RoundFate(draft.present or drawn, draft.voided, draft.survivors, opened, refused=draft.refused)
-
-
-def _refused(fate: RoundFate) -> RoundFate:
-    return RoundFate(fate.present, fate.draw, fate.survivors, fate.opened, fate.left_open, refused=True)
+    return RoundFate(draft.present or drawn, draft.voided, draft.survivors, opened)
