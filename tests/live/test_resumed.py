@@ -155,7 +155,7 @@ def test_a_simulation_like_it_has_the_same_model(
     with site(tmp_path, "mosquitto", parties=6, rounds=6) as place:
         data = tmp_path / "data"
         assert call("data", "export", place.scenario, "--seed", "7", "--out", data, *more).exit_code == 0
-        # In clusters of two the ledger may refuse sums of the rounds after a void one of which shares had left.
+        # In pairs the ledger may refuse sums of the rounds after a void one of which shares had left.
         more = ("--set", "clustering.size=3", *more)
         seeded = ("--insecure-seeded-entropy", "--seed", "7", *more)
         parties = {
