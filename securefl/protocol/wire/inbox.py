@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -83,25 +84,33 @@ class _Session:
     done: int = 0
     """How many came before any of the round before: nobody sends them again."""
     open: dict[int, _Assembly] = field(default_factory=dict)
+    again: set[tuple[int, int]] = field(default_factory=set)
+    """Frames of which a copy counts: of messages that were refused or thrown away."""
 
     def is_duplicate(self, header: Header, digest: bytes) -> bool:
         known = self.seen.get((header.seq, header.part))
         if known == digest:
-            return True
+            return (header.seq, header.part) not in self.again
         if known is not None:
             raise PeerError(header.sender, f"equivocates: two messages with sequence number {header.seq}")
         if header.seq <= self.floor:
             raise PeerError(header.sender, f"stale sequence number {header.seq}")
         return False
 
+    def take_again(self, seq: int, parts: Iterable[int]) -> None:
+        """Let copies of these frames count."""
+        self.again |= self.seen.keys() & {(seq, part) for part in parts}
+
     def remember(self, header: Header, digest: bytes, limit: int) -> None:
         # By when they came, not by the rounds that they name: what is said about an earlier round, or about
         # none, stands among the numbers of the present one.
         if header.round > self.round:
             self.round, self.done, self.past = header.round, self.past, len(self.seen)
+        self.again.discard((header.seq, header.part))
         self.seen[header.seq, header.part] = digest
         while len(self.seen) > (RECENT if self.done else limit):
-            (seq, _), _ = self.seen.popitem(last=False)
+            (seq, part), _ = self.seen.popitem(last=False)
+            self.again.discard((seq, part))
             self.floor = max(self.floor, seq)
             self.done, self.past = max(0, self.done - 1), max(0, self.past - 1)
 
@@ -114,11 +123,16 @@ class _Sender:
     held: int = 0
     """Bytes of incomplete messages."""
 
-    def give_up(self, seq: int) -> int:
-        """Throw away an incomplete message; return how many bytes that frees."""
+    def complete(self, seq: int) -> int:
+        """Hold a message no longer; return how many bytes that frees."""
         freed = self.session.open.pop(seq).size
         self.held -= freed
         return freed
+
+    def give_up(self, seq: int) -> int:
+        """Throw away an incomplete message; return how many bytes that frees. Its frames may come again."""
+        self.session.take_again(seq, self.session.open[seq].pieces)
+        return self.complete(seq)
 
 
 class Inbox:
@@ -164,6 +178,7 @@ class Inbox:
         self._budget = max_message * (len(roster.parties) + 2) if budget is None else budget
         self._held = 0
         self._senders: dict[str, _Sender] = {}
+        self._last: tuple[_Session, Header] | None = None
         self._oldest = math.inf
         """No incomplete message is older."""
 
@@ -213,9 +228,20 @@ class Inbox:
         session.remember(header, digest, self._max_seen)
         if body is None:
             return FramePart(PartyId(header.sender))
+        self._last = session, header
         message = _message_of(header, body)
         signed = frame if header.parts == 1 else b""
         return Delivery(PartyId(header.sender), header.place, message, signed, header.session)
+
+    def refuse_last(self) -> None:
+        """Take a copy of the message that was returned last for a new one.
+
+        It was refused by whom it is for, as one that has overtaken others is: its sender sends them again, in
+        their order, and it among them.
+        """
+        if self._last is not None:
+            session, header = self._last
+            session.take_again(header.seq, range(header.parts))
 
     def _check_size(self, header: Header, size: int) -> None:
         if size > self._max_message or header.parts > self._max_parts:
@@ -272,7 +298,7 @@ class Inbox:
         sender.held += size
         self._held += size
         if len(assembly.pieces) == header.parts:
-            self._held -= sender.give_up(header.seq)
+            self._held -= sender.complete(header.seq)
             return b"".join(assembly.pieces[part] for part in range(header.parts))
         while self._held > self._budget:
             most = max(self._senders.values(), key=lambda one: one.held)

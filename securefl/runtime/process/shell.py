@@ -302,7 +302,10 @@ class Shell(Generic[PhaseT]):
         idle = False
         try:
             after, effects = self._machine.step(phase, event)
-            idle = after is phase or any(isinstance(effect, Reject) for effect in effects)
+            refused = any(isinstance(effect, Reject) for effect in effects)
+            if refused and isinstance(event, Received):
+                self._inbox.refuse_last()
+            idle = after is phase or refused
         finally:
             if isinstance(event, Received):
                 came = Delivery(event.sender, event.place, event.message, event.signed)

@@ -609,6 +609,28 @@ def test_what_the_broker_may_have_lost_are_the_frames_of_the_round_in_their_orde
     assert lost == ([] if kept and not cheap else [LostFrame(*frame) for frame in line.out[1:3]])
 
 
+def test_a_refused_message_is_heard_again_when_it_is_sent_again_and_an_accepted_one_is_not() -> None:
+    p00 = party_names(3)[0]
+    (early, other) = itertools.islice(saying(p00), 2)
+    line, witness = Line(), Recorder()
+
+    def answer(_event: Event[AnyMessage]) -> Effects:
+        match len(script.events):
+            case 1:
+                return (Reject(p00, "too early"),)
+            case 3:
+                return (DONE,)
+            case _:
+                return ()
+
+    script = Script((), answer)
+    for frame in (early, early, early, early, other):
+        line.waiting.put_nowait(ArrivedFrame(topics.status(RUN, p00), frame))
+    assert play(lambda: shell(script, line, witness=witness)) == DONE
+    heard = [event.message for event in script.events if isinstance(event, Received)]
+    assert heard == [Here(connection=number, kept=True) for number in (1, 1, 2)]
+
+
 class Still(Script):
     """Its first messages change nothing, the one after them something, the last ones are refused."""
 

@@ -452,6 +452,41 @@ def test_old_incomplete_messages_are_given_up() -> None:
     assert box.accept(parts[-1], "d", 10.0) is not None
 
 
+def test_a_message_that_was_given_up_is_taken_when_it_is_sent_again() -> None:
+    """Half of it came before a long outage, all of it after: none of its frames is a duplicate."""
+    [parts] = frames()
+    box = inbox()
+    for part in parts[:3]:
+        assert box.accept(part, "d", 0.0) is None
+    box.sweep(1e6)
+    *before, whole = [box.accept(part, "d", 1e6) for part in parts]
+    assert before == [None] * 4
+    assert whole == Delivery(A, PLACE, LONG, b"")
+    assert [box.accept(part, "d", 1e6) for part in parts] == [None] * 5
+
+
+@pytest.mark.parametrize("message", [LONG, MaskedInput(vector=b"short")], ids=["parts", "whole"])
+def test_a_refused_message_is_taken_once_more_when_it_is_sent_again(message: MaskedInput) -> None:
+    """It had overtaken what it follows; in the order in which both are sent again it is in its place."""
+    [parts] = [list(outbox().frames(SERVER, PLACE, message))]
+    box = inbox()
+    box.refuse_last()
+    for _ in range(3):
+        *_, whole = [box.accept(part, "d", 0.0) for part in parts]
+        assert whole is not None
+        box.refuse_last()
+    *_, whole = [box.accept(part, "d", 0.0) for part in parts]
+    assert whole is not None
+    assert [box.accept(part, "d", 0.0) for part in parts] == [None] * len(parts), "it was not refused"
+
+
+def test_a_refused_message_may_not_come_back_as_another_one() -> None:
+    box = inbox()
+    assert box.accept(sealed(), "d", 0.0) is not None
+    box.refuse_last()
+    assert "equivocates" in refusal(box, sealed(body=encode(MaskedInput(vector=b"other")))).reason
+
+
 def test_a_sender_that_fell_silent_is_swept_by_the_clock() -> None:
     """Nobody sends anything any more: 59 MB a sender had stayed for ever at a million parameters."""
     box = inbox(max_age=10.0)
@@ -515,7 +550,7 @@ def test_the_oldest_incomplete_message_makes_room() -> None:
         box.accept(parts[0], "d", 0.0)
     finished = [[box.accept(part, "d", 0.0) for part in parts[1:]][-1] for parts in many[1:]]
     assert all(delivery is not None for delivery in finished)
-    assert [box.accept(part, "d", 0.0) for part in many[0]] == [None] * 5
+    assert [box.accept(part, "d", 0.0) for part in many[0][1:]] == [None] * 4, "it is not whole without"
 
 
 def test_memory_of_a_sender_that_opens_and_never_finishes() -> None:
