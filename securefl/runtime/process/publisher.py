@@ -86,6 +86,9 @@ class Publisher:
         self._publishing: set[asyncio.Task[None]] = set()
         self._taken = 0
         """Publications that have ended."""
+        self._up = True
+        self._links = 0
+        """Changes of the connection."""
         self._recent: list[tuple[str, bytes]] = []
         self._here: Send[AnyMessage] | None = None
         self._kept: deque[_Kept] = deque()
@@ -93,6 +96,11 @@ class Publisher:
         self._round = -1
         self._repeated: Counter[PartyId] = Counter()
         """Of the present round: how often it was sent again, by who asked."""
+
+    def linked(self, *, up: bool) -> None:
+        """Take note that the connection broke, or stands again: a broker that is away stalls nothing."""
+        self._up = up
+        self._links += 1
 
     async def send(self, send: Send[AnyMessage], now: float) -> None:
         """Sign a message and start publishing it; signing runs in a worker thread."""
@@ -190,9 +198,9 @@ class Publisher:
         """
         waiting: Set[asyncio.Task[None]] = set(self._publishing)
         while waiting:
-            before = self._taken
+            before, links = self._taken, self._links
             _, waiting = await asyncio.wait(waiting, timeout=STALLED_SECONDS)
-            if waiting and self._taken == before:
+            if waiting and self._taken == before and self._stood_since(links):
                 raise _stalled()
 
     async def drain(self, within: float = FAREWELL_SECONDS) -> None:
@@ -219,15 +227,23 @@ class Publisher:
         Raises:
             RunAbortedError: the broker takes nothing any more.
         """
-        try:
-            # The first to end makes room: without any there is none.
-            async with asyncio.timeout(STALLED_SECONDS):
-                await self._window.acquire()
-        except TimeoutError:
-            raise _stalled() from None
+        while True:
+            links = self._links
+            try:
+                # The first to end makes room: without any there is none.
+                async with asyncio.timeout(STALLED_SECONDS):
+                    await self._window.acquire()
+                break
+            except TimeoutError:
+                if self._stood_since(links):
+                    raise _stalled() from None
         task = asyncio.create_task(self._transport.publish(topic, frame, retain=retain))
         self._publishing.add(task)
         task.add_done_callback(self._published)
+
+    def _stood_since(self, links: int) -> bool:
+        """Whether the connection has stood since it had changed so often."""
+        return self._up and self._links == links
 
     def _published(self, task: asyncio.Task[None]) -> None:
         self._window.release()

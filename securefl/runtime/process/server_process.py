@@ -185,7 +185,12 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
     shown = behaviours_of(scenario, settings.seed).get(SERVER, ())
     honest = ServerMachine(context)
     known = 0 if resumed is None else resumed.checkpoint.epoch
-    only = nullcontext() if settings.alone else sole_server(settings.broker, settings.run, identity, known)
+    patience = settings.broker_patience
+    only = (
+        nullcontext()
+        if settings.alone
+        else sole_server(settings.broker, settings.run, identity, known, patience=patience)
+    )
     async with only:
         transport, frame_limit = await open_transport(settings)
         try:

@@ -23,7 +23,13 @@ from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.messages import Goodbye
 from securefl.protocol.wire import SIGNATURE, decode, epoch_of, open_frame, peek, topics
 from securefl.runtime.transport.addresses import Brokers, as_brokers, none_of
-from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl, Transport, TransportClosedError
+from securefl.runtime.transport.base import (
+    ArrivedFrame,
+    BrokerUrl,
+    MqttLimits,
+    Transport,
+    TransportClosedError,
+)
 from securefl.runtime.transport.mqtt import MqttTransport
 
 LISTEN_SECONDS: Final = 6.0
@@ -47,6 +53,7 @@ async def sole_server(
     epoch: int = 0,
     *,
     seconds: float | None = None,
+    patience: float = 60.0,
 ) -> AsyncIterator[None]:
     """Make sure that nobody leads the run, and answer whoever asks for as long as the block lasts.
 
@@ -58,6 +65,7 @@ async def sole_server(
         identity: the server's; nobody else is believed.
         epoch: the last one that it knows that it has led; an end that an earlier one has told is none.
         seconds: how long to listen; ``LISTEN_SECONDS`` when None.
+        patience: seconds after which a broker that is away is given up, and nobody answers there any more.
 
     Raises:
         ConfigError: another server leads the run, or it has ended; or the broker refuses us.
@@ -65,7 +73,7 @@ async def sole_server(
     """
     async with AsyncExitStack() as stack:
         entering = [
-            stack.enter_async_context(_sole_at(url, run, identity, epoch, seconds))
+            stack.enter_async_context(_sole_at(url, run, identity, epoch, seconds, patience))
             for url in as_brokers(brokers)
         ]
         tried = await asyncio.gather(*entering, return_exceptions=True)
@@ -82,12 +90,18 @@ async def sole_server(
 
 @asynccontextmanager
 async def _sole_at(
-    broker: BrokerUrl, run: RunId, identity: Identity, epoch: int, seconds: float | None
+    broker: BrokerUrl,
+    run: RunId,
+    identity: Identity,
+    epoch: int,
+    seconds: float | None,
+    patience: float,
 ) -> AsyncIterator[None]:
     """The same at one broker."""
     nonce = secrets.token_bytes(_NONCE)
     client = f"{run}-{SERVER}-{nonce[:4].hex()}"
-    voice = await MqttTransport.connect(broker, client, (topics.servers(run),))
+    limits = MqttLimits(give_up_after=patience)
+    voice = await MqttTransport.connect(broker, client, (topics.servers(run),), limits=limits)
     try:
         heard = (topics.down(run, EVERYONE), topics.status(run, SERVER))
         ears = await MqttTransport.connect(broker, f"{client}-listens", heard)

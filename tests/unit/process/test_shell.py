@@ -33,6 +33,7 @@ from securefl.protocol.kernel.effects import (
     WakeAt,
 )
 from securefl.protocol.kernel.events import (
+    AllSent,
     Consulted,
     DeadlinePassed,
     Evaluated,
@@ -539,6 +540,45 @@ def test_a_broker_that_acknowledges_nothing_is_given_up(
     script = Script((*sends, AwaitSent(4, 0)) if asks else sends)
     with pytest.raises(RunAbortedError, match="acknowledged nothing"):
         play(lambda: shell(script, Mute(takes=2)))
+
+
+@pytest.mark.parametrize(("frames", "asks"), [(40, False), (3, True)], ids=["full-window", "model"])
+def test_a_broker_that_is_away_for_longer_is_not_given_up_for_it(
+    frames: int, asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transport has its own patience; what waits leaves when the broker is back."""
+    monkeypatch.setattr(publisher, "STALLED_SECONDS", 0.05)
+    hurry(monkeypatch)
+    p00 = party_names(3)[0]
+    sends: Effects = tuple(of_round(4, p00) for _ in range(frames))
+
+    class Away(Line):
+        def __init__(self) -> None:
+            super().__init__()
+            self.back = asyncio.Event()
+
+        async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+            await self.back.wait()
+            await super().publish(topic, payload, retain=retain)
+
+    def answer(event: Event[AnyMessage]) -> Effects:
+        return (DONE,) if isinstance(event, AllSent if asks else Online) else ()
+
+    async def started() -> int:
+        line = Away()
+        made = shell(Script((*sends, AwaitSent(4, 0)) if asks else sends, answer), line)
+        running = asyncio.create_task(made.run())
+        await asyncio.sleep(0)
+        line.told(Link(up=False))
+        # Several times as long as a broker may stall that is there.
+        await asyncio.sleep(0.3)
+        line.told(Link(up=True, kept=True))
+        line.back.set()
+        async with asyncio.timeout(SECONDS):
+            assert await running == DONE
+        return len(line.out)
+
+    assert asyncio.run(started()) == frames
 
 
 def test_who_is_asked_to_end_does_not_wait_for_a_broker_that_takes_nothing(
