@@ -92,6 +92,38 @@ def test_a_server_killed_in_a_round_goes_on(broker: str, step: str, tmp_path: Pa
         assert audited.exit_code == 0, audited.stdout
 
 
+def test_a_server_killed_as_it_waits_for_parties_comes_back(tmp_path: Path) -> None:
+    """It has led nothing yet, and its transcript is there."""
+    with site(tmp_path, "embedded") as place:
+        first = place.start("server")
+        until_said(first, "rounds planned")
+        killed(first)
+        assert (place.out("server") / "transcripts" / "server.jsonl").exists()
+        parties = place.start_parties()
+        check_end(place, place.start("server"), parties, 3, void=0)
+
+
+def test_a_server_killed_after_the_end_writes_down_the_outcome(tmp_path: Path) -> None:
+    """The parties know the end, the broker keeps it, and there is no summary yet."""
+    with site(tmp_path, "mosquitto") as place:
+        parties = place.start_parties(training=0.2)
+        first = place.start("server")
+        until_recorded(place, first, kind="step_reached", round=2, step="training")
+        state = (place.out("server") / "server.checkpoint").read_bytes()
+        check_end(place, first, parties, 3)
+        summary = place.out("server") / "summary.json"
+        told = json.loads(summary.read_text())
+        summary.unlink()
+        (place.out("server") / "server.checkpoint").write_bytes(state)
+        said = check_end(place, place.start("server"), parties, 3)
+        assert said.splitlines()[-1] == "done: 3 rounds done"
+        again = json.loads(summary.read_text())
+        assert (again["exit_code"], again["reason"]) == (0, told["reason"]) == (0, "3 rounds done")
+        code, said, complaint = place.start("server").wait(LIMIT)
+        assert (code, len(complaint.splitlines())) == (2, 1)
+        assert "no checkpoint" in complaint
+
+
 def test_a_server_killed_in_every_round_of_a_verified_run_goes_on(tmp_path: Path) -> None:
     with site(tmp_path, "mosquitto", parties=6, rounds=5) as place:
         parties = place.start_parties(*VERIFIED, training=0.1)

@@ -155,6 +155,9 @@ def lead(settings: ProcessSettings, progress: Progress) -> Led:
     leading = Leading(settings, progress)
     try:
         outcome = server(settings, leading.tell, leading)
+        if isinstance(outcome, Finished) or outcome.over:
+            # Not before all is written: whoever is killed until then comes back, and writes the rest.
+            (settings.out / CHECKPOINT).unlink(missing_ok=True)
     except (SecureflError, KeyboardInterrupt) as error:
         # What ended the run may keep the summary from being written, too, and is what has to be said.
         with suppress(SecureflError):

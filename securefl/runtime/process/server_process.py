@@ -10,7 +10,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
@@ -44,7 +44,7 @@ from securefl.runtime.process.publisher import Publisher
 from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
-from securefl.runtime.transport import Transport, sole_server
+from securefl.runtime.transport import RunOverError, Transport, sole_server
 from securefl.training.data import Shard, load_samples
 from securefl.training.models import (
     dimension,
@@ -185,19 +185,29 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
     shown = behaviours_of(scenario, settings.seed).get(SERVER, ())
     honest = ServerMachine(context)
     known = 0 if resumed is None else resumed.checkpoint.epoch
-    patience = settings.broker_patience
-    only = (
-        nullcontext()
-        if settings.alone
-        else sole_server(settings.broker, settings.run, identity, known, patience=patience)
-    )
-    async with only:
+    async with AsyncExitStack() as stack:
+        if not settings.alone:
+            patience = settings.broker_patience
+            only = sole_server(settings.broker, settings.run, identity, known, patience=patience)
+            try:
+                await stack.enter_async_context(only)
+            except RunOverError as over:
+                if resumed is None:
+                    raise
+                # An earlier server has told the end, and was killed before it had written down the outcome.
+                open_witness(plan)
+                return Aborted(over.told.reason) if over.told.aborted else Finished(over.told.reason)
         transport, frame_limit = await open_transport(settings)
         try:
             outbox = Outbox(settings.run, identity, OsEntropy(), frame_limit)
             try:
+                if settings.resumes and resumed is None:
+                    # Before any other file of the run: a server that is killed as it waits comes back, too.
+                    checkpoint.keep(honest.first())
                 witness = open_witness(plan)
             except SecureflError as error:
+                if isinstance(error, ConfigError) and resumed is None:
+                    checkpoint.remove()
                 # Parties may have joined already, and would wait for a server that cannot write.
                 await _decline(settings, transport, outbox, farewell(str(error)))
                 raise
@@ -219,10 +229,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
                 pauses=settings.resumes,
             )
             stop_on_signals(shell)
-            outcome = await shell.run()
-            if settings.resumes and (isinstance(outcome, Finished) or outcome.over):
-                checkpoint.remove()
-            return outcome
+            return await shell.run()
         finally:
             await transport.close()
 

@@ -21,4 +21,5 @@ from .mqtt import MqttTransport as MqttTransport
 from .probe import check_retention as check_retention
 from .probe import measure_frame_limit as measure_frame_limit
 from .probe import user_of as user_of
+from .sole import RunOverError as RunOverError
 from .sole import sole_server as sole_server

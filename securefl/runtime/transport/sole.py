@@ -40,6 +40,16 @@ _NONCE: Final = 16
 _ASKS, _LEADS = b"?", b"!"
 
 
+class RunOverError(ConfigError):
+    """The server of the run has ended it at this broker."""
+
+    def __init__(self, run: RunId, told: Goodbye) -> None:
+        super().__init__(
+            "--run", f"{run} has ended at this broker: {told.reason}", "choose another id for a new run"
+        )
+        self.told = told
+
+
 class _Word(NamedTuple):
     kind: bytes
     nonce: bytes
@@ -68,7 +78,8 @@ async def sole_server(
         patience: seconds after which a broker that is away is given up, and nobody answers there any more.
 
     Raises:
-        ConfigError: another server leads the run, or it has ended; or the broker refuses us.
+        RunOverError: the run has ended.
+        ConfigError: another server leads the run; or the broker refuses us.
         RunAbortedError: no broker is in reach.
     """
     async with AsyncExitStack() as stack:
@@ -198,9 +209,7 @@ def _check_frame(frame: ArrivedFrame, run: RunId, server: PublicIdentity, epoch:
         if epoch_of(header.session) < epoch:
             # By a server that another one has gone on from: it could not speak for the run.
             return
-        raise ConfigError(
-            "--run", f"{run} has ended at this broker: {message.reason}", "choose another id for a new run"
-        )
+        raise RunOverError(run, message)
     raise _led(run)
 
 

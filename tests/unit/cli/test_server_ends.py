@@ -127,6 +127,46 @@ def test_an_outcome_and_what_was_expected_make_the_code(
 
 
 @pytest.mark.parametrize(
+    ("outcome", "stays"),
+    [
+        (None, False),
+        (Aborted("too few"), False),
+        (Aborted("paused", resumable=True, over=False), True),
+        (Aborted("another server leads", over=False), True),
+    ],
+)
+def test_the_checkpoint_goes_once_the_summary_is_there(
+    outcome: Aborted | None, stays: bool, lead: Callable[..., Result], tmp_path: Path
+) -> None:
+    """Whoever is killed before would find neither."""
+    path = tmp_path / "out" / "server.checkpoint"
+    there: list[bool] = []
+
+    def act(settings: ProcessSettings, tell: Tell) -> Finished | Aborted:
+        path.write_bytes(b"")
+        ended = told(1.0, outcome=outcome)(settings, tell)
+        there.append(path.exists() and (tmp_path / "out" / "summary.json").exists())
+        return ended
+
+    lead(act)
+    assert (there, path.exists()) == ([True], stays)
+
+
+@pytest.mark.parametrize("error", [RunAbortedError("the broker is gone"), KeyboardInterrupt()])
+def test_the_checkpoint_of_a_run_that_failed_stays(
+    error: BaseException, lead: Callable[..., Result], tmp_path: Path
+) -> None:
+    path = tmp_path / "out" / "server.checkpoint"
+
+    def act(settings: ProcessSettings, tell: Tell) -> Finished | Aborted:
+        path.write_bytes(b"")
+        return failing(error)(settings, tell)
+
+    assert lead(act).exit_code == 3
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
     ("acts", "line"),
     [
         (told(1.0, outcome=Aborted("too few [b]parties")), "too few [b]parties"),

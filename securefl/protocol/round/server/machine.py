@@ -71,6 +71,7 @@ from securefl.protocol.round.server.phases import (
     NOBODY_GONE,
     Attesting,
     Certifying,
+    Checkpoint,
     Consulting,
     Ended,
     Evaluating,
@@ -117,18 +118,20 @@ class ServerMachine:
     def start(self, now: float) -> tuple[ServerPhase, Effects]:
         """Call the roll."""
         ctx = self._ctx
-        standing = self._first() if ctx.resumed is None else ctx.resumed.checkpoint.standing
-        standing = replace(standing, pace=Pace(now))
+        state = self.first() if ctx.resumed is None else ctx.resumed.checkpoint
+        standing = replace(state.standing, pace=Pace(now))
         deadline = now + ctx.plan.scenario.deadlines.join
         joining = Joining(standing, frozenset(), deadline)
         here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
         return joining, (here, Send(EVERYONE, Place(-1), RollCall()), WakeAt(deadline))
 
-    def _first(self) -> Standing:
+    def first(self) -> Checkpoint:
+        """Where a new run begins: in no epoch, before the first round."""
         ctx = self._ctx
         standing = Standing(0, ctx.initial, first_moments(ctx.plan.optimiser, ctx.plan.broadcast))
         first = first_of(ctx.plan, ctx.initial)
-        return standing if first is None else replace(standing, chain=Attested(first))
+        standing = standing if first is None else replace(standing, chain=Attested(first))
+        return Checkpoint(0, standing)
 
     def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
         """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
