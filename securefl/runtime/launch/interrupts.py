@@ -47,6 +47,32 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Have signals wait for the end of the block.
+
+    Outside the main thread, which alone gets signals, this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    came: list[int] = []
+    # Not by a mask: that of one thread leaves the signal to another one.
+    before = {
+        number: signal.signal(number, lambda number, _frame: came.append(number))
+        for number in numbers
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
+
+
 def _leave_lost_terminals(terminals: list[int]) -> None:
     """Let what is said go nowhere from here on if the terminal is gone: a summary has still to be written."""
     for stream in terminals:

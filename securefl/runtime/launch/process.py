@@ -11,6 +11,7 @@ from securefl.base.errors import SecureflError
 from securefl.methods.feasibility import check
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import RunPlan
+from securefl.runtime.launch.interrupts import undisturbed
 from securefl.runtime.launch.observer import ObserverSettings, watch
 from securefl.runtime.process import OpenWitness, ProcessSettings, Witness, claimed, run_dealer, stopped_by
 from securefl.runtime.report import News, ProcessWitness
@@ -81,7 +82,11 @@ def _run(
         return outcome
 
     try:
-        return asyncio.run(to_the_end())
+        with contextlib.ExitStack() as stack:
+            with undisturbed():
+                # Half a loop complains, at the end of the process, that it cannot be closed.
+                runner = stack.enter_context(asyncio.Runner())
+            return runner.run(to_the_end())
     except (Exception, KeyboardInterrupt) as error:
         for witness in opened:
             # The disk may be what failed, and the launcher may be gone: the first error is the one to tell.

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from pathlib import Path
 
+import pytest
+
 from securefl.protocol.kernel.effects import Aborted
+from securefl.runtime.launch.interrupts import SignalledError, ended_by_signals
 from securefl.runtime.launch.process import run_process
 from securefl.runtime.process.ports import OpenWitness
 from securefl.runtime.process.settings import ProcessSettings
@@ -42,3 +47,21 @@ def test_a_transcript_ends_before_the_training_that_is_left_behind(tmp_path: Pat
 
     assert run_process(settings(tmp_path), tell, body) == Aborted("stopped by SIGTERM")
     assert sum(isinstance(news, Ending) for news in told) == 1
+
+
+def test_a_signal_waits_until_there_is_a_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raised in the middle of its making it leaves half a loop, which complains when it is thrown away."""
+    make, made = asyncio.new_event_loop, list[asyncio.AbstractEventLoop]()
+
+    def signalled() -> asyncio.AbstractEventLoop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        made.append(make())
+        return made[0]
+
+    async def body(_settings: ProcessSettings, _witness: OpenWitness) -> Aborted:
+        raise AssertionError("it was asked to end before")
+
+    monkeypatch.setattr("asyncio.events.new_event_loop", signalled)
+    with pytest.raises(SignalledError), ended_by_signals():
+        run_process(settings(tmp_path), list[News]().append, body)
+    assert made[0].is_closed()
