@@ -694,6 +694,37 @@ def test_a_server_that_says_nothing_is_given_up_and_can_be_cancelled() -> None:
     run(body)
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_broker_that_ends_as_it_is_asked_has_refused_nobody(ends: bool) -> None:
+    """It closes the connection once, and is gone; a port of another kind always does that."""
+
+    async def body() -> None:
+        came = 0
+
+        async def closing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal came
+            came += 1
+            if ends:
+                server.close()
+            writer.close()
+
+        server = await asyncio.start_server(closing, "127.0.0.1", 0)
+        url = BrokerUrl("mqtt", "127.0.0.1", server.sockets[0].getsockname()[1])
+        kind, words, times = (
+            (RunAbortedError, "out of reach: connection refused", 1)
+            if ends
+            else (ConfigError, "closed the connection before answering", 3)
+        )
+        with pytest.raises(kind, match=words):
+            await MqttTransport.connect(url, "x", (), limits=QUICK)
+        assert came == times
+        server.close()
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
+
+    run(body)
+
+
 @needs_mosquitto
 def test_a_bad_password_is_refused_without_showing_it(tmp_path: Path) -> None:
     salt = b"only-a-test-"

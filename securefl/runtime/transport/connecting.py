@@ -244,10 +244,15 @@ def explain(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
             who = f"user {url.username!r}" if url.username is not None else "a client without a user name"
             return ConfigError("broker", f"{url} refuses {who}", "check user name and password")
         return RunAbortedError(f"{url} refuses the connection: {error}")
-    if "closed the connection" in str(error):
+    if hung_up(error):
         hint = "client certificate missing or refused" if url.tls else "a TLS port needs mqtts://"
         return ConfigError("broker", f"{url} closed the connection before answering", f"probably: {hint}")
     return _explain_cause(url, error)
+
+
+def hung_up(error: aiomqtt.MqttError) -> bool:
+    """Whether the other side closed the connection without an answer: it refuses us, or it was ending."""
+    return "closed the connection" in str(error)
 
 
 def was_down(error: aiomqtt.MqttError) -> bool:

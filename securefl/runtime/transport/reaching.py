@@ -6,13 +6,17 @@ import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 import aiomqtt
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.runtime.transport.addresses import Brokers, none_of
 from securefl.runtime.transport.base import BrokerUrl, MqttLimits
-from securefl.runtime.transport.connecting import Connection, explain, was_down
+from securefl.runtime.transport.connecting import Connection, explain, hung_up, was_down
+
+_HANG_UPS: Final = 3
+"""So many times in a row a broker closes the connection before that is taken for a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +61,18 @@ class Reach:
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.first_within
+        tries = 0
         while True:
             troubles: dict[BrokerUrl, SecureflError] = {}
+            tries, ending = tries + 1, False
             for at, url in enumerate(self._brokers):
                 try:
                     return await self._open(at)
                 except aiomqtt.MqttError as error:
                     troubles[url] = explain(url, error)
-            # One that ends while it is asked looks as if it refused.
-            if loop.time() >= until:
+                    ending = ending or hung_up(error)
+            # One that ends while it is asked looks as if it refused. It will not look so again.
+            if loop.time() >= until and not (ending and tries < _HANG_UPS):
                 raise none_of(troubles)
             await asyncio.sleep(self._jitter.uniform(0.1, 1.0))
 
