@@ -48,6 +48,7 @@ from securefl.protocol.messages import (
     SumToServer,
 )
 from securefl.protocol.round.server.accusing import of_words
+from securefl.protocol.round.server.connections import clocked, connected, noted
 from securefl.protocol.round.server.gather import (
     abort,
     begin_round,
@@ -68,7 +69,6 @@ from securefl.protocol.round.server.opening import (
     on_release,
 )
 from securefl.protocol.round.server.phases import (
-    NOBODY_GONE,
     Attesting,
     Certifying,
     Checkpoint,
@@ -101,7 +101,7 @@ from securefl.protocol.round.shared.budget import spent_by
 from securefl.protocol.round.shared.chain import Attested, first_of
 from securefl.protocol.round.shared.charging import charged
 from securefl.protocol.round.shared.draw import shortage
-from securefl.protocol.round.shared.presence import FIRST, back, lost
+from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.reports import Effects, PartiesJoined, RoundDone
 from securefl.protocol.wire import epoch_of
 
@@ -137,7 +137,7 @@ class ServerMachine:
         """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
         if isinstance(phase, Ended):
             return phase, self._too_late(phase, event)
-        phase = _clocked(phase, event)
+        phase = clocked(phase, event)
         clock = phase.standing.clock
         after, effects = self._stepped(phase, replace(event, now=clock.at(event.now)))
         if isinstance(after, Evaluating) and not (isinstance(phase, Evaluating) and phase.done is after.done):
@@ -152,7 +152,7 @@ class ServerMachine:
             case Received():
                 after, effects = self._from_network(phase, event)
             case PresenceHint() | Heard() | Offline() | Online():
-                after, effects = _connected(phase, event, self._expected())
+                after, effects = connected(phase, event, self._expected())
             case AllSent() | Consulted() | Evaluated():
                 after, effects = self._worked(phase, event)
             case PauseAsked():
@@ -179,7 +179,7 @@ class ServerMachine:
                 return phase, ()
 
     def _from_network(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
-        told = _heard(phase, event.sender)
+        told = noted(phase, event.sender)
         known: ServerPhase = told
 
         def received() -> tuple[ServerPhase, Effects]:
@@ -388,29 +388,6 @@ class ServerMachine:
         return begin_round(self._ctx, standing, now)
 
 
-def _connected(
-    phase: RunningPhase, event: PresenceHint | Heard | Offline | Online, expected: Set[PartyId]
-) -> tuple[RunningPhase, Effects]:
-    """Note that a party's connection broke, as the broker says, or stands, or what became of one's own.
-
-    A broker can make up as many other names as it likes, and none of them is kept in mind.
-    """
-    match event:
-        case Heard(party=party):
-            return _heard(phase, party), ()
-        case PresenceHint(now=now, party=party):
-            if party not in expected:
-                return phase, ()
-            gone = {**phase.standing.gone, party: now}
-            return replace(phase, standing=replace(phase.standing, gone=gone)), ()
-        case Offline():
-            return phase, lost()
-        case Online():
-            # All hints are about connections to a broker that this server has lost since.
-            standing = replace(phase.standing, gone=NOBODY_GONE, late=frozenset())
-            return replace(phase, standing=standing), back(event, EVERYONE)
-
-
 def _refused(message: Join, expected: bytes) -> str | None:
     """Return why a participant cannot join; None where it can."""
     if not isinstance(message, JoinRun) or message.version != WIRE_VERSION:
@@ -432,28 +409,6 @@ def _pausing(phase: RunningPhase, event: PauseAsked) -> tuple[ServerPhase, Effec
     if isinstance(phase, Joining) or (isinstance(phase, Greeting) and not phase.draw):
         return pause(event.reason)
     return replace(phase, standing=replace(phase.standing, pausing=event.reason)), ()
-
-
-def _heard(phase: RunningPhase, party: PartyId) -> RunningPhase:
-    """Forget what speaks against a party's being there: it has just been heard."""
-    standing = phase.standing
-    if party not in standing.gone and party not in standing.late:
-        return phase
-    gone = {other: since for other, since in standing.gone.items() if other != party}
-    return replace(phase, standing=replace(standing, gone=gone, late=standing.late - {party}))
-
-
-def _clocked(phase: RunningPhase, event: Event[AnyMessage]) -> RunningPhase:
-    """Stop the clock of all deadlines, or let it go on."""
-    clock = phase.standing.clock
-    match event:
-        case Offline():
-            standing = replace(phase.standing, clock=clock.stopped(event.now), interrupted=True)
-        case Online():
-            standing = replace(phase.standing, clock=clock.started(event.now))
-        case _:
-            return phase
-    return replace(phase, standing=standing)
 
 
 def _answers(phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
