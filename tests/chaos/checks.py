@@ -35,6 +35,7 @@ from securefl.runtime.account.entries import Entry, Update, read_lines
 from securefl.runtime.account.meaning import spent_epsilon
 from tests.chaos.collecting import collect
 from tests.chaos.conductor import Witnessed
+from tests.chaos.faults import ClockJump, DoubleStart, Kill, Terminate
 from tests.chaos.federation import RUN, Started
 from tests.chaos.packets import Seen
 
@@ -85,13 +86,15 @@ def judge(witnessed: Witnessed) -> Verdict:
         recorded = load(folder)
     except ConfigError as error:
         return Verdict((*broken, Broken("audit", f"refused: {error}")))
-    truth = load_truth(folder, recorded)
+    # A run that ended before its first round has left none.
+    truth = load_truth(folder, recorded) if (folder / "lab").is_dir() else None
     rounds = Counter(_round(e.fields) for e, _ in recorded.of(SERVER, "round_done"))
     modelless = without_model(recorded)
-    checked, wrong = sums(recorded, truth)
+    checked, wrong = (0, []) if truth is None else sums(recorded, truth)
     broken += [
         *finished(recorded),
         *judged(recorded, witnessed, modelless),
+        *costs(witnessed, modelless),
         *wrong,
         *exposed(recorded),
         *budget(recorded, witnessed),
@@ -150,6 +153,17 @@ def judged(recorded: Recorded, witnessed: Witnessed, modelless: set[int]) -> Ite
     expected = {1 if last in modelless else 0}
     if last is not None and codes and codes != expected:
         yield Broken("ends", f"the server ended with {codes}, its last round asks for {expected}")
+
+
+def costs(witnessed: Witnessed, modelless: set[int]) -> Iterator[Broken]:
+    """Where nothing but the server was ended, each time costs one round at most."""
+    struck = [witnessed.faults[place] for place in witnessed.struck]
+    ended = [one for one in struck if isinstance(one, Kill | Terminate) and one.who == SERVER]
+    harmless = [one for one in struck if isinstance(one, ClockJump | DoubleStart) and one.who != SERVER]
+    if len(ended) + len(harmless) == len(struck) and len(modelless) > len(ended):
+        yield Broken(
+            "finished", f"{len(modelless)} rounds are void, and the server was ended {len(ended)} times"
+        )
 
 
 def _may_end(one: Started) -> frozenset[int]:
@@ -343,7 +357,9 @@ def keys_left(witnessed: Witnessed) -> Iterator[Broken]:
                 yield Broken("keys", f"the {whose} is in {path.relative_to(witnessed.folder)}")
 
 
-def audited(recorded: Recorded, truth: GroundTruth, folder: Path, witnessed: Witnessed) -> Iterator[Broken]:
+def audited(
+    recorded: Recorded, truth: GroundTruth | None, folder: Path, witnessed: Witnessed
+) -> Iterator[Broken]:
     """What the product's own audit calls a breach."""
     known = None
     if recorded.scenario.secure_sum.verified:

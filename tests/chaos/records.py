@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from securefl.runtime.transport.broker import BrokerKind
-from tests.chaos.faults import KINDS, Fault
+from tests.chaos.faults import DEALER, KINDS, SERVER, Fault, Kill, Terminate
 
 CHECKS: Final = {
     "finished": "finished with all rounds",
@@ -128,6 +128,10 @@ def page(records: Sequence[Record], command: str) -> str:
         "",
         "A fault waits for a frame of some kind and round to pass by; one that never passes leaves it out.",
         "",
+        "| the server was killed or terminated at the sight of | times | in runs as expected |",
+        "|---|---:|---:|",
+        *_server_rows(records),
+        "",
     ]
     failing = [record for record in records if record.broken]
     if failing:
@@ -163,6 +167,19 @@ def _fault_row(kind: type[Fault], records: Iterable[Record]) -> str:
     struck = sum(isinstance(record.case.faults[n], kind) for record in with_it for n in record.struck)
     sound = sum(not record.broken for record in with_it)
     return f"| {(kind.__doc__ or '').split('.')[0]} | {listed} | {struck} | {len(with_it)} | {sound} |"
+
+
+def _server_rows(records: Iterable[Record]) -> list[str]:
+    """How often the server was ended in each phase, told by the frame at whose sight it was."""
+    times, sound = Counter[str](), Counter[str]()
+    for record in records:
+        for place in record.struck:
+            fault = record.case.faults[place]
+            if isinstance(fault, Kill | Terminate) and fault.who == SERVER:
+                by = fault.when.by if fault.when.by in {SERVER, DEALER} else "party"
+                times[f"{by}: {fault.when.kind}"] += 1
+                sound[f"{by}: {fault.when.kind}"] += not record.broken
+    return [f"| {sight} | {times[sight]} | {sound[sight]} |" for sight in sorted(times)]
 
 
 def _plain(text: str) -> str:

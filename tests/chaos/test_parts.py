@@ -188,6 +188,16 @@ def test_the_page_counts_what_broke() -> None:
     assert "something  odd" in text
 
 
+def test_the_page_says_where_the_server_was_killed() -> None:
+    at = When("p03", "Release", 1), When("server", "Freeze", 0), When("server", "Freeze", 1)
+    faults = tuple(Kill(when=when, who="server", back=1.0) for when in at)
+    case = msgspec.structs.replace(case_of(1), faults=faults)
+    record = msgspec.structs.replace(_record(1), case=case, struck=(0, 1))
+    text = page([record, msgspec.structs.replace(record, seed=2, struck=(1, 2))], "make chaos")
+    assert "| party: Release | 1 | 1 |" in text
+    assert "| server: Freeze | 3 | 3 |" in text
+
+
 def test_a_case_that_has_changed_is_another_one() -> None:
     case: Case = case_of(1)
     fault: Fault = Kill(when=When("server", "Invite", 0), who="p00")

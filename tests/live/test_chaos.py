@@ -127,9 +127,10 @@ def broken(witnessed: Witnessed) -> set[str]:
 
 
 def rewrite(path: Path, change: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
-    """Write a transcript anew, each entry changed, with a chain that holds."""
+    """Write a transcript anew, each entry changed, with a chain that holds; no summary says otherwise."""
     old = read_transcript(path)
     path.unlink()
+    (path.parents[1] / "summary.json").unlink(missing_ok=True)
     with TranscriptWriter(path, old.header) as writer:
         for entry in old.entries:
             writer.append(entry.kind, change(entry.kind, dict(entry.fields)))
@@ -178,6 +179,25 @@ def test_a_round_that_is_missing_is_noticed(copy: Witnessed) -> None:
 
     rewrite(copy.folder / "server" / "out" / "transcripts" / "server.jsonl", before)
     assert "finished" in broken(copy)
+
+
+def test_a_round_without_a_model_that_no_fault_explains_is_noticed(copy: Witnessed) -> None:
+    def void(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+        return fields | {"update_norm": None} if kind == "model_stepped" and fields["round"] == 2 else fields
+
+    rewrite(copy.folder / "server" / "out" / "transcripts" / "server.jsonl", void)
+    assert "finished" in broken(copy)
+    when = When("server", "Reveals", 2)
+    killed = replace(copy, faults=(Kill(when=when, who="server", back=1.0),), struck={0: 1.0})
+    assert "finished" not in broken(killed)
+
+
+def test_an_exit_code_that_says_nothing_of_a_last_round_without_a_model_is_noticed(copy: Witnessed) -> None:
+    def void(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+        return fields | {"update_norm": None} if kind == "model_stepped" and fields["round"] == 4 else fields
+
+    rewrite(copy.folder / "server" / "out" / "transcripts" / "server.jsonl", void)
+    assert "ends" in broken(copy)
 
 
 @pytest.mark.parametrize("kind", ["MaskedInput", "Release"])
