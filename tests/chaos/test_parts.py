@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.rounds import Reveal
 from securefl.protocol.wire.outbox import Outbox
+from tests.chaos import __main__ as chaos
+from tests.chaos import running
 from tests.chaos.faults import BROKER, DEALER, KINDS, Fault, Kill, When, draw, of_kind
 from tests.chaos.packets import frame_in, level_of, read_packet
 from tests.chaos.records import (
@@ -203,3 +206,70 @@ def test_a_case_that_has_changed_is_another_one() -> None:
     fault: Fault = Kill(when=When("server", "Invite", 0), who="p00")
     assert msgspec.structs.replace(case, faults=(fault,)) != case
     assert replace(setup_of(case), training=9.0) != setup_of(case)
+
+
+def test_a_failing_list_shrinks_to_the_fault_that_breaks_the_same_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = next(case for case in map(case_of, SEEDS) if len(case.faults) == 6)
+    guilty = case.faults[4]
+    tried: list[tuple[Fault, ...]] = []
+
+    def stand_in(_seed: int, one: Case) -> Record:
+        tried.append(one.faults)
+        # In every second run only, and another check breaks whatever is done.
+        breaks = guilty in one.faults and len(tried) % 2 == 0
+        checks = ("sums", "keys") if breaks else ("keys",)
+        return msgspec.structs.replace(_record(1, *checks), case=one)
+
+    monkeypatch.setattr(running, "run_case", stand_in)
+    failing = msgspec.structs.replace(_record(1, "sums"), case=case)
+    assert running.shrunk(failing, 40) == (guilty,)
+    assert all(faults != case.faults for faults in tried)
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, list[int]]]:
+    """The command, with a stand-in for its runs: those of even seeds break something."""
+
+    def run(*arguments: str) -> tuple[int, list[int]]:
+        ran: list[int] = []
+
+        def stand_in(cases: dict[int, Case], *_: object, **__: object) -> Iterator[Record]:
+            for seed in cases:
+                ran.append(seed)
+                yield _record(seed, *(() if seed % 2 else ("twice",)))
+
+        monkeypatch.setattr(chaos, "_run", stand_in)
+        results = tmp_path / "results.jsonl"
+        return chaos.main([*arguments, "--results", str(results), "--shrink", "0"]), ran
+
+    return run
+
+
+def test_seeds_that_have_results_are_not_run_again(
+    command: Callable[..., tuple[int, list[int]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("--runs", "3", "--seed", "1") == (1, [1, 2, 3])
+    assert "--replay" in capsys.readouterr().out
+    assert read_case(tmp_path / "failing-2.json") == case_of(2)
+    assert command("--runs", "5", "--seed", "1", "--page", str(tmp_path / "page.md")) == (1, [4, 5])
+    assert "3 of 5 seeds are in" in capsys.readouterr().out
+    text = (tmp_path / "page.md").read_text()
+    assert "5 runs, 3 of them as they should be" in text
+    assert 'make chaos ARGS="--runs 5 --seed 1"' in text
+    assert command("--runs", "1", "--seed", "5") == (0, [])
+
+
+def test_a_result_of_another_list_is_not_taken_for_this_one(
+    command: Callable[..., tuple[int, list[int]]], tmp_path: Path
+) -> None:
+    """The suite has changed: the seed stands for other faults now."""
+    older = msgspec.structs.replace(_record(1), case=case_of(2))
+    append_record(tmp_path / "results.jsonl", older)
+    assert command("--runs", "1", "--seed", "1") == (0, [1])
+
+
+def test_one_fault_of_each_kind(command: Callable[..., tuple[int, list[int]]]) -> None:
+    code, ran = command("--each", "1")
+    assert (code, len(ran)) == (1, len(KINDS))
