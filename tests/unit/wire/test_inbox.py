@@ -461,7 +461,7 @@ def test_a_message_that_was_given_up_is_taken_when_it_is_sent_again() -> None:
     box.sweep(1e6)
     *before, whole = [box.accept(part, "d", 1e6) for part in parts]
     assert before == [None] * 4
-    assert whole == Delivery(A, PLACE, LONG, b"")
+    assert whole == Delivery(A, PLACE, LONG, b"", peek(parts[0], "d").header.session)
     assert [box.accept(part, "d", 1e6) for part in parts] == [None] * 5
 
 
