@@ -12,12 +12,12 @@ import pytest
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.protocol.kernel.effects import LEADS, Aborted, Finished, Journal, Reject, Send
-from securefl.protocol.kernel.events import Place, Received
+from securefl.protocol.kernel.events import Chosen, Place, Received
 from securefl.protocol.messages.control import Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Hello, Invite, Release
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.phases import Greeted, Outside, Revealed, Working
+from securefl.protocol.round.party.phases import Choosing, Greeted, Outside, Revealed, Working
 from securefl.protocol.round.server.phases import Checkpoint, Resumed, Stated
 from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
 from securefl.protocol.round.shared.reports import EpochFollowed, RunEffect, SumOpened
@@ -278,3 +278,32 @@ class TestParties:
         assert after is outside
         (refused,) = [one for one in effects if isinstance(one, Reject)]
         assert refused.reason == f"sends {type(model.message).__name__} before it leads the run"
+
+    def test_it_names_the_same_task_group_again(self) -> None:
+        """Who cannot choose names one at random; another one the second time would tell."""
+        settings = {"groups__count": "4", "groups__mode": "open", "size": "2", "weighting__mode": "ignore"}
+        world = World(
+            scenario(16, rounds="1", **settings), length=4, choose=lambda party, _round: int(party[1:]) % 4
+        )
+        machine = world.nodes[P[0]].machine
+        world.run()
+        hello = next(one for one in world.sent if one.sender == P[0] and isinstance(one.message, Hello))
+        model = next(one for one in world.sent if type(one.message).__name__ == "ModelAnnounce")
+        invite = next(one for one in world.sent if isinstance(one.message, Invite))
+        assert isinstance(hello.message, Hello)
+        phase, _ = machine.start(0.0)
+        groups = []
+        for epoch in range(1, 9):
+            session = session_of_server(epoch, InsecureSeededEntropy(epoch))
+            for one in (model, invite):
+                event: Received[AnyMessage] = Received(1.0, SERVER, one.place, one.message, session=session)
+                phase, effects = machine.step(phase, event)
+            if isinstance(phase, Choosing):
+                phase, effects = machine.step(phase, Chosen(1.0, 0, None, "no loss is finite"))
+            groups += [
+                one.message.group
+                for one in effects
+                if isinstance(one, Send) and isinstance(one.message, Hello)
+            ]
+        assert len(groups) == 8
+        assert len(set(groups)) == 1

@@ -144,13 +144,21 @@ def on_invite(
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
     if isinstance(phase, Choosing):
         return replace(phase, draw=place.attempt), ()
-    if isinstance(phase, Informed) and chooses(ctx.plan, phase.round, phase.past.choice):
-        there = models_at(ctx.plan, phase.round)
-        choosing = Choosing(phase.past, phase.round, place.attempt, phase.params, phase.model)
-        return choosing, (Choose(phase.round, phase.params[: there * ctx.plan.length]),)
     if isinstance(phase, Informed):
-        return _greet(ctx, phase, place.attempt, phase.past.choice.group)
+        return _first_hello(ctx, phase, place.attempt)
     return _greet(ctx, phase, place.attempt, phase.group, phase.groupless)
+
+
+def _first_hello(ctx: PartyContext, phase: Informed, draw: int) -> tuple[PartyPhase, Effects]:
+    """Say hello to a round, or first choose a task group for it."""
+    named = phase.past.named
+    if named is not None and named[0] == phase.round:
+        return _greet(ctx, phase, draw, *named[1:])
+    if chooses(ctx.plan, phase.round, phase.past.choice):
+        there = models_at(ctx.plan, phase.round)
+        choosing = Choosing(phase.past, phase.round, draw, phase.params, phase.model)
+        return choosing, (Choose(phase.round, phase.params[: there * ctx.plan.length]),)
+    return _greet(ctx, phase, draw, phase.past.choice.group)
 
 
 def invited_before(ctx: PartyContext, phase: Choosing | Greeted, place: Place, message: Invite) -> bool:

@@ -84,7 +84,9 @@ def followed(phase: PartyPhase, session: bytes) -> tuple[PartyPhase, Effects]:
     noted = (*noted, Report(EpochFollowed(epoch_of(session))), *_again(past))
     if isinstance(phase, Outside):
         return Outside(past), noted
-    if isinstance(phase, Informed) or (isinstance(phase, Choosing | Greeted) and not phase.draw):
+    if isinstance(phase, Greeted) and not phase.draw:
+        return Outside(replace(past, named=(phase.round, phase.group, phase.groupless))), noted
+    if isinstance(phase, Informed) or (isinstance(phase, Choosing) and not phase.draw):
         return Outside(past), noted
     return sit_out(phase, past), (*noted, Report(SatOut(phase.round, VOID)))
 

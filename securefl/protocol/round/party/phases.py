@@ -121,6 +121,10 @@ class Past:
     """Digests of the models that it has worked on; kept where the server is to name the best of them."""
     leader: bytes = b""
     """The session of the server that it follows; empty before the first one leads."""
+    named: tuple[int, int, str] | None = field(default=None, repr=False)
+    """Round, task group, and why it could not choose that: what it told a server that another one replaced.
+
+    Another group the second time would tell that it could not choose."""
     announced: SignedClaim | None = None
     """The link of the last announcement, as the server signed it."""
 
