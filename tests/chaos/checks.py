@@ -169,7 +169,8 @@ def costs(witnessed: Witnessed, modelless: set[int]) -> Iterator[Broken]:
 def _may_end(one: Started) -> frozenset[int]:
     """Exit codes that are right for a process."""
     if "rival" in one.why:
-        return _RIVALS
+        # A fault may have killed the one that had taken over.
+        return _RIVALS | ({-signal.SIGKILL} if "kill" in one.why else set())
     heard_nothing = "terminate" in one.why and not one.words
     signalled = {-signal.SIGTERM} if heard_nothing and one.ended - one.at < _FIRST_SECONDS else set()
     judged = _JUDGED_ENDS if one.name == SERVER and 0 in one.may_end else set()
