@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 ResultT = TypeVar("ResultT")
@@ -21,20 +22,34 @@ def run_coroutine(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
     except RuntimeError:
         return asyncio.run(coroutine)
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+    result: Future[ResultT] = Future()
+    interrupted = threading.Event()
 
     async def work() -> ResultT:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - for mypy
         begun.set_result((asyncio.get_running_loop(), task))
+        if interrupted.is_set():
+            task.cancel()
         return await coroutine
 
-    with ThreadPoolExecutor(1) as thread:
-        found = thread.submit(asyncio.run, work())
+    def run() -> None:
         try:
-            return found.result()
-        except BaseException:
-            if not found.done():
-                loop, task = begun.result()
-                with contextlib.suppress(RuntimeError):  # it has ended meanwhile
-                    loop.call_soon_threadsafe(task.cancel)
-            raise
+            result.set_result(asyncio.run(work()))
+        except BaseException as error:
+            result.set_exception(error)
+
+    thread = threading.Thread(target=run, name="run_coroutine")
+    try:
+        # Not an executor: it loses a thread whose start is interrupted, and does not wait for it.
+        thread.start()
+        return result.result()
+    except BaseException:
+        interrupted.set()
+        if begun.done() and not result.done():
+            loop, task = begun.result()
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                loop.call_soon_threadsafe(task.cancel)
+        if thread.is_alive():
+            thread.join()
+        raise

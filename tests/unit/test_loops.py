@@ -55,3 +55,32 @@ def test_an_interrupt_does_not_wait_for_its_end() -> None:
 
     asyncio.run(notebook())
     assert ended == ["cancelled"]
+
+
+def test_an_interrupt_while_the_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it can come while ``start`` waits: the work runs already, and still must be cancelled."""
+    ended = []
+    running = threading.Event()
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "run_coroutine":
+            running.wait()
+            raise KeyboardInterrupt
+
+    async def endless() -> None:
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def notebook() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            run_coroutine(endless())
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    asyncio.run(notebook())
+    assert ended == ["cancelled"]

@@ -206,7 +206,12 @@ class ServerMachine:
     def _answered(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
         """Take what a party says in a round."""
         ctx, sender, place = self._ctx, event.sender, event.place
-        if isinstance(event.message, Hello) and epoch_of(event.message.leader) > phase.standing.epoch:
+        leads = not isinstance(phase, Joining)
+        if (
+            leads
+            and isinstance(event.message, Hello)
+            and epoch_of(event.message.leader) > phase.standing.epoch
+        ):
             standing = replaced(ctx, phase.standing, sender, event.message.leader)
             if isinstance(standing, Aborted):
                 return Ended(None), (standing,)
