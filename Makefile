@@ -12,7 +12,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples interop search mutants mutants-changed unchanged chaos chaos-ci bench clean
+.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -77,7 +77,11 @@ interop: setup .venv-flower/.installed .venv-nvflare/.installed  ## Flower apps 
 	@touch $@
 
 live: setup  ## only the live tests: real processes over real brokers
-	$(TEST) -m "live and not interop" $(ARGS)
+	$(TEST) -m "live and not interop and not brokers" $(ARGS)
+
+brokers: setup  ## brokers lost in every step of a run, hours; goes on where it was stopped; writes docs/results/brokers.md
+	$(TEST) -v -m brokers tests/live $(ARGS)
+	$(BIN)/python -m tests.live.outage_matrix
 
 search: setup  ## property tests and fuzzing with fresh examples, other ones each time
 	$(TEST) -m hypothesis --hypothesis-profile search -n auto --dist worksteal $(ARGS)
