@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from securefl.base.errors import RunAbortedError
-from securefl.base.ids import SERVER
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.ids import SERVER, is_name
 from securefl.cli.console import one_line_errors, say
 from securefl.methods.attacks import party_names
 from securefl.protocol.messages import MAX_PARTIES
@@ -39,20 +40,42 @@ def broker(
         bool,
         typer.Option("--acl", help="Print the access rules for a mosquitto of your own, and run nothing."),
     ] = False,
+    bridge: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="With --acl: a broker that parties are at, by its certificate."),
+    ] = None,
 ) -> None:
     """Run a broker on 127.0.0.1 until Ctrl-C."""
+    with one_line_errors():
+        names = checked_bridges(bridge or (), acl=acl)
     if acl:
-        typer.echo(mosquitto_acl(), nl=False)
+        typer.echo(mosquitto_acl(names), nl=False)
         return
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     with one_line_errors(), tempfile.TemporaryDirectory(prefix="securefl-broker-") as directory:
         wish = broker_wish(kind, "--kind")
-        names = (*party_names(parties), SERVER, OBSERVER)
-        tls = make_local_tls(tls_dir, names) if tls_dir is not None else None
+        users = (*party_names(parties), SERVER, OBSERVER)
+        tls = make_local_tls(tls_dir, users) if tls_dir is not None else None
         with start_local_broker(wish, Path(directory), port, tls) as running:
             say(f"{running.kind} broker at {running.url} (Ctrl-C ends it)")
             while not stopping.wait(1.0):
                 if not running.running:
                     raise RunAbortedError(f"the broker ended by itself; its log: {running.log}")
+
+
+def checked_bridges(names: Sequence[str], *, acl: bool) -> Sequence[str]:
+    """Names of bridges that are safe in a file of access rules.
+
+    Raises:
+        ConfigError: one is not, or they are given for nothing.
+    """
+    for name in names:
+        if not is_name(name):
+            raise ConfigError(
+                "--bridge", f"{name!r} is no name", "use a-z, 0-9, - and _, at most 32 characters"
+            )
+    if names and not acl:
+        raise ConfigError("--bridge", "is for --acl: a broker of this machine has no bridges")
+    return names

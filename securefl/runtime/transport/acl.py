@@ -10,6 +10,7 @@ parties talk to each other directly.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from securefl.base.ids import SERVER
@@ -47,12 +48,26 @@ RULES = (
 )
 
 
-def mosquitto_acl() -> str:
-    """The rules as a mosquitto ``acl_file`` (mosquitto.conf(5)); what no rule grants is denied."""
+BRIDGED = (
+    ("write", f"{_ROOT}/up/+"),
+    ("readwrite", f"{_ROOT}/status/+"),
+    ("read", f"{_ROOT}/down/+"),
+    ("readwrite", f"{_ROOT}/peer/{SERVER}/{SERVER}"),
+)
+"""What a bridge from a broker of parties passes on, at the broker where the server is."""
+
+
+def mosquitto_acl(bridges: Iterable[str] = ()) -> str:
+    """The rules as a mosquitto ``acl_file`` (mosquitto.conf(5)); what no rule grants is denied.
+
+    ``bridges`` are users that are brokers themselves, and speak for all of their parties.
+    """
     lines = [f"pattern {rule.access} {rule.topic_filter}" for rule in RULES if rule.user is None]
     for user in dict.fromkeys(rule.user for rule in RULES if rule.user is not None):
         lines += ["", f"user {user}"]
         lines += [f"topic {rule.access} {rule.topic_filter}" for rule in RULES if rule.user == user]
+    for bridge in bridges:
+        lines += ["", f"user {bridge}", *(f"topic {access} {which}" for access, which in BRIDGED)]
     return "\n".join(lines) + "\n"
 
 

@@ -253,6 +253,16 @@ def test_a_broker_of_no_kind_is_refused(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
+def test_access_rules_are_printed_with_those_of_bridges() -> None:
+    plain = call("broker", "--acl").stdout
+    bridged = call("broker", "--acl", "--bridge", "north", "--bridge", "south").stdout
+    assert bridged.startswith(plain)
+    users = [line for line in bridged.removeprefix(plain).splitlines() if line.startswith("user")]
+    assert users == ["user north", "user south"]
+    assert "is no name" in refusal(call("broker", "--acl", "--bridge", "north\nuser server"))
+    assert "--bridge: is for --acl" in refusal(call("broker", "--bridge", "north"))
+
+
 def test_the_doctor_reports_and_shows_paths_as_they_are(tmp_path: Path) -> None:
     odd = tmp_path / "[bold]data"
     odd.mkdir()

@@ -80,3 +80,16 @@ def test_the_mosquitto_file_lists_patterns_and_users() -> None:
     )
     # A topic line before the first user line would be for clients without a name.
     assert not any(line.startswith("topic") for line in lines[: lines.index("user server")])
+
+
+def test_a_bridge_speaks_for_its_parties_and_hears_what_is_for_them() -> None:
+    before, after = mosquitto_acl().splitlines(), mosquitto_acl(["north"]).splitlines()
+    assert after[: len(before)] == before
+    assert after[len(before) :] == [
+        "",
+        "user north",
+        "topic write sfl/1/+/up/+",
+        "topic readwrite sfl/1/+/status/+",
+        "topic read sfl/1/+/down/+",
+        "topic readwrite sfl/1/+/peer/server/server",
+    ]
