@@ -171,6 +171,21 @@ KINDS: Final[tuple[type[Fault], ...]] = (
 )
 
 
+NAMES: Final[dict[type[Fault], str]] = {
+    Kill: "kill (SIGKILL)",
+    Terminate: "terminate (SIGTERM)",
+    Stall: "stall (SIGSTOP, SIGCONT)",
+    Reset: "reset connections",
+    HalfOpen: "half-open link",
+    Slow: "slow link",
+    Partition: "cut off from the broker",
+    FullDisk: "full disk",
+    ClockJump: "clock jumps",
+    DoubleStart: "started a second time",
+}
+"""What each kind is called in tables."""
+
+
 class Field(Struct, frozen=True):
     """What faults are drawn for: who there is, and what passes by in a round."""
 

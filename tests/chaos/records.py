@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from securefl.runtime.transport.broker import BrokerKind
-from tests.chaos.faults import DEALER, KINDS, SERVER, Fault, Kill, Terminate
+from tests.chaos.faults import DEALER, KINDS, NAMES, SERVER, Fault, Kill, Terminate
 
 CHECKS: Final = {
     "finished": "finished with all rounds",
@@ -166,7 +166,7 @@ def _fault_row(kind: type[Fault], records: Iterable[Record]) -> str:
     listed = sum(isinstance(one, kind) for record in with_it for one in record.case.faults)
     struck = sum(isinstance(record.case.faults[n], kind) for record in with_it for n in record.struck)
     sound = sum(not record.broken for record in with_it)
-    return f"| {(kind.__doc__ or '').split('.')[0]} | {listed} | {struck} | {len(with_it)} | {sound} |"
+    return f"| {NAMES[kind]} | {listed} | {struck} | {len(with_it)} | {sound} |"
 
 
 def _server_rows(records: Iterable[Record]) -> list[str]:

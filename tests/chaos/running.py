@@ -17,7 +17,7 @@ import psutil
 
 from tests.chaos.checks import Broken, Verdict, judge
 from tests.chaos.conductor import Witnessed, conduct
-from tests.chaos.faults import KINDS, Fault, draw, of_kind
+from tests.chaos.faults import KINDS, SERVER, Fault, Kill, When, draw, of_kind
 from tests.chaos.records import BrokenCheck, Case, Record
 from tests.chaos.setups import SETUPS, Setup, drawn
 from tests.chaos.shrink import ddmin
@@ -38,12 +38,14 @@ def case_of_kind(kind: type[Fault], seed: int) -> Case:
 
 
 def cases_of_each_kind(each: int, first: int = 1) -> tuple[Case, ...]:
-    """Cases with one fault each, so many of each kind."""
-    return tuple(
+    """Cases with one fault each, so many of each kind; and so many kills of a server that leads a round."""
+    faults = tuple(
         case_of_kind(kind, first + each * place + number)
         for place, kind in enumerate(KINDS)
         for number in range(each)
     )
+    killed = Kill(when=When(SERVER, "Reveals", 1, delay=0.1), who=SERVER, back=0.2)
+    return (*faults, *(_case(drawn(first + number), (killed,)) for number in range(each)))
 
 
 def _case(setup: Setup, faults: Sequence[Fault]) -> Case:

@@ -18,7 +18,7 @@ from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.rounds import Reveal
 from securefl.protocol.wire.outbox import Outbox
 from tests.chaos import __main__ as chaos
-from tests.chaos import running
+from tests.chaos import faults, running
 from tests.chaos.faults import BROKER, DEALER, KINDS, Fault, Kill, When, draw, of_kind
 from tests.chaos.packets import frame_in, level_of, read_packet
 from tests.chaos.records import (
@@ -82,7 +82,9 @@ def test_faults_wait_for_what_the_setup_sends() -> None:
 
 def test_each_kind_by_itself() -> None:
     cases = cases_of_each_kind(2)
-    assert [type(case.faults[0]) for case in cases] == [kind for kind in KINDS for _ in range(2)]
+    assert [type(case.faults[0]) for case in cases] == [kind for kind in (*KINDS, Kill) for _ in range(2)]
+    assert [case.faults[0].who for case in cases if isinstance(case.faults[0], Kill)][-2:] == [SERVER, SERVER]
+    assert faults.NAMES.keys() == set(KINDS)
     field = SETUPS["masks"].field
     assert all(isinstance(of_kind(kind, 3, field), kind) for kind in KINDS)
 
@@ -272,4 +274,4 @@ def test_a_result_of_another_list_is_not_taken_for_this_one(
 
 def test_one_fault_of_each_kind(command: Callable[..., tuple[int, list[int]]]) -> None:
     code, ran = command("--each", "1")
-    assert (code, len(ran)) == (1, len(KINDS))
+    assert (code, len(ran)) == (1, len(KINDS) + 1)

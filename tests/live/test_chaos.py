@@ -49,7 +49,7 @@ CASES = {
         "masks",
         "mosquitto",
         persistent=False,
-        training=0.2,
+        training=0.05,
         faults=(
             DoubleStart(when=When("p02", "Hello", 0), who="p02", copied=True),
             Kill(when=When("p01", "MaskedInput", 1, before=True), who="p01", back=0.3, twice=True),
@@ -62,19 +62,19 @@ CASES = {
         "crypten",
         "embedded",
         persistent=False,
-        training=0.2,
+        training=0.05,
         faults=(
             Reset(when=When("server", "Reveals", 0), who=("server", *SETUPS["crypten"].field.parties)),
             Slow(when=When("server", "Announce", 1), who="server", seconds=0.5, rate=50_000, late=0.05),
             Partition(when=When("p01", "KeyAdvert", 2), who=("p01", "p02"), seconds=1.0),
-            HalfOpen(when=When("p03", "Release", 3), who="p03", way="both"),
+            HalfOpen(when=When("p03", "Release", 1), who="p03", way="both"),
         ),
     ),
     "brokers": Case(
         "masks-active",
         "mosquitto",
         persistent=True,
-        training=0.2,
+        training=0.05,
         faults=(
             Kill(when=When("p00", "MaskedInput", 0), who="broker", back=0.5),
             Terminate(when=When("p06", "Endorse", 1), who="p06", back=0.2),
