@@ -19,6 +19,12 @@ def main(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
     return _MAIN(settings, tell)
 
 
+def for_two_seconds(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
+    """The same, a little longer."""
+    slow_down(2.0)
+    return _MAIN(settings, tell)
+
+
 def all_but_two(settings: ProcessSettings, tell: Callable[[News], None]) -> object:
     """The same for all but :data:`QUICK`."""
     return (_MAIN if settings.name in QUICK else main)(settings, tell)

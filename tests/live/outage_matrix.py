@@ -66,6 +66,7 @@ class Outcome:
     fault: str
     down: float
     steps: int
+    """How often the broker was lost."""
     rounds: int
     void: int
     survivors: int
@@ -102,6 +103,18 @@ def cases() -> list[Case]:
     return made + whole
 
 
+SERIES: tuple[tuple[BrokerKind, bool], ...] = (("mosquitto", False), ("mosquitto", True), ("embedded", False))
+EVERY = 20.0
+"""Seconds between two restarts of a series."""
+AWAY = 3.0
+"""Seconds for which the broker is away each time."""
+
+
+def series_name(kind: BrokerKind, *, persistent: bool) -> str:
+    """What a series of restarts is called."""
+    return f"{kind}{'-persistent' if persistent else ''}-every-{EVERY:g}s"
+
+
 @cache
 def code() -> str:
     """The tree of the package as it is committed."""
@@ -129,14 +142,16 @@ def note(outcome: Outcome) -> None:
 def table() -> str:
     """The page of results."""
     found = done()
+    names = [case.name for case in cases()]
+    names += [series_name(kind, persistent=persistent) for kind, persistent in SERIES]
     rows = [
         f"| {one.kind} | {'on' if one.persistent else 'off'} | {one.fault} | {one.down:g} | {one.steps} |"
         f" {one.rounds} | {one.void} | {one.survivors} of {PARTIES} | {one.exit_code} | {one.seconds:.0f} |"
-        for case in cases()
-        if (one := found.get(case.name)) is not None
+        for name in names
+        if (one := found.get(name)) is not None
     ]
     hours = sum(one.seconds for one in found.values()) / 3600
-    missing = [case.name for case in cases() if case.name not in found]
+    missing = [name for name in names if name not in found]
     return "\n".join(
         [
             *_HEAD.splitlines(),
@@ -157,13 +172,14 @@ these messages: {", ".join(STEPS.values())}.
 
 `kill` is SIGKILL and the same broker again, `restart` SIGTERM, `swap` SIGKILL and another broker at the
 second address of the list, which knows nothing. Deadlines are a deployment's (60 s, training 300 s, quorum
-600 s) divided by {SCALE}, as is the outage of ten minutes. In the runs of two steps nothing is divided.
+600 s) divided by {SCALE}, as is the outage of ten minutes. In the runs of two steps nothing is divided. The
+last rows are 30 rounds, in which training takes 2 s and the broker is restarted every {EVERY:g} s.
 Training takes 1.5 s. `least` is how many parties were counted in the round that had fewest.
 
 Made by `make brokers`, which goes on where it was stopped (`tests/live/test_outage_matrix.py`), on two
 shared cores.
 
-| broker | persistence | fault | away, s | steps | rounds | void | least | exit code | seconds |
+| broker | persistence | fault | away, s | times | rounds | void | least | exit code | seconds |
 |---|---|---|---:|---:|---:|---:|---:|---:|---:|"""
 
 
