@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from securefl.runtime.transport.addresses import Brokers
 from securefl.runtime.transport.base import BrokerUrl
 from securefl.runtime.transport.broker import BrokerWish, start_local_broker
 from tests.live.federated import LIMIT
@@ -27,7 +28,7 @@ class Site:
     """One folder for everything but what a process writes, which has a folder of its own."""
 
     folder: Path
-    broker: BrokerUrl
+    broker: BrokerUrl | Brokers
     scenario: Path
     parties: tuple[str, ...]
     run: str = "deployed"

@@ -14,6 +14,7 @@ from securefl.base.ids import EVERYONE, RunId
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.control import Goodbye
 from securefl.protocol.wire.outbox import Outbox
+from securefl.runtime.transport.addresses import Brokers
 from securefl.runtime.transport.base import BrokerUrl
 from securefl.runtime.transport.mqtt import MqttTransport
 from tests.live.deployed import Site, signal_to, site, until_said
@@ -29,7 +30,7 @@ def goodbye(place: Site, signer: str, run: str) -> bytes:
     return frame
 
 
-def keep(broker: BrokerUrl, topic: str, payload: bytes) -> None:
+def keep(broker: BrokerUrl | Brokers, topic: str, payload: bytes) -> None:
     async def publish() -> None:
         transport = await MqttTransport.connect(broker, "forger", ())
         await transport.publish(topic, payload, retain=True)

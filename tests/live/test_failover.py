@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from securefl.base.crypto.identity import Identity
+from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.wire import topics
@@ -21,7 +23,9 @@ from securefl.runtime.transport.broker import BrokerKind, RunningBroker, start_m
 from securefl.runtime.transport.meeting import meeting_of
 from securefl.runtime.transport.mqtt import MqttTransport
 from securefl.runtime.transport.probe import check_retention, measure_frame_limit
-from tests.live.federated import BROKERS
+from securefl.runtime.transport.sole import sole_server
+from tests.live.deployed import site
+from tests.live.federated import BROKERS, LIMIT
 from tests.live.test_transport import QUICK, Wire, needs_mosquitto, run, start, take
 
 pytestmark = pytest.mark.live
@@ -269,6 +273,46 @@ def test_a_party_that_finds_the_server_nowhere_gives_up_and_says_so(kind: Broker
                 await p00.receive()
             assert all(str(url) in str(caught.value) for url in brokers)
             await p00.close()
+
+        run(body)
+
+
+def test_processes_with_the_same_brokers_in_any_order_meet(kind: BrokerKind, tmp_path: Path) -> None:
+    """The server is at one of them, the parties begin at the other one."""
+    with site(tmp_path, kind, rounds=2) as place, start(kind, tmp_path / "other") as other:
+        assert isinstance(place.broker, BrokerUrl)
+        first, second = Brokers((place.broker, other.url)), Brokers((other.url, place.broker))
+        place.broker = first
+        server = place.start("server")
+        place.broker = second
+        parties = place.start_parties()
+        code, said, complaint = server.wait(LIMIT)
+        assert (code, complaint) == (0, ""), said
+        assert said.count("4 of 4 counted") == 2
+        for party in parties.values():
+            assert party.wait(LIMIT)[0] == 0
+        # The goodbye is at one of them only, and there is no server any more.
+        other.stop()
+        place.broker = Brokers((nowhere(), *first))
+        code, heard, _ = place.start("p03").wait(LIMIT)
+        assert (code, heard.splitlines()[-1]) == (0, "done: 2 rounds done")
+
+
+def test_a_server_is_led_by_one_at_any_of_its_brokers(kind: BrokerKind, tmp_path: Path) -> None:
+    """The one that leads has gone on at the second one; who starts again asks there, too."""
+    identity = Identity.generate(SERVER, OsEntropy())
+    with pair(kind, tmp_path) as (_, second, brokers):
+
+        async def body() -> None:
+            async with sole_server(second.url, RUN, identity, seconds=0.3):
+                with pytest.raises(ConfigError, match="is led by another server"):
+                    async with sole_server(brokers, RUN, identity, seconds=30):
+                        pytest.fail("a second server")
+            async with sole_server(Brokers((nowhere(), *brokers)), RUN, identity, seconds=0.3):
+                pass
+            with pytest.raises(RunAbortedError, match="none of 2 brokers"):
+                async with sole_server(Brokers((nowhere(), nowhere())), RUN, identity, seconds=0.3):
+                    pytest.fail("a server without a broker")
 
         run(body)
 

@@ -153,8 +153,8 @@ def _on_absence(report: ConnectionLost | ConnectionBack | QuorumAwaited) -> str:
         case ConnectionLost():
             return "the broker is out of reach; deadlines stand still"
         case ConnectionBack(connection=connection, kept=kept):
-            meanwhile = "kept what came meanwhile" if kept else "kept nothing that came meanwhile"
-            return f"the broker is back and {meanwhile} (connection {connection})"
+            meanwhile = "with" if kept else "perhaps without"
+            return f"the broker is back, {meanwhile} what came meanwhile (connection {connection})"
         case QuorumAwaited(round=round_, reason=reason, seconds=waited):
             return f"round {round_}: waiting for parties, {seconds(waited)} so far: {printable(reason)}"
         case _:

@@ -82,19 +82,24 @@ async def sole_server(
         ConfigError: another server leads the run; or the broker refuses us.
         RunAbortedError: no broker is in reach.
     """
+    troubles: dict[BrokerUrl, SecureflError] = {}
     async with AsyncExitStack() as stack:
-        entering = [
-            stack.enter_async_context(_sole_at(url, run, identity, epoch, seconds, patience))
-            for url in as_brokers(brokers)
-        ]
-        tried = await asyncio.gather(*entering, return_exceptions=True)
-        troubles = dict[BrokerUrl, SecureflError]()
-        for url, error in zip(as_brokers(brokers), tried, strict=True):
-            if isinstance(error, RunAbortedError):
+
+        async def enter(url: BrokerUrl) -> None:
+            try:
+                await stack.enter_async_context(_sole_at(url, run, identity, epoch, seconds, patience))
+            except RunAbortedError as error:
                 troubles[url] = error
-            elif error is not None:
-                raise error
-        if len(troubles) == len(entering):
+
+        listed = as_brokers(brokers)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for url in listed:
+                    group.create_task(enter(url))
+        except ExceptionGroup as several:
+            # One of them is told, and ends the others.
+            raise several.exceptions[0] from None
+        if len(troubles) == len(listed):
             raise none_of(troubles)
         yield
 
