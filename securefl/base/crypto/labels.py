@@ -73,7 +73,7 @@ def _field(field: bytes | str | int) -> bytes:
     raise UsageError(f"a labelled field is bytes, str or int, not {type(field).__name__}")
 
 
-# Texts and integers are labels, names and coordinates, never secrets, and few: caching gives nothing away.
+# Texts are labels and names, never secrets, and few: caching gives nothing away.
 @lru_cache(maxsize=4096)
 def _text(text: str) -> bytes:
     try:
@@ -83,8 +83,15 @@ def _text(text: str) -> bytes:
     return b"s" + len(raw).to_bytes(_LENGTH_BYTES, "big") + raw
 
 
-@lru_cache(maxsize=4096)
 def _integer(number: int) -> bytes:
+    return _SMALL[number] if 0 <= number < len(_SMALL) else _encoded(number)
+
+
+def _encoded(number: int) -> bytes:
     # Two's complement needs a sign bit on top, and one bit less for -2^k than for 2^k, hence ~n.
     size = (((number if number >= 0 else ~number).bit_length() + 1) + 7) // 8
     return b"i" + size.to_bytes(_LENGTH_BYTES, "big") + number.to_bytes(size, "big", signed=True)
+
+
+# Coordinates: a table, and not a cache, which every round of a long run would add its number to.
+_SMALL = tuple(map(_encoded, range(1024)))

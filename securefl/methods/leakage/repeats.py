@@ -8,7 +8,7 @@ across rounds, restarts and runs, and what a round adds is judged together with 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
 from securefl.base.ids import PartyId
@@ -29,14 +29,38 @@ Given = Mapping[bytes, Sums]
 
 NO_LIMITS = LeakageLimits(group=1)
 NOTHING_GIVEN: Given = MappingProxyType({})
+_LATEST = 64
+"""Models that are copied when one more comes, at most."""
+
+
+class _Joined(Mapping[bytes, Sums]):
+    """Sums by model, the latest models apart: of a thousand rounds not all are copied in each."""
+
+    __slots__ = ("former", "latest")
+
+    def __init__(self, former: Given, latest: Given) -> None:
+        self.former = former
+        self.latest = latest
+
+    def __getitem__(self, model: bytes) -> Sums:
+        return self.latest[model] if model in self.latest else self.former[model]
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.former
+        yield from (model for model in self.latest if model not in self.former)
+
+    def __len__(self) -> int:
+        return len(self.former) + sum(model not in self.former for model in self.latest)
 
 
 def joined(given: Given, more: Given) -> Given:
     """What was given before and what is given now. A sum of the same members says nothing new."""
-    together = dict(given)
+    former, latest = (given.former, dict(given.latest)) if isinstance(given, _Joined) else (given, {})
     for model, sums in more.items():
-        together[model] = tuple(dict.fromkeys((*together.get(model, ()), *sums)))
-    return MappingProxyType(together)
+        latest[model] = tuple(dict.fromkeys((*given.get(model, ()), *sums)))
+    if len(latest) <= _LATEST:
+        return _Joined(former, latest)
+    return _Joined({**former, **latest}, NOTHING_GIVEN)
 
 
 def repeated(given: Given, now: Given) -> Given:

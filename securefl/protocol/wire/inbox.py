@@ -217,7 +217,8 @@ class Inbox:
         header = payload.header
         if header.sender not in self._roster:
             raise PeerError(delivered_by, f"frame in the name of {header.sender!r}, who is not on the roster")
-        open_frame(frame, payload, self._roster.member(header.sender), self._run, self._me)
+        member = self._roster.member(header.sender)
+        open_frame(frame, payload, member, self._run, self._me)
         self._check_size(header, len(payload.body))
         sender = self._session_of(header)
         session = sender.session
@@ -227,11 +228,12 @@ class Inbox:
         body = bytes(payload.body) if header.parts == 1 else self._assemble(sender, payload, now)
         session.remember(header, digest, self._max_seen)
         if body is None:
-            return FramePart(PartyId(header.sender))
+            return FramePart(member.name)
         self._last = session, header
         message = _message_of(header, body)
         signed = frame if header.parts == 1 else b""
-        return Delivery(PartyId(header.sender), header.place, message, signed, header.session)
+        # The roster's name, and not a copy with each message: names are kept for as long as the run lasts.
+        return Delivery(member.name, header.place, message, signed, header.session)
 
     def refuse_last(self) -> None:
         """Take a copy of the message that was returned last for a new one.
@@ -315,12 +317,13 @@ def open_relayed(frame: bytes, roster: Roster, run: RunId, recipient: PartyId, r
     payload = peek(frame, relayed_by)
     header = payload.header
     try:
-        open_frame(frame, payload, roster.member(header.sender), run, recipient)
+        member = roster.member(header.sender)
+        open_frame(frame, payload, member, run, recipient)
     except PeerError as error:
         raise PeerError(relayed_by, f"relayed a frame that is not authentic ({error.reason})") from error
     if header.parts != 1:
         raise PeerError(relayed_by, "relayed a part of a message")
-    return Delivery(PartyId(header.sender), header.place, _message_of(header, bytes(payload.body)), frame)
+    return Delivery(member.name, header.place, _message_of(header, bytes(payload.body)), frame)
 
 
 def _message_of(header: Header, body: bytes) -> AnyMessage:

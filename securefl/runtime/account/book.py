@@ -48,11 +48,11 @@ class RunBook:
     def __init__(self, file: AccountFile, plan: RunPlan, data: OwnData) -> None:
         self._file = file
         self._roster: Roster = plan.roster
-        joined = _run_of(plan, data)
+        joined, entries = _run_of(plan, data), file.entries
         self._run = joined
-        self.given = given_of(file.entries, plan.roster)
+        self.given = given_of(entries, plan.roster)
         """Sums of all runs before, and of this one before it was started again."""
-        known = of_run(file.entries, plan.run, joined.server)
+        known = of_run(entries, plan.run, joined.server)
         self.rounds = frozenset(known.rounds) if known else frozenset[int]()
         """Rounds of this run in which a masked input may have left."""
         self.atom_seed = known.atom_seed if known else b""
@@ -60,7 +60,7 @@ class RunBook:
         told = known.choices if known else ()
         self.choice = KeptChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
         """The task group that may have been named last in this run."""
-        runs = [entry for entry in file.entries if isinstance(entry, Run)]
+        runs = [entry for entry in entries if isinstance(entry, Run)]
         self._joining = None if runs and _told(runs[-1]) == _told(joined) else joined
 
     def enter(self, entry: UpdateGiven | SumsGiven | ChoiceGiven) -> None:

@@ -78,8 +78,10 @@ class AccountFile:
         self._held: int | None = None
         try:
             self._held = None if tip is None else _held(tip, path, owner)
-            self.entries, self._hashes, self._whole = self._read(owner)
-            self._check_place(adopt=adopt)
+            entries, hashes, self._whole = self._read()
+            self._check_owner(entries, owner)
+            self._lines, self._last = len(hashes), hashes[-1]
+            self._check_place(entries, hashes, adopt=adopt)
         except BaseException:
             self.close()
             raise
@@ -98,13 +100,22 @@ class AccountFile:
         if self._held is not None:
             os.close(self._held)
 
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries, read anew: whoever appends to it for a thousand rounds does not keep them in memory.
+
+        Raises:
+            ConfigError: it was damaged since it was opened.
+        """
+        return self._read()[0]
+
     def append(self, entry: Entry) -> None:
         """Write an entry durably, then the tip.
 
         Raises:
             RunAbortedError: it cannot be written; the caller must not go on. The file is as it was before.
         """
-        line = line_of(entry, self._hashes[-1])
+        line = line_of(entry, self._last)
         try:
             _append(self._handle, self._whole, line)
         except OSError as error:
@@ -113,21 +124,25 @@ class AccountFile:
                 " free some space and start again)"
             ) from error
         self._whole += len(line)
-        self._hashes = (*self._hashes, hash_of(line))
-        self.entries = (*self.entries, entry)
+        self._lines, self._last = self._lines + 1, hash_of(line)
         self._note_tip()
 
     def _note_tip(self) -> None:
         if self._tip is not None:
-            self._tip.write(len(self._hashes), self._hashes[-1])
+            self._tip.write(self._lines, self._last)
 
-    def _read(self, owner: PublicIdentity) -> tuple[tuple[Entry, ...], tuple[str, ...], int]:
+    def _read(self) -> tuple[tuple[Entry, ...], tuple[str, ...], int]:
+        """Entries, their hashes, and the bytes of whole lines."""
         with open(self._handle, "rb", closefd=False) as file:
+            file.seek(0)
             raw = file.read()
         whole = raw.rfind(b"\n") + 1
         entries, hashes = read_lines(str(self._path), raw[:whole].splitlines(keepends=True))
         if not entries:
             raise ConfigError(str(self._path), "is empty", "restore the file; it says what was given away")
+        return entries, hashes, whole
+
+    def _check_owner(self, entries: tuple[Entry, ...], owner: PublicIdentity) -> None:
         first = entries[0]
         if isinstance(first, Begun) and first.key != key_digest(owner):
             raise ConfigError(
@@ -135,14 +150,13 @@ class AccountFile:
                 f"is the account of another key, of {first.name}",
                 f"that of {owner.name}'s key",
             )
-        return entries, hashes, whole
 
-    def _check_place(self, *, adopt: bool) -> None:
+    def _check_place(self, entries: tuple[Entry, ...], hashes: tuple[str, ...], *, adopt: bool) -> None:
         """Refuse an account that is behind the tip, off its line, or from another machine."""
         if self._tip is None:
             return
         here = machine_name()
-        kept = [entry.machine for entry in self.entries if isinstance(entry, Kept)]
+        kept = [entry.machine for entry in entries if isinstance(entry, Kept)]
         tip = None if adopt else self._tip.read()
         if adopt or not (kept or tip):
             self.append(Kept(machine=here))
@@ -157,13 +171,13 @@ class AccountFile:
                 "if it was moved, and no other copy is in use: securefl account --adopt",
             )
         lines, last = tip
-        if len(self._hashes) < lines:
+        if len(hashes) < lines:
             raise ConfigError(
                 str(self._path),
-                f"was rolled back: {count(len(self._hashes), 'line')}, and it had {lines}",
+                f"was rolled back: {count(len(hashes), 'line')}, and it had {lines}",
                 remedy,
             )
-        if self._hashes[lines - 1] != last:
+        if hashes[lines - 1] != last:
             raise ConfigError(
                 str(self._path), f"is another one than was in use, from line {lines} on", remedy
             )

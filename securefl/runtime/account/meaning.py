@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from securefl.base.crypto import PublicIdentity, Roster, digest
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.leakage import NOTHING_GIVEN, Given, joined
+from securefl.methods.leakage import Given
 from securefl.methods.privacy import Ledger, ReleaseEvent
 from securefl.methods.privacy import Unit as PrivacyUnit
 from securefl.runtime.account.entries import Entry, GroupNamed, Run, Sums, Update
@@ -89,16 +90,14 @@ def given_of(entries: Sequence[Entry], roster: Roster) -> Given:
     Keys that it does not know keep a name of their own: two of them are two parties.
     """
     names = {key_digest(identity): name for name, identity in roster.parties.items()}
-    given = NOTHING_GIVEN
+    found: dict[bytes, dict[tuple[PartyId, ...], None]] = {}
     for run, entry in _with_runs(entries):
         if isinstance(entry, Sums):
             members = [names.get(key, PartyId(f"key {key[:16]}")) for key in run.parties]
-            rows = {
-                bytes.fromhex(model): tuple(tuple(sorted(members[place] for place in row)) for row in sums)
-                for model, sums in entry.sums.items()
-            }
-            given = joined(given, rows)
-    return given
+            for model, sums in entry.sums.items():
+                rows = found.setdefault(bytes.fromhex(model), {})
+                rows.update((tuple(sorted(members[place] for place in row)), None) for row in sums)
+    return MappingProxyType({model: tuple(rows) for model, rows in found.items()})
 
 
 def sums_entry(round_: int, given: Given, roster: Roster) -> Sums:

@@ -11,6 +11,7 @@ from securefl.base.errors import SecureflError
 from securefl.methods.feasibility import check
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import RunPlan
+from securefl.runtime.launch.heap import settled
 from securefl.runtime.launch.interrupts import undisturbed
 from securefl.runtime.launch.observer import ObserverSettings, watch
 from securefl.runtime.process import OpenWitness, ProcessSettings, Witness, claimed, run_dealer, stopped_by
@@ -66,12 +67,15 @@ def _run(
     leader: Leader | None,
 ) -> Finished | Aborted:
     opened: list[ProcessWitness] = []
+    heap = contextlib.ExitStack()
 
     def open_witness(plan: RunPlan | None) -> Witness:
         if leader is not None and plan is not None:
             leader.begin(plan)
         parties = () if plan is None else plan.roster.parties
         opened.append(ProcessWitness(settings, tell, ring_bits, parties))
+        # Models and data are there by now.
+        heap.enter_context(settled())
         return opened[-1]
 
     async def to_the_end() -> Finished | Aborted:
@@ -82,7 +86,7 @@ def _run(
         return outcome
 
     try:
-        with contextlib.ExitStack() as stack:
+        with heap, contextlib.ExitStack() as stack:
             with undisturbed():
                 # Half a loop complains, at the end of the process, that it cannot be closed.
                 runner = stack.enter_context(asyncio.Runner())

@@ -174,8 +174,8 @@ class TestRunBook:
 
     def test_leaves_no_trace_of_a_run_that_it_gave_nothing_to(self, tmp_path: Path) -> None:
         file, book = self.open(tmp_path, World(scenario()))
-        file.close()
         assert len(file.entries) == 1
+        file.close()
         assert (book.rounds, book.atom_seed, book.given) == (frozenset(), b"", NOTHING_GIVEN)
 
     def test_knows_when_started_again_what_it_had_entered(self, tmp_path: Path) -> None:
@@ -187,10 +187,10 @@ class TestRunBook:
         file.close()
         file, again = self.open(tmp_path, world)
         again.enter(UpdateGiven(3, 1))
-        file.close()
         assert (set(again.rounds), again.atom_seed, dict(again.given)) == ({2}, b"seed", rows)
         assert sum(isinstance(entry, Run) for entry in file.entries) == 1
         assert by_run(file.entries)[0].run.run == RunId("test")
+        file.close()
 
     def test_names_the_data_by_what_they_are(self, tmp_path: Path) -> None:
         """Another value, label, shape or type is other data; where they lie in memory is not."""

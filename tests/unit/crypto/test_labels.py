@@ -39,6 +39,12 @@ def test_encoding_can_be_read_back(fields: list[bytes | str | int]) -> None:
     assert [type(field) for field in back] == [type(field) for field in fields]
 
 
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 255, 256, 1022, 1023, 1024, 1025, -1, -128, -129, 2**64])
+def test_integers_are_alike_whether_or_not_they_are_in_the_table(number: int) -> None:
+    size = next(size for size in range(1, 10) if -(1 << 8 * size - 1) <= number < 1 << 8 * size - 1)
+    assert encode(number)[4:] == b"i" + size.to_bytes(8, "big") + number.to_bytes(size, "big", signed=True)
+
+
 @given(FIELDS, FIELDS)
 def test_no_encoding_is_a_proper_prefix_of_another(
     one: list[bytes | str | int], other: list[bytes | str | int]

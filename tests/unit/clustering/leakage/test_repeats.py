@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given as holds_for
 from hypothesis import strategies as st
 
@@ -95,3 +96,38 @@ def test_joining_forgets_nothing_and_keeps_the_order(sums: list[tuple[tuple[Part
     assert set(given[FIRST]) == set(itertools.chain.from_iterable(sums))
     assert len(given[FIRST]) == len(set(given[FIRST]))
     assert set(given) == {FIRST, *(bytes([number]) for number in range(len(sums)))}
+
+
+@holds_for(
+    st.lists(st.dictionaries(st.integers(0, 20), st.integers(0, 3), max_size=5), max_size=12),
+    st.integers(0, 6),
+)
+def test_joining_is_that_of_plain_tables_however_many_models_there_are(
+    added: list[dict[int, int]], latest: int
+) -> None:
+    """And leaves what it joins as it was: phases of a machine hold both."""
+    given, plain = NOTHING_GIVEN, dict[bytes, tuple[tuple[PartyId, ...], ...]]()
+    for row in added:
+        more = {bytes([number]): ((P[who],),) for number, who in row.items()}
+        former = dict(given)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("securefl.methods.leakage.repeats._LATEST", latest)
+            after = joined(given, more)
+        assert dict(given) == former
+        for model, sums in more.items():
+            plain[model] = tuple(dict.fromkeys((*plain.get(model, ()), *sums)))
+        given = after
+        assert given == plain
+        assert len(given) == len(list(given)) == len(plain)
+        assert all(model in given for model in plain)
+
+
+def test_a_thousand_rounds_are_not_copied_in_each() -> None:
+    """Bytes that a round leaves behind do not depend on how many came before."""
+    given: Given = NOTHING_GIVEN
+    for number in range(1000):
+        given = joined(given, {number.to_bytes(32, "big"): WHOLE})
+    former = getattr(given, "former", None)
+    again = joined(given, {b"one more": WHOLE})
+    assert getattr(again, "former", None) is former
+    assert len(again) == 1001
