@@ -12,7 +12,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci bench clean
+.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -101,6 +101,9 @@ chaos: setup  ## seeded faults against federations of processes; resumable: ARGS
 
 chaos-ci: setup  ## the same, one fault of each kind at a time, in under two minutes
 	$(BIN)/python -m tests.chaos --each 1 $(ARGS)
+
+soak: setup  ## a thousand rounds of processes, with and without kills: memory, files and time a round
+	$(BIN)/python -m tests.soak --kill-server-every 0 50 $(ARGS)
 
 bench: setup  ## speed and size of the secure sum against the measured floor
 	$(BIN)/securefl bench secagg $(ARGS)

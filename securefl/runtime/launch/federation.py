@@ -281,7 +281,7 @@ def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, pr
     started = time.monotonic()
     dishonest = behaviours_of(scenario, options.seed).keys()
     with closing(directory.metrics()) as rows:
-        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.read_records)
+        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
         federation = LocalRun(scenario, options, directory, metrics, progress)
 
         def concluded(outcome: Finished | Aborted | Interrupted) -> Summary:

@@ -21,7 +21,6 @@ from securefl.runtime.report import (
     MetricsFile,
     News,
     Progress,
-    RoundRecord,
     RunDirectory,
     RunMetrics,
     Summary,
@@ -65,15 +64,14 @@ class Leading:
         seeded = settings.insecure_seed is not None
         parties = tuple(sorted(plan.roster.parties))
         self._directory.keep_scenario(scenario)
-        earlier = self._earlier()
-        self._rows = self._directory.metrics(earlier)
+        self._rows = self._open_rows()
         metrics = RunMetrics(
             scenario,
             self._rows.append,
             dishonest=behaviours_of(scenario, settings.seed).keys(),
-            earlier=earlier,
+            earlier=self._directory.each_record(),
             parties=parties,
-            reread=self._directory.read_records,
+            reread=self._directory.each_record,
         )
         notes = settled_notes(plan, metrics, settings.seed, seeded=seeded)
         names = listed(parties, _SHOWN)
@@ -83,16 +81,13 @@ class Leading:
         self._metrics = metrics
         self._following = Following(metrics, self._progress, parties, alone=True)
 
-    def _earlier(self) -> tuple[RoundRecord, ...]:
-        """The rounds that earlier servers of the run have led; their summary is void."""
-        if not self._resumes:
-            return ()
-        self._directory.summary_file.unlink(missing_ok=True)
-        rows = self._directory.metrics_file
-        earlier = self._directory.read_records() if rows.exists() else ()
-        if not earlier:
-            rows.unlink(missing_ok=True)
-        return earlier
+    def _open_rows(self) -> MetricsFile:
+        """The rows of the run, which go on where earlier servers have led it; their summary is void."""
+        if self._resumes:
+            self._directory.summary_file.unlink(missing_ok=True)
+            if self._directory.metrics_file.exists():
+                return self._directory.more_metrics()
+        return self._directory.metrics()
 
     def tell(self, news: News) -> None:
         """Take a piece of news of the process.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from securefl.base.errors import ConfigError, RunAbortedError
@@ -45,7 +45,7 @@ class RunMetrics:
             count as a refusal.
         earlier: the rounds before, where a simulation or a server goes on.
         parties: names of all, as the roster has them; those that a launcher gives when None.
-        reread: gives the records of all rows that were written (``RunDirectory.read_records``). With it no
+        reread: gives the records of all rows that were written (``RunDirectory.each_record``). With it no
             round stays in memory while the run goes on.
     """
 
@@ -54,9 +54,9 @@ class RunMetrics:
         scenario: Scenario,
         write: Callable[[Mapping[str, JsonValue]], None] | None = None,
         dishonest: Collection[str] = (),
-        earlier: Sequence[RoundRecord] = (),
+        earlier: Iterable[RoundRecord] = (),
         parties: Collection[PartyId] | None = None,
-        reread: Callable[[], Sequence[RoundRecord]] | None = None,
+        reread: Callable[[], Iterable[RoundRecord]] | None = None,
     ) -> None:
         self._write = write
         self._reread = reread
@@ -68,8 +68,11 @@ class RunMetrics:
         self._draft: RoundDraft | None = None
         self._reason = ""
         self._aborted = self._interrupted = False
-        self._records: list[RoundRecord] = [] if reread is not None else list(earlier)
-        self._earlier = frozenset(record.round for record in earlier)
+        self._records: list[RoundRecord] = []
+        if reread is None:
+            earlier = self._records = list(earlier)
+        self._before = max((record.round for record in earlier), default=-1)
+        """The last round of a server or simulation that went before."""
         self._counted = -1
         """The last round whose participants are accounted for."""
         self._accounts: Accounts | None = None
@@ -82,7 +85,7 @@ class RunMetrics:
     def account_for(self, accounts: Accounts) -> None:
         """Say that there is privacy to account for, before the first report; earlier rounds are counted."""
         self._accounts = accounts
-        for record in self.records:
+        for record in self._each_record():
             if record.sums or record.lost:
                 accounts.count(record.participants)
 
@@ -102,7 +105,11 @@ class RunMetrics:
     @property
     def records(self) -> tuple[RoundRecord, ...]:
         """The rounds that ended, in order."""
-        return (*(() if self._reread is None else self._reread()), *self._records)
+        return tuple(self._each_record())
+
+    def _each_record(self) -> Iterator[RoundRecord]:
+        yield from () if self._reread is None else self._reread()
+        yield from self._records
 
     def on_report(self, now: float, report: AnyReport) -> None:
         """Take a report of the server's machine; those of parties are ignored.
@@ -136,7 +143,7 @@ class RunMetrics:
 
     def was_done(self, round_: int) -> bool:
         """Whether an earlier server has ended this round: one that goes on tests its model once more."""
-        return round_ in self._earlier
+        return round_ <= self._before
 
     def _close(self, now: float, done: RoundDone, draft: RoundDraft) -> None:
         """Take the end of a round."""

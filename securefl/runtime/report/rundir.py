@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -256,17 +257,42 @@ class RunDirectory:
         self.write_text(self.metrics_file.name, "".join(_dumps(record.row()) + "\n" for record in earlier))
         return MetricsFile(self.metrics_file, append=True)
 
+    def more_metrics(self) -> MetricsFile:
+        """Go on with ``metrics.jsonl`` behind all rows that are there; what was cut off is taken away.
+
+        Raises:
+            ConfigError: it does not exist, or cannot be written to.
+            RunAbortedError: the disk is full or gone.
+        """
+        try:
+            with self.metrics_file.open("r+b") as file:
+                file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise disk_failure(self.metrics_file, error) from error
+        return MetricsFile(self.metrics_file, append=True)
+
+    def each_record(self) -> Iterator[RoundRecord]:
+        """The records of all rounds that are there, one after the other: there may be very many.
+
+        Raises:
+            ConfigError: unreadable.
+        """
+        for row in self._each_row():
+            try:
+                yield RoundRecord.from_row(row)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                reason = f"holds a row that is none: {error!r}"
+                raise ConfigError(str(self.metrics_file), reason) from error
+
     def read_records(self, before: int | None = None) -> tuple[RoundRecord, ...]:
         """The records of the rounds before ``before``, or of all that are there, from their rows.
 
         Raises:
             ConfigError: unreadable, or not all of them are there.
         """
-        rows = self.read_metrics()[:before]
-        try:
-            records = tuple(RoundRecord.from_row(row) for row in rows)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ConfigError(str(self.metrics_file), f"holds a row that is none: {error!r}") from error
+        records = tuple(islice(self.each_record(), before))
         if before is not None and [record.round for record in records] != list(range(before)):
             raise ConfigError(str(self.metrics_file), f"does not hold the first {before} rounds")
         return records
@@ -285,10 +311,14 @@ class RunDirectory:
         Raises:
             ConfigError: unreadable, or a line is no JSON object.
         """
-        *lines, _torn = _read(self.metrics_file).split("\n")
-        return tuple(
-            _object(line, f"{self.metrics_file}:{number}") for number, line in enumerate(lines, start=1)
-        )
+        return tuple(self._each_row())
+
+    def _each_row(self) -> Iterator[dict[str, Any]]:
+        path = self.metrics_file
+        with _readable(path), path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith("\n"):
+                    yield _object(line, f"{path}:{number}")
 
     def read_summary(self) -> dict[str, Any]:
         """The outcome.
@@ -373,8 +403,15 @@ def _dumps(value: JsonValue, indent: int | None = None) -> str:
 
 
 def _read(path: Path) -> str:
-    try:
+    with _readable(path):
         return path.read_text(encoding="utf-8")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be read why."""
+    try:
+        yield
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -85,7 +87,7 @@ def test_with_its_file_at_hand_no_round_stays_in_memory_and_the_end_is_the_same(
     plan, log = eventful()
     directory = RunDirectory(tmp_path)
     rows = directory.metrics()
-    metrics = RunMetrics(plan, rows.append, reread=directory.read_records)
+    metrics = RunMetrics(plan, rows.append, reread=directory.each_record)
     for now, report in log:
         metrics.on_report(now, report)
         assert not metrics._records
@@ -97,6 +99,27 @@ def test_with_its_file_at_hand_no_round_stays_in_memory_and_the_end_is_the_same(
     assert [record.row() for record in metrics.records] == [record.row() for record in kept.records]
     assert metrics.outcome() == kept.outcome()
     assert metrics.refusals() == kept.refusals()
+
+
+def test_rounds_of_earlier_servers_are_read_one_after_the_other(tmp_path: Path) -> None:
+    """Whoever goes on after very many rounds has none of them in memory, and not at a time either."""
+    directory, rounds = RunDirectory(tmp_path), 2000
+    row = heard().records[2].row()
+    with closing(directory.metrics()) as rows:
+        for round_ in range(rounds):
+            rows.append({**row, "round": round_})
+    tracemalloc.start()
+    try:
+        with closing(directory.more_metrics()) as rows:
+            again = RunMetrics(
+                scenario(12), rows.append, earlier=directory.each_record(), reread=directory.each_record
+            )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < directory.metrics_file.stat().st_size / 2
+    assert [again.was_done(round_) for round_ in (0, rounds - 1, rounds)] == [True, True, False]
+    assert [record.round for record in again.records] == list(range(rounds))
 
 
 def test_a_row_that_could_not_be_written_counts_all_the_same(tmp_path: Path) -> None:
@@ -111,7 +134,7 @@ def test_a_row_that_could_not_be_written_counts_all_the_same(tmp_path: Path) -> 
         written.append(row)
         rows.append(row)
 
-    metrics = RunMetrics(plan, append, reread=directory.read_records)
+    metrics = RunMetrics(plan, append, reread=directory.each_record)
 
     def follow() -> None:
         for now, report in log:
@@ -125,7 +148,7 @@ def test_a_row_that_could_not_be_written_counts_all_the_same(tmp_path: Path) -> 
 
 def test_rows_that_are_gone_are_an_abort_and_no_wrong_summary(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    metrics = RunMetrics(scenario(6), reread=directory.read_records)
+    metrics = RunMetrics(scenario(6), reread=directory.each_record)
     with pytest.raises(RunAbortedError, match=r"metrics\.jsonl: cannot be read"):
         metrics.on_finished("done")
 

@@ -112,6 +112,32 @@ def test_rows_are_there_at_once_and_a_torn_one_is_left_out(tmp_path: Path) -> No
         run.read_metrics()
 
 
+def test_rows_go_on_behind_those_of_a_process_that_was_killed(tmp_path: Path) -> None:
+    """What it had not written to the end is taken away, or the next row would be a part of it."""
+    run = RunDirectory.create(tmp_path / "out", "demo")
+    for torn in ("", '{"round": 1, "acc', '{"round": 1}'):
+        run.metrics_file.write_text('{"round": 0}\n' + torn)
+        with closing(run.more_metrics()) as metrics:
+            metrics.append({"round": 1, "again": True})
+        assert run.metrics_file.read_text() == '{"round": 0}\n{"round": 1, "again": true}\n'
+    run.metrics_file.write_text('{"rou')
+    run.more_metrics().close()
+    assert run.metrics_file.read_text() == ""
+    run.metrics_file.unlink()
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl"):
+        run.more_metrics()
+
+
+def test_a_row_that_is_none_is_told_by_its_file(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "out", "demo")
+    run.metrics_file.write_text('{"round": 0}\n')
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl: holds a row that is none"):
+        next(run.each_record())
+    run.metrics_file.write_bytes(b"\xff\n")
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl: is not text"):
+        next(run.each_record())
+
+
 def test_transcripts_of_different_runs_do_not_mix(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "out", "demo")
     TranscriptWriter(run.transcript_folder / "server.jsonl", {"run": "r1"}).close()

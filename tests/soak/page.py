@@ -1,0 +1,222 @@
+"""The page of soaks: growth of memory, time and files, each with its interval and what must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from statistics import median
+from typing import Final, NamedTuple
+
+from tests.soak.fitting import BLOCKS, WARM, Point, Slope, block_medians, middle, slope_of
+from tests.soak.records import SERVER, Sample, Soaked
+
+KILOBYTE: Final = 1000
+"""Bytes of memory a round that must not be reached."""
+_MEGABYTE: Final = 2**20
+_KINDS: Final = {
+    "transcripts": "transcripts, all segments",
+    "metrics": "`metrics.jsonl`",
+    "journal": "`server.journal`, `NAME.journal`",
+    "account": "`NAME.account`",
+    "checkpoint": "`server.checkpoint`",
+    "models": "models",
+    "said": "what it says",
+}
+
+
+class Claim(NamedTuple):
+    """Something that must hold."""
+
+    what: str
+    found: str
+    verdict: str
+
+
+def own(soaked: Soaked, name: str) -> tuple[Sample, ...]:
+    """The samples of one process."""
+    return tuple(sample for sample in soaked.samples if sample.name == name)
+
+
+def names_of(soaked: Soaked) -> tuple[str, ...]:
+    """The server and the parties."""
+    return SERVER, *sorted({sample.name for sample in soaked.samples} - {SERVER})
+
+
+def growth(soaked: Soaked, name: str, size: Callable[[Sample], float]) -> list[Point]:
+    """What a slope is fitted to: medians of blocks of rounds; of a process that was killed, of each start.
+
+    Of each start the second half counts: then they are as old as each other.
+    """
+    samples = own(soaked, name)
+    if len({sample.start for sample in samples}) == 1:
+        return block_medians(((one.round, size(one)) for one in samples), soaked.soak.rounds)
+    found = []
+    for _, each in groupby(samples, key=lambda sample: sample.start):
+        late = [(one.round, size(one)) for one in each if one.since >= soaked.soak.kill_every / 2]
+        if late:
+            found.append(middle(late))
+    return found
+
+
+def computing(soaked: Soaked, name: str) -> list[Point]:
+    """Seconds of computation in a round, in blocks: the clock that counts them has only hundredths."""
+    size = max(1.0, soaked.soak.rounds / BLOCKS)
+    found = []
+    for _, each in groupby(own(soaked, name), key=lambda one: (one.start, one.round // size)):
+        # What a start costs is not a round's.
+        samples = [one for one in each if one.since > 1]
+        if samples and (rounds := samples[-1].round - samples[0].round):
+            middle_ = (samples[0].round + samples[-1].round) / 2
+            found.append((middle_, (samples[-1].cpu - samples[0].cpu) / rounds))
+    return block_medians(found, soaked.soak.rounds)
+
+
+def taking(soaked: Soaked) -> list[Point]:
+    """Seconds that a round took, in blocks."""
+    return block_medians(enumerate(soaked.seconds), soaked.soak.rounds)
+
+
+def largest(soaked: Soaked, name: str, kind: str) -> int:
+    """Bytes of files of a kind, when there were most."""
+    return max(sample.files.get(kind, 0) for sample in own(soaked, name))
+
+
+def claims(soaked: Soaked) -> Iterator[Claim]:
+    """What must hold, and whether it does."""
+    soak, names = soaked.soak, names_of(soaked)
+    ended = {name: codes[-1] for name, codes in soaked.exits.items()}
+    void = soak.rounds - soaked.updates
+    kills = len(soaked.exits[SERVER]) - 1
+    yield Claim(
+        "all rounds are done; each kill of the server leaves at most one without a new model",
+        f"{len(soaked.seconds)} rounds, {void} without one, {kills} kills",
+        _said(len(soaked.seconds) == soak.rounds and void <= kills and set(ended.values()) == {0}),
+    )
+    for what, which in (("the server", names[:1]), ("each party", names[1:])):
+        slopes = [slope for name in which if (slope := slope_of(growth(soaked, name, lambda one: one.rss)))]
+        if slopes:
+            steepest = max(slopes, key=lambda slope: slope.high)
+            yield Claim(
+                f"resident memory of {what} grows by less than 1 kB a round",
+                f"{_bytes(steepest)} B" + (" (the steepest)" if len(slopes) > 1 else ""),
+                steepest.verdict(KILOBYTE),
+            )
+    most = max(largest(soaked, name, "transcripts") for name in names)
+    yield Claim(
+        f"transcripts of each process stay within {soak.megabytes} MiB",
+        f"{most / _MEGABYTE:.2f} MiB at most",
+        _said(most <= soak.megabytes * _MEGABYTE),
+    )
+    for what, points in (
+        ("a round takes as long at the end as at the beginning", taking(soaked)),
+        ("so does its computation at the server", computing(soaked, SERVER)),
+        ("and at a party", computing(soaked, names[1])),
+    ):
+        slope = slope_of(points)
+        if slope is not None:
+            whole = slope.times(100 * soak.rounds / median(value for _, value in points))
+            yield Claim(
+                what,
+                f"{whole.value:+.1f} % over the run ({whole.low:+.1f} to {whole.high:+.1f})",
+                "holds" if whole.low <= 0 else f"does not hold: {slope.value * 1e6:.1f} µs more a round",
+            )
+
+
+def page(soaks: Sequence[Soaked], command: str) -> str:
+    """The page."""
+    lines = [
+        "# Soak",
+        "",
+        "Federations of processes as a deployment starts them, at mosquitto, over very many rounds: does",
+        "anything grow that should not?",
+        "",
+        f"    {command}",
+        "",
+        "Softmax regression on 8 x 8 images, 40 samples a party, in clusters of three. Each process is",
+        f"sampled from outside, some {len(own(soaks[0], SERVER))} times. Slopes are Theil and Sen's, through",
+        f"medians of blocks of {100 / BLOCKS:.0f} % of the rounds, without the first"
+        f" {100 * WARM / BLOCKS:.0f} %, with their 95 %",
+        "interval; memory of a server that was killed: through medians of the second half of each start",
+        "(`tests/soak/fitting.py`). 1 kB is 1,000 bytes.",
+        "",
+    ]
+    for soaked in soaks:
+        lines += _section(soaked)
+    return "\n".join(lines)
+
+
+def _section(soaked: Soaked) -> Iterator[str]:
+    soak = soaked.soak
+    killed = f", the server killed every {soak.kill_every}" if soak.kill_every else ""
+    yield from (f"## {soak.rounds:,} rounds{killed}", "")
+    yield (
+        f"{soak.parties} parties and a server, `--transcript-megabytes {soak.megabytes}`,"
+        f" {soaked.hours * 60:.1f} minutes on {soaked.machine}. The machine's load, that of others included,"
+        f" was {_load(soaked, 0, 4):.1f} in the first quarter and {_load(soaked, 3, 4):.1f} in the last one."
+    )
+    yield from ("", "| must hold | found | |", "|---|---|---|")
+    yield from (f"| {one.what} | {one.found} | {one.verdict} |" for one in claims(soaked))
+    yield from (
+        "",
+        "| resident memory | MiB after warming up | at the end | bytes a round |",
+        "|---|---:|---:|---:|",
+    )
+    for name in names_of(soaked):
+        points = growth(soaked, name, lambda one: one.rss)
+        slope = slope_of(points)
+        grown = "" if slope is None else _bytes(slope)
+        ends = (f"{points[at][1] / _MEGABYTE:.2f}" for at in (0, -1)) if points else ("", "")
+        yield f"| {name} | {' | '.join(ends)} | {grown} |"
+    yield from (
+        "",
+        "| seconds of a round | after warming up | at the end | microseconds more a round |",
+        "|---|---:|---:|---:|",
+    )
+    first = names_of(soaked)[1]
+    for what, points in (
+        ("as the clock has it", taking(soaked)),
+        ("computation at the server", computing(soaked, SERVER)),
+        (f"computation at {first}", computing(soaked, first)),
+    ):
+        slope = slope_of(points)
+        grown = "" if slope is None else _range(slope.times(1e6))
+        ends = (f"{points[at][1]:.4f}" for at in (0, -1)) if points else ("", "")
+        yield f"| {what} | {' | '.join(ends)} | {grown} |"
+    yield from ("", f"| files | at the server | at {first} |", "|---|---|---|")
+    for kind, what in _KINDS.items():
+        yield f"| {what} | {_files(soaked, SERVER, kind)} | {_files(soaked, first, kind)} |"
+    for what, number in (("open files", lambda one: one.handles), ("threads", lambda one: one.threads)):
+        most = (max(map(number, own(soaked, name))) for name in (SERVER, first))
+        yield f"| {what}, at most | {' | '.join(map(str, most))} |"
+    yield ""
+
+
+def _files(soaked: Soaked, name: str, kind: str) -> str:
+    """By how many bytes files of a kind grow in a round, or how large they get."""
+    most = largest(soaked, name, kind)
+    if not most:
+        return ""
+    points = block_medians(
+        ((one.round, one.files.get(kind, 0)) for one in own(soaked, name)), soaked.soak.rounds
+    )
+    slope = slope_of(points)
+    if kind == "transcripts" or slope is None or slope.value < 1:
+        return f"{most:,} bytes at most"
+    return f"{slope.value:,.0f} bytes a round"
+
+
+def _bytes(slope: Slope) -> str:
+    return f"{slope.value:.0f} ({slope.low:.0f} to {slope.high:.0f})"
+
+
+def _range(slope: Slope) -> str:
+    return f"{slope.value:+.1f} ({slope.low:+.1f} to {slope.high:+.1f})"
+
+
+def _load(soaked: Soaked, part: int, parts: int) -> float:
+    loads, size = soaked.loads, max(1, len(soaked.loads) // parts)
+    return median(loads[part * size : (part + 1) * size] or loads)
+
+
+def _said(holds: bool) -> str:
+    return "holds" if holds else "does not hold"
