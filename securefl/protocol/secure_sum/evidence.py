@@ -15,7 +15,7 @@ from securefl.base.arrays import Ring
 from securefl.base.crypto import digest
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER
-from securefl.methods.encoding import to_wire
+from securefl.methods.encoding import add_wire, to_wire, zeros
 from securefl.protocol.messages import KeyAdvert, MaskedInput, Receipt, VectorReceipt
 from securefl.protocol.secure_sum.removal import components_from
 from securefl.protocol.secure_sum.setup import Setup
@@ -37,6 +37,11 @@ class FixedSum:
     """Members between whom masks or shares exist."""
     alive: tuple[int, ...]
     """Members whose updates the sum holds, ascending."""
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """Members whose vectors are added up, ascending: all that share, where each holds a part."""
+        return tuple(sorted(self.sharers)) if self.setup.everyone else self.alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,18 @@ def commitment_of(setup: Setup, lists_digest: bytes, inputs: Mapping[int, bytes]
     for member in sorted(inputs):
         fields += [member, inputs[member]]
     return digest("sum commitment", *setup.instance, lists_digest, *fields)
+
+
+def added_up(fixed: FixedSum, vectors: Vectors) -> Ring:
+    """Return the ring sum, shape (d,), of the masked vectors of an instance: uniform until it is unmasked.
+
+    Raises:
+        PeerError: a vector holds other words than those of the ring.
+    """
+    total = zeros(fixed.setup.length, fixed.setup.ring_bits)
+    for index in fixed.added:
+        add_wire(total, vectors(index), fixed.setup.members[index])
+    return total
 
 
 def remove_noise(total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:

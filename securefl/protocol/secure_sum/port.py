@@ -39,7 +39,7 @@ from securefl.protocol.secure_sum.collecting import (
     on_input,
     on_receipt,
 )
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors, added_up
 from securefl.protocol.secure_sum.setup import Setup
 from securefl.protocol.secure_sum.store import VectorStore
 from securefl.scenario import Deadlines
@@ -249,12 +249,22 @@ class ServerEnd(ABC):
         return ()
 
     @abstractmethod
-    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
-        """Return the ring sum, shape (d,): for the server, and for whoever verifies that it opened it right.
+    def unmask(self, total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
+        """Turn the sum of all masked vectors, shape (d,), into that of the updates, in place.
 
         Raises:
             PeerError: somebody's secret is another one than it advertised.
         """
+
+    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
+        """Return the ring sum, shape (d,): for the server, and for whoever verifies that it opened it right.
+
+        Raises:
+            PeerError: as :func:`added_up` and :meth:`unmask`.
+        """
+        total = added_up(fixed, vectors)
+        self.unmask(total, fixed, secrets)
+        return total
 
     def open(
         self,

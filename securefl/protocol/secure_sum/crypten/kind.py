@@ -37,9 +37,9 @@ from securefl.protocol.secure_sum.crypten.server import (
     close_keys,
     recovered,
     relay,
-    sum_of,
+    unmask,
 )
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets
 from securefl.protocol.secure_sum.port import (
     Closed,
     InputSent,
@@ -185,6 +185,6 @@ class SharesServer(ServerEnd):
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
         return recovered(phase, {p: one for p, one in releases.items() if isinstance(one, InstanceSeed)})
 
-    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
+    def unmask(self, total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
-        return sum_of(fixed, secrets, vectors)
+        unmask(total, fixed, secrets)

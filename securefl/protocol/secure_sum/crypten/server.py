@@ -17,10 +17,9 @@ from securefl.base.arrays import Ring
 from securefl.base.crypto import Sign, add_masks
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.encoding import add_wire, zeros
 from securefl.protocol.messages import InstanceSeed, KeyList, PeerBox
 from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, listed
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets
 from securefl.protocol.secure_sum.setup import self_mask_key
 
 
@@ -105,21 +104,18 @@ def recovered(phase: CollectingInputs, releases: Mapping[PartyId, InstanceSeed])
     return OpenedSecrets({setup.index(name): release.seed for name, release in releases.items()})
 
 
-def sum_of(fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
-    """Return the ring sum, shape (d,), for the server and for verifiers; every listed member has a part.
+def unmask(total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
+    """Take off the blind of every listed member: each has a part of the sum, shape (d,), changed in place.
 
     Raises:
         PeerError: a seed is another one than its member advertised.
     """
     setup = fixed.setup
     context = setup.keys_context(fixed.key_list)
-    total = zeros(setup.length, setup.ring_bits)
     terms: list[tuple[bytes, Sign]] = []
     for index in sorted(fixed.sharers):
         name, seed = setup.members[index], secrets.seed(index)
         if setup.seed_digest(index, seed) != fixed.adverts[index].seed_digest:
             raise PeerError(name, f"released another seed than it advertised in {setup.describe()}")
-        add_wire(total, vectors(index), name)
         terms.append((self_mask_key(seed, context), -1))
     add_masks(total, terms)
-    return total

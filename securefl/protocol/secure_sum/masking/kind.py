@@ -26,7 +26,7 @@ from securefl.protocol.secure_sum.collecting import (
     Lost,
     ServerPhase,
 )
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets
 from securefl.protocol.secure_sum.masking.client import (
     Advertised,
     BadBoxError,
@@ -40,7 +40,7 @@ from securefl.protocol.secure_sum.masking.client import (
     on_key_list,
     shares_for,
 )
-from securefl.protocol.secure_sum.masking.opening import check_release, dealt, recovered, sum_of
+from securefl.protocol.secure_sum.masking.opening import check_release, dealt, recovered, unmask
 from securefl.protocol.secure_sum.masking.server import (
     CollectingBoxes,
     MaskedInputs,
@@ -166,5 +166,5 @@ class _Server(ServerEnd):
         shares = {party: item for party, item in releases.items() if isinstance(item, InstanceShares)}
         return dealt(own(phase, MaskedInputs), survivors, shares)
 
-    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
-        return sum_of(fixed, secrets, vectors)
+    def unmask(self, total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
+        unmask(total, fixed, secrets)

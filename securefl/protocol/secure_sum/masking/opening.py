@@ -8,9 +8,8 @@ from securefl.base.arrays import Ring
 from securefl.base.crypto import BadShareError, KeyPair, Sign, add_masks, combine
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.encoding import add_wire, zeros
 from securefl.protocol.messages import InstanceShares
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors, remove_noise
+from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, remove_noise
 from securefl.protocol.secure_sum.masking.client import pairwise_key, pairwise_sign
 from securefl.protocol.secure_sum.masking.server import MaskedInputs
 from securefl.protocol.secure_sum.port import DealtSecret
@@ -92,19 +91,14 @@ def _of_kind(release: InstanceShares, kind: int) -> tuple[tuple[int, bytes], ...
     return (release.seed_shares, release.key_shares)[kind] if kind < 2 else release.noise_shares
 
 
-def sum_of(fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
-    """Return the ring sum, shape (d,), of the survivors' encoded updates: for the server and for verifiers.
+def unmask(total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
+    """Make the sum of masked vectors, shape (d,), that of the survivors' encoded updates, in place.
 
     Raises:
         PeerError: a secret is another one than its member advertised.
     """
-    setup = fixed.setup
-    total = zeros(setup.length, setup.ring_bits)
-    for index in fixed.alive:
-        add_wire(total, vectors(index), setup.members[index])
     add_masks(total, _terms(fixed, secrets))
     remove_noise(total, fixed, secrets)
-    return total
 
 
 def _terms(fixed: FixedSum, secrets: OpenedSecrets) -> list[tuple[bytes, Sign]]:

@@ -15,7 +15,7 @@ from securefl.base.crypto import Roster, digest
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.encoding import add_wire, ring_dtype, zeros
+from securefl.methods.encoding import ring_dtype
 from securefl.protocol.messages import (
     InstanceSeed,
     KeyAdvert,
@@ -33,7 +33,6 @@ from securefl.protocol.secure_sum.collecting import (
 from securefl.protocol.secure_sum.evidence import (
     FixedSum,
     OpenedSecrets,
-    Vectors,
     input_with_receipt,
     remove_noise,
     stated_input,
@@ -189,10 +188,5 @@ class _Server(ServerEnd):
             raise PeerError(setup.members[late[0]], "has not released what takes its noise out")
         return OpenedSecrets({}, noise={setup.index(name): seed for name, seed in seeds.items()})
 
-    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
-        setup = fixed.setup
-        total = zeros(setup.length, setup.ring_bits)
-        for index in fixed.alive:
-            add_wire(total, vectors(index), setup.members[index])
+    def unmask(self, total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
         remove_noise(total, fixed, secrets)
-        return total
