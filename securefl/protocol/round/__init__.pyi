@@ -25,6 +25,7 @@ from .server.machine import ServerMachine as ServerMachine
 from .server.measuring import judged as judged
 from .server.measuring import with_metrics as with_metrics
 from .server.phases import BestSoFar as BestSoFar
+from .server.phases import Certified as Certified
 from .server.phases import Certifying as Certifying
 from .server.phases import Checkpoint as Checkpoint
 from .server.phases import Evaluating as Evaluating
@@ -89,6 +90,7 @@ from .shared.draw import drawn_report as drawn_report
 from .shared.draw import shortage as shortage
 from .shared.draw import unfit as unfit
 from .shared.draw import usable_samples as usable_samples
+from .shared.draw import weighed_draw as weighed_draw
 from .shared.groups import NO_GROUPS as NO_GROUPS
 from .shared.groups import likeliest_group as likeliest_group
 from .shared.groups import model_of as model_of

@@ -167,10 +167,12 @@ class SimulatedRounds:
             return without_clusters(self._plan, standing, tuple(present), alone=True)
         standing = replace(standing, lone_rounds=0, lone_seconds=0.0)
         self._report(StepReached(round_, "reveal"))
-        draw = 0 if fated is None else fated.draw
-        nonces = {name: party.nonce(round_, draw) for name, party in present.items()}
         samples = {name: party.samples for name, party in present.items()}
-        drawn = draw_round(self._plan, round_, draw, model, nonces, samples, standing.atom_seed, groups)
+        if fated is not None and fated.drawn is not None:
+            drawn = fated.drawn.of(self._plan, samples, groups)
+        else:
+            nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
+            drawn = draw_round(self._plan, round_, 0, model, nonces, samples, standing.atom_seed, groups)
         standing = replace(standing, atom_seed=drawn.atom_seed)
         if not drawn.assignment.participants:
             self._report(RoundSkipped(round_, unfit(self._plan, present, drawn)))

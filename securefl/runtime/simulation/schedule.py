@@ -1,22 +1,69 @@
 """Schedules: who was there, survived and was opened in each round of a recorded run, for a simulation of it.
 
-A simulation of the same seed has the same clusters, updates and steps. What it cannot know is what network
-and processes did: who was away, who dropped out, which draws and rounds were void.
+A simulation of the same seed has the same updates and steps. What it cannot know is what network and
+processes did: who was away, who dropped out, which rounds were void; and the clusters, which follow from the
+run's id and keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.protocol.round import ClusterKey, ClusterSum
+from securefl.methods.clustering import tells_groups
+from securefl.protocol.round import (
+    NO_GROUPS,
+    ClusterKey,
+    ClusterSum,
+    Draw,
+    RunPlan,
+    clusters_of,
+    weighed_draw,
+)
 from securefl.runtime.simulation.attempts import Deviations
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.transcript import Entry
 from securefl.scenario import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDraw:
+    """The clusters of a round, as the server of a run has recorded them."""
+
+    seed: bytes
+    """Certified, 32 bytes."""
+    atom_seed: bytes
+    clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+
+    def of(
+        self,
+        plan: RunPlan,
+        samples: Mapping[PartyId, int],
+        groups: Mapping[PartyId, int],
+    ) -> Draw:
+        """The draw, with the weights that follow from it.
+
+        Args:
+            plan: of the simulation.
+            samples: declared counts of those who are present.
+            groups: their task groups.
+
+        Raises:
+            ConfigError: such clusters are drawn in no run of this scenario.
+        """
+        told = groups if tells_groups(plan.scenario.groups) else NO_GROUPS
+        made = clusters_of(plan, self.seed, samples.keys(), self.atom_seed, told)
+        if plan.scenario.clustering.fixed:
+            # They follow from the run and its roster, and not from the seed.
+            members = tuple(sorted({party for row in self.clusters for each in row for party in each}))
+            made = replace(made, participants=members, clusters=self.clusters)
+        if made.clusters != self.clusters:
+            reason = "the run drew clusters that this scenario does not draw"
+            raise ConfigError("--like", reason, "give its scenario and seed")
+        return weighed_draw(plan, 0, self.seed, made, samples, self.atom_seed, told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +72,8 @@ class RoundFate:
 
     present: frozenset[PartyId]
     """Who was in its draw."""
-    draw: int = 0
-    """How many draws were void before the one that stood."""
+    drawn: RecordedDraw | None = None
+    """The clusters; None where none were drawn."""
     survivors: frozenset[PartyId] = frozenset()
     opened: frozenset[ClusterKey] = frozenset()
     left_open: frozenset[PartyId] | None = None
@@ -64,7 +111,7 @@ class _Draft:
     """What is known of a round so far."""
 
     present: frozenset[PartyId] = frozenset()
-    voided: int = 0
+    drawn: RecordedDraw | None = None
     survivors: frozenset[PartyId] = frozenset()
 
 
@@ -113,11 +160,12 @@ def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: Entry)
     round_ = said["round"]
     draft = drafts.setdefault(round_, _Draft())
     match entry.kind:
-        case "draw_voided":
-            draft.voided += 1
         case "clusters_drawn":
-            drawn = (name for row in said["clusters"] for members in row for name in members)
-            draft.present = frozenset(map(PartyId, (*drawn, *said["resting"])))
+            clusters = tuple(tuple(tuple(map(PartyId, each)) for each in row) for row in said["clusters"])
+            seeds = bytes.fromhex(said["seed"]), bytes.fromhex(said["atom_seed"])
+            draft.drawn = RecordedDraw(*seeds, clusters)
+            drawn = (name for row in clusters for members in row for name in members)
+            draft.present = frozenset((*drawn, *map(PartyId, said["resting"])))
         case "survivors_frozen":
             draft.survivors = frozenset(map(PartyId, said["survivors"]))
         case "claim_refused":
@@ -138,4 +186,4 @@ def _fate(draft: _Draft, done: Mapping[str, Any]) -> RoundFate:
         return RoundFate(frozenset(), left_open=drawn)
     if not draft.survivors and opened:
         draft.survivors = frozenset(map(PartyId, done["survivors"]))
-    return RoundFate(draft.present or drawn, draft.voided, draft.survivors, opened)
+    return RoundFate(draft.present or drawn, draft.drawn, draft.survivors, opened)

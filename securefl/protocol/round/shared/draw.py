@@ -117,17 +117,42 @@ def draw_round(
     Raises:
         PeerError: a sample count that nobody may declare.
     """
-    clustering, weighting = plan.scenario.clustering, plan.scenario.weighting
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
-    atom_seed = (atom_seed or seed) if clustering.atoms > 1 else b""
+    atom_seed = (atom_seed or seed) if plan.scenario.clustering.atoms > 1 else b""
     told = groups if tells_groups(plan.scenario.groups) else NO_GROUPS
     assignment = clusters_of(plan, seed, nonces.keys(), atom_seed, told)
-    drawn = assignment.participants
-    resting = tuple(sorted(nonces.keys() - set(drawn)))
+    return weighed_draw(plan, draw, seed, assignment, samples, atom_seed, told)
+
+
+def weighed_draw(
+    plan: RunPlan,
+    draw: int,
+    seed: bytes,
+    assignment: Assignment,
+    samples: Mapping[PartyId, int],
+    atom_seed: bytes = b"",
+    groups: Mapping[PartyId, int] = NO_GROUPS,
+) -> Draw:
+    """Return the draw of clusters that are known, with everybody's weight.
+
+    Args:
+        plan: of the run.
+        draw: how many draws of this round were void before this one.
+        seed: certified, 32 bytes.
+        assignment: the clusters.
+        samples: declared sample counts of everybody who is present.
+        atom_seed: seed of the run's atoms.
+        groups: task groups of everybody who is present, where they are told.
+
+    Raises:
+        PeerError: a sample count that nobody may declare.
+    """
+    weighting, drawn = plan.scenario.weighting, assignment.participants
+    resting = tuple(sorted(samples.keys() - set(drawn)))
     if not drawn:
-        return Draw(seed, assignment, {}, resting, atom_seed, draw, groups=told)
+        return Draw(seed, assignment, {}, resting, atom_seed, draw, groups=groups)
     weights, cap = public_weights(weighting, samples, drawn), cap_of(weighting, samples, drawn)
-    return Draw(seed, assignment, weights, resting, atom_seed, draw, cap, told)
+    return Draw(seed, assignment, weights, resting, atom_seed, draw, cap, groups)
 
 
 def clusters_of(
