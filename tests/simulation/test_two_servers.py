@@ -11,13 +11,13 @@ import pytest
 
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import EVERYONE, SERVER, PartyId
-from securefl.protocol.kernel.effects import LEADS, Aborted, Finished, Journal, Reject, Send
+from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Send
 from securefl.protocol.kernel.events import Chosen, Place, Received
 from securefl.protocol.messages.control import Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
-from securefl.protocol.messages.rounds import Hello, Invite, Release
+from securefl.protocol.messages.rounds import Certificate, Hello, Invite, Release
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.phases import Choosing, Greeted, Outside, Revealed, Working
+from securefl.protocol.round.party.phases import Choosing, Endorsed, Greeted, Outside, Revealed, Working
 from securefl.protocol.round.server.phases import Checkpoint, Resumed, Stated
 from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
 from securefl.protocol.round.shared.reports import EpochFollowed, RunEffect, SumOpened
@@ -307,3 +307,115 @@ class TestParties:
             ]
         assert len(groups) == 8
         assert len(set(groups)) == 1
+
+
+class TestReleases:
+    """A party that has endorsed or released, and a server that shows the same certificate, or another one."""
+
+    def released(self) -> tuple[World, Any, Received[AnyMessage], Release]:
+        """A run, a party before it released, the certificate, and what it released."""
+        world = World(scenario(6, rounds="2", server="active"), length=4)
+        seen: list[tuple[Any, Received[AnyMessage]]] = []
+
+        def observe(node: Node, before: object, event: object, _after: object, _effects: object) -> None:
+            if node.name == P[0] and isinstance(event, Received) and isinstance(event.message, Certificate):
+                seen.append((before, event))
+
+        world.observers.append(observe)
+        world.run()
+        phase, event = seen[0]
+        own = next(one for one in world.sent if one.sender == P[0] and isinstance(one.message, Release))
+        assert isinstance(own.message, Release)
+        return world, phase, event, own.message
+
+    @staticmethod
+    def said(effects: tuple[RunEffect, ...]) -> list[Release]:
+        return [one.message for one in effects if isinstance(one, Send) and isinstance(one.message, Release)]
+
+    def test_the_same_box_leaves_once_to_each_server(self) -> None:
+        world, phase, event, _ = self.released()
+        machine = world.nodes[P[0]].machine
+        phase, effects = machine.step(phase, event)
+        (first,) = self.said(effects)
+        phase, effects = machine.step(phase, event)
+        assert not self.said(effects)
+        for epoch in (5, 7):
+            session = session_of_server(epoch, InsecureSeededEntropy(epoch))
+            phase, effects = machine.step(phase, replace(event, session=session))
+            assert self.said(effects) == [first]
+            # Nothing is given away again: journal and account have it already.
+            assert [type(one) for one in effects if isinstance(one, Journal | Enter)] == [Journal]
+            phase, effects = machine.step(phase, replace(event, session=session))
+            assert not self.said(effects)
+
+    def test_whoever_has_endorsed_releases_to_the_next_server(self) -> None:
+        world, phase, event, own = self.released()
+        session = session_of_server(5, InsecureSeededEntropy(5))
+        after, effects = world.nodes[P[0]].machine.step(phase, replace(event, session=session))
+        assert self.said(effects) == [own]
+        assert isinstance(after, Outside)
+        assert after.past.leader == session
+        assert after.past.released is not None
+        assert after.past.released.leader == session
+
+    @pytest.mark.parametrize("wrong", ["fewer", "none", "round"])
+    def test_the_next_server_needs_the_certificate_as_well(self, wrong: str) -> None:
+        world, phase, event, _ = self.released()
+        assert isinstance(event.message, Certificate)
+        frames = event.message.endorsements
+        shown = {"fewer": frames[:1], "none": (), "round": frames}[wrong]
+        place = Place(1) if wrong == "round" else event.place
+        session = session_of_server(5, InsecureSeededEntropy(5))
+        asked = replace(event, session=session, place=place, message=Certificate(endorsements=shown))
+        after, effects = world.nodes[P[0]].machine.step(phase, asked)
+        assert not self.said(effects)
+        assert [one.culprit for one in effects if isinstance(one, Reject)] == [SERVER]
+        assert isinstance(after, Endorsed)
+
+    def test_nothing_leaves_for_another_round(self) -> None:
+        world, phase, event, _ = self.released()
+        machine = world.nodes[P[0]].machine
+        phase, _ = machine.step(phase, event)
+        session = session_of_server(5, InsecureSeededEntropy(5))
+        for round_ in (1, 2):
+            _, effects = machine.step(phase, replace(event, session=session, place=Place(round_)))
+            assert not self.said(effects)
+            assert [one.culprit for one in effects if isinstance(one, Reject)] == [SERVER]
+
+
+class Copied(Twice):
+    """A second server starts on a copy of the disk of one that awaits shares."""
+
+    def _perform(self, node: Node, effects: tuple[RunEffect, ...]) -> None:
+        for effect in effects:
+            if (
+                self.second is None
+                and node.name == SERVER
+                and isinstance(effect, Send)
+                and isinstance(effect.message, Certificate)
+                and effect.place.round == self._at
+            ):
+                self._start_second()
+            World._perform(self, node, (effect,))
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_copy_opens_the_same_sums_and_no_others(at: int) -> None:
+    world = Copied(at, kind="active")
+    world.run()
+    assert world.second is not None
+    assert isinstance(world.second.outcome, Finished)
+    opened = {
+        (node.name, one.round, one.opened.key): one.opened.ring.tolist()
+        for node in (world.server, world.second)
+        for one in node.reports
+        if isinstance(one, SumOpened)
+    }
+    assert {round_ for name, round_, _ in opened if name == OTHER} == set(range(at, 4))
+    for (name, round_, key), ring in opened.items():
+        if name == SERVER and round_ >= at:
+            assert opened[OTHER, round_, key] == ring
+    boxes = {
+        (one.sender, one.place, one.message.sealed) for one in world.sent if isinstance(one.message, Release)
+    }
+    assert len({(sender, place) for sender, place, _ in boxes}) == len(boxes)

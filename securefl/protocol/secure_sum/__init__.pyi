@@ -13,6 +13,7 @@ from .crypten.progress import Done as Done
 from .crypten.progress import Incoming as Incoming
 from .crypten.zeros import ZeroShares as ZeroShares
 from .evidence import OpenedSecrets as OpenedSecrets
+from .evidence import added_up as added_up
 from .evidence import commitment_of as commitment_of
 from .evidence import stated_input as stated_input
 from .kinds import sums_of as sums_of

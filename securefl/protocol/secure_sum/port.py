@@ -199,6 +199,9 @@ class DealtSecret:
 class ServerEnd(ABC):
     """The server's end of all sums of one kind."""
 
+    collected: ClassVar[type[CollectingInputs]] = CollectingInputs
+    """The phase in which a sum of this kind is frozen: what a checkpoint holds of it."""
+
     def receive(
         self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
     ) -> Taken:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, get_type_hints
@@ -20,7 +20,8 @@ import numpy as np
 
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.base.files import write_whole
-from securefl.protocol.round import Checkpoint, RoundDone, RunPlan, Standing
+from securefl.protocol.round import Certified, Checkpoint, ClusterKey, RoundDone, RunPlan, Standing
+from securefl.protocol.secure_sum import CollectingInputs
 
 VERSION: Final = 1
 """Of the files that are written; earlier ones are read."""
@@ -75,13 +76,47 @@ def _types() -> Mapping[str, Any]:
     return lasting | {"epoch": int, "done": RoundDone | None}
 
 
+def _types_of(plan: RunPlan) -> Mapping[str, Any]:
+    """The types of all parts by name; instances are of the run's kind of sum."""
+    collected: Any = plan.sums.server.collected
+    return {**_types(), "certified": Certified, "instances": dict[ClusterKey, collected]}
+
+
 def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
     """Return the contents of a checkpoint file."""
     of_standing = {name: getattr(state.standing, name) for name in _types() if name not in {"epoch", "done"}}
-    parts = of_standing | {"epoch": state.epoch, "done": state.done}
+    parts = of_standing | {"epoch": state.epoch, "done": state.done} | _certified_parts(state.certified)
     encoded = {name: _encoder.encode(value) for name, value in parts.items()}
     body = _encoder.encode(_File(VERSION, plan.config_digest(), encoded))
     return b"".join((_HEAD, hashlib.sha256(body).digest(), body))
+
+
+def _certified_parts(certified: Certified | None) -> dict[str, object]:
+    """A round whose shares were asked for, its instances apart; nothing where there is none.
+
+    What takes noise out of their sums follows from the plan, and is a function.
+    """
+    if certified is None:
+        return {}
+    frozen = certified.frozen
+    apart = replace(certified, frozen=replace(frozen, instances={}))
+    plain = {
+        key: replace(one, setup=replace(one.setup, removable=None)) for key, one in frozen.instances.items()
+    }
+    return {"certified": apart, "instances": plain}
+
+
+def _certified_from(
+    plan: RunPlan, certified: Certified | None, instances: Mapping[ClusterKey, CollectingInputs] | None
+) -> Certified | None:
+    """The round that :func:`_certified_parts` has taken apart."""
+    if certified is None:
+        return None
+    whole = {
+        key: replace(one, setup=replace(one.setup, removable=plan.removable(one.setup.length)))
+        for key, one in (instances or {}).items()
+    }
+    return replace(certified, frozen=replace(certified.frozen, instances=whole))
 
 
 def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
@@ -116,7 +151,7 @@ def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
             "is the checkpoint of another run, scenario, roster or model",
             "give the same --run, scenario, --set, --seed and --roster, or another --out",
         )
-    unknown = sorted(file.parts.keys() - _types().keys())
+    unknown = sorted(file.parts.keys() - _types_of(plan).keys())
     if unknown:
         raise ConfigError(
             where,
@@ -128,7 +163,7 @@ def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
 
 def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
     found: dict[str, Any] = {}
-    for name, kind in _types().items():
+    for name, kind in _types_of(plan).items():
         if name not in parts:
             continue
         try:
@@ -141,6 +176,7 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
         if field.name not in found and field.default is MISSING and field.default_factory is MISSING
     ]
     epoch, done = found.pop("epoch", None), found.pop("done", None)
+    certified, instances = found.pop("certified", None), found.pop("instances", None)
     if missing or epoch is None:
         raise ConfigError(
             where, f"is a damaged checkpoint: it lacks {missing[0] if missing else 'epoch'}", _GO_ON
@@ -150,7 +186,7 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
     for name, shape in shapes.items():
         if getattr(standing, name).shape != shape:
             raise ConfigError(where, f"is a damaged checkpoint: {name} is no array {shape}", _GO_ON)
-    return Checkpoint(epoch, standing, done)
+    return Checkpoint(epoch, standing, done, _certified_from(plan, certified, instances))
 
 
 class CheckpointFile:

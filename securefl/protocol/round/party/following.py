@@ -1,7 +1,8 @@
 """The server that a party follows: one session in each epoch, and never an earlier one again (ADR 0054).
 
 A new server cannot go on with a round that another one has announced the draw of: nonces that were revealed
-would let it choose the clusters. To a round that the party was only invited to it may be invited again.
+would let it choose the clusters. Two things are left to it: to a round that the party was only invited to it
+may be invited again, and the shares for certified sums it may ask for again (ADR 0056).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from securefl.protocol.messages import (
 from securefl.protocol.round.party.phases import (
     Choosing,
     Ended,
+    Endorsed,
     Greeted,
     Informed,
     Outside,
@@ -82,11 +84,12 @@ def followed(phase: PartyPhase, session: bytes) -> tuple[PartyPhase, Effects]:
     if known == NOBODY:
         return replace(phase, past=past), noted
     noted = (*noted, Report(EpochFollowed(epoch_of(session))), *_again(past))
-    if isinstance(phase, Outside):
-        return Outside(past), noted
     if isinstance(phase, Greeted) and not phase.draw:
         return Outside(replace(past, named=(phase.round, phase.group, phase.groupless))), noted
-    if isinstance(phase, Informed) or (isinstance(phase, Choosing) and not phase.draw):
+    if isinstance(phase, Endorsed):
+        # There is one set of sums that the certificate opens, whoever shows it.
+        return replace(phase, past=past, after=replace(phase.after, leader=session)), noted
+    if isinstance(phase, Outside | Informed) or (isinstance(phase, Choosing) and not phase.draw):
         return Outside(past), noted
     return sit_out(phase, past), (*noted, Report(SatOut(phase.round, VOID)))
 

@@ -73,12 +73,13 @@ from securefl.protocol.round.party.phases import (
     PartyContext,
     PartyPhase,
     Past,
+    Released,
     Revealed,
     Working,
     sit_out,
 )
 from securefl.protocol.round.party.release import on_certificate, on_freeze
-from securefl.protocol.round.party.shares import on_counts
+from securefl.protocol.round.party.shares import on_counts, released_again
 from securefl.protocol.round.party.sums import on_instance_message, on_submit, on_trained
 from securefl.protocol.round.party.verifying import on_proof
 from securefl.protocol.round.shared.allowance import extra
@@ -300,12 +301,21 @@ def _summing(
             return on_freeze(ctx, phase, place, message)
         case SlotCounts(), Counted():
             return on_counts(ctx, phase, place, message)
-        case Certificate(), Endorsed():
+        case Certificate(), _:
+            return _certified(ctx, phase, place, message)
+    raise _untimely(phase, place, message)
+
+
+def _certified(
+    ctx: PartyContext, phase: PartyPhase, place: Place, message: Certificate
+) -> tuple[PartyPhase, Effects]:
+    """Release, or release again, or leave it to others."""
+    match phase:
+        case Endorsed():
             return on_certificate(ctx, phase, place, message)
-        case (Certificate(), Working(round=at) | Counted(round=at)) | (
-            Certificate(),
-            Outside(past=Past(spent=at)),
-        ) if place.round == at:
+        case Outside(past=Past(spent=at, released=Released() as said)) if place.round == at == said.round:
+            return released_again(phase, said)
+        case Working(round=at) | Counted(round=at) | Outside(past=Past(spent=at)) if place.round == at:
             # Broadcast to those who endorsed; whoever is not in the survivor set was asked for nothing.
             return phase, ()
     raise _untimely(phase, place, message)

@@ -21,7 +21,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
 from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given
 from securefl.protocol.kernel import Place, Trained
-from securefl.protocol.messages import Hello
+from securefl.protocol.messages import Hello, Release
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
 from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink
 from securefl.protocol.round.shared.charges import RoundPreimage, SignedClaim
@@ -96,6 +96,16 @@ class Verifying:
 
 
 @dataclass(frozen=True, slots=True)
+class Released:
+    """The sealed shares that this party has sent, for another server that opens the same sums."""
+
+    round: int
+    message: Release
+    leader: bytes
+    """The session of the server that they were sent to last."""
+
+
+@dataclass(frozen=True, slots=True)
 class Past:
     """State that a party carries from round to round."""
 
@@ -127,6 +137,8 @@ class Past:
     Another group the second time would tell that it could not choose."""
     announced: SignedClaim | None = None
     """The link of the last announcement, as the server signed it."""
+    released: Released | None = None
+    """The last shares that it has sent; None with hidden groups, or before."""
 
 
 @dataclass(frozen=True, slots=True)

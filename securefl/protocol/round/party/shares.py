@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import COUNTS, hides_groups
 from securefl.protocol.kernel import Enter, Journal, Place, Report, Send, SumsGiven
 from securefl.protocol.messages import Release, ReleasedShares, SlotCounts
-from securefl.protocol.round.party.phases import Counted, Endorsed, Outside, PartyContext, PartyPhase, sit_out
+from securefl.protocol.round.party.phases import (
+    Counted,
+    Endorsed,
+    Outside,
+    PartyContext,
+    PartyPhase,
+    Released,
+    sit_out,
+)
 from securefl.protocol.round.shared.reports import ClusterKey, Effects, SharesReleased, SlotsCounted
 from securefl.protocol.round.shared.slots import FIRST_SLOT, counts_at, least_in_slot, open_slots
 from securefl.protocol.round.shared.statement import release_context, slots_statement
@@ -25,9 +34,11 @@ def release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
     outside = sit_out(phase, phase.after)
     entered: Effects = (Enter(SumsGiven(phase.round, phase.given)),)
     if not hides_groups(ctx.plan.scenario.groups):
-        return outside, _released(
+        message, effects = _released(
             ctx, phase.round, phase.statement, phase.survivors, phase.instances, noted=entered
         )
+        said = Released(phase.round, message, outside.past.leader)
+        return Outside(replace(outside.past, released=said)), effects
     counts = {key: i for key, i in phase.instances.items() if key[0] == COUNTS}
     waiting = Counted(
         outside.past,
@@ -38,7 +49,17 @@ def release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
         phase.seat,
         {key: i for key, i in phase.instances.items() if key[0] != COUNTS},
     )
-    return waiting, _released(ctx, phase.round, phase.statement, phase.survivors, counts, noted=entered)
+    _, effects = _released(ctx, phase.round, phase.statement, phase.survivors, counts, noted=entered)
+    return waiting, effects
+
+
+def released_again(phase: Outside, said: Released) -> tuple[Outside, Effects]:
+    """Send the same sealed shares to a server that follows the one that they were sent to; once to each."""
+    leader = phase.past.leader
+    if leader == said.leader:
+        return phase, ()
+    past = replace(phase.past, released=replace(said, leader=leader))
+    return Outside(past), (Send(SERVER, Place(said.round), said.message),)
 
 
 def on_counts(
@@ -67,10 +88,8 @@ def on_counts(
     if not chosen:
         return outside, (told,)
     statement = slots_statement(phase.statement, message.seats)
-    return outside, (
-        told,
-        *_released(ctx, phase.round, statement, phase.survivors, chosen, "release slots"),
-    )
+    _, effects = _released(ctx, phase.round, statement, phase.survivors, chosen, "release slots")
+    return outside, (told, *effects)
 
 
 def _released(
@@ -81,7 +100,7 @@ def _released(
     instances: Mapping[ClusterKey, InputSent],
     label: str = "release",
     noted: Effects = (),
-) -> Effects:
+) -> tuple[Release, Effects]:
     shares = tuple(ctx.sums.member.release(i, survivors) for _, i in sorted(instances.items()))
     released = ctx.seams.release(ReleasedShares(instances=shares), round_)
     sealed = ctx.plan.roster.server.seal(
@@ -89,10 +108,11 @@ def _released(
         release_context(statement, ctx.me),
         ctx.entropy.child(label, round_),
     )
-    return (
+    message = Release(sealed=sealed)
+    return message, (
         *noted,
         Journal(round_, "released"),
-        Send(SERVER, Place(round_), Release(sealed=sealed)),
+        Send(SERVER, Place(round_), message),
         Report(_given(ctx, round_, instances, released)),
     )
 

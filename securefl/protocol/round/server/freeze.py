@@ -19,6 +19,7 @@ from securefl.protocol.round.server.phases import (
     Standing,
     Summing,
 )
+from securefl.protocol.round.server.reopening import begin_releasing
 from securefl.protocol.round.shared.leakage import Question, opened_keys, withheld
 from securefl.protocol.round.shared.reports import ClusterKey, Effects, StepReached, SurvivorsFrozen
 from securefl.protocol.round.shared.statement import bound_statement, round_statement
@@ -79,8 +80,8 @@ def freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying |
     if plan.limits.quorum is not None:
         certifying = Certifying(standing, view, frozen, {}, now + deadlines.certify)
         return certifying, (*effects, Report(StepReached(standing.round, "certify")))
-    releasing = Releasing(standing, view, frozen, frozenset(), {}, now + deadlines.release)
-    return releasing, (*effects, Report(StepReached(standing.round, "release")))
+    releasing, kept = begin_releasing(ctx, standing, view, frozen, (), now)
+    return releasing, (*kept, *effects, Report(StepReached(standing.round, "release")))
 
 
 def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:

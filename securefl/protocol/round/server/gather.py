@@ -259,7 +259,7 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     }
     deadlines = dict.fromkeys(instances, now + plan.scenario.deadlines.keys)
     limits = {party: hello.limits for party, hello in phase.hellos.items()}
-    view = RoundView(phase.model, announced, limits, drawn)
+    view = RoundView(phase.model, announced, limits, drawn, samples)
     summing = Summing(standing, view, instances, deadlines, dict.fromkeys(instances, now))
     return summing, (
         Report(drawn_report(round_, drawn, samples)),

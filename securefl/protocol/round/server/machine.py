@@ -87,6 +87,7 @@ from securefl.protocol.round.server.phases import (
     Summing,
 )
 from securefl.protocol.round.server.proving import attesting_time, awaited_attests, on_attest
+from securefl.protocol.round.server.reopening import ask_again
 from securefl.protocol.round.server.resuming import keep, outlived, pause, replaced, take_lead
 from securefl.protocol.round.server.sums import (
     advance,
@@ -385,7 +386,10 @@ class ServerMachine:
         return after, (report, *led, *effects)
 
     def _go_on(self, standing: Standing, done: RoundDone | None, now: float) -> tuple[ServerPhase, Effects]:
-        """Begin, or go on where an earlier server was: test its model, await verifiers, or begin a round."""
+        """Begin, or go on where an earlier server was: ask for shares, test a model, await verifiers."""
+        certified = None if self._ctx.resumed is None else self._ctx.resumed.checkpoint.certified
+        if certified is not None:
+            return ask_again(self._ctx, standing, certified, now)
         if done is not None:
             return Evaluating(standing, done, again=True), (Evaluate(done.round, standing.params),)
         if standing.pending is not None:

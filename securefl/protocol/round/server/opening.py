@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from securefl.base.arrays import F64
+from securefl.base.arrays import F64, Ring
 from securefl.base.crypto import BoxError
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import EVERYONE, PartyId
@@ -52,6 +52,7 @@ from securefl.protocol.round.server.proving import (
     unconfirmed,
     without_claim,
 )
+from securefl.protocol.round.server.reopening import begin_releasing
 from securefl.protocol.round.server.resuming import keep
 from securefl.protocol.round.server.stacking import NO_GRADIENTS, ClusterSum
 from securefl.protocol.round.server.stepping import after_evaluation, after_sums, to_consult
@@ -136,7 +137,7 @@ def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[Unmasked, Effects]
             continue
         try:
             secrets = server.recovered(instance, frozen.survivors, releases)
-            ring = server.sum_of(instance.fixed(frozen.survivors), secrets, instance.vectors(ctx.store))
+            ring = _opened(ctx, phase, key, secrets)
         except PeerError as error:
             effects += [
                 Reject(error.culprit, error.reason),
@@ -159,6 +160,21 @@ def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[Unmasked, Effects]
         if not is_count(ctx.plan, key):
             effects.append(Report(SumOpened(round_, opened)))
     return Unmasked(tuple(sums), opened_by), tuple(effects)
+
+
+def _opened(ctx: ServerContext, phase: Releasing, key: ClusterKey, secrets: OpenedSecrets) -> Ring:
+    """The sum, of vectors that are added up already, or now.
+
+    Raises:
+        PeerError: somebody's secret is another one than it advertised.
+    """
+    server, instance = ctx.plan.sums.server, phase.frozen.instances[key]
+    fixed = instance.fixed(phase.frozen.survivors)
+    if key not in phase.totals:
+        return server.sum_of(fixed, secrets, instance.vectors(ctx.store))
+    ring = phase.totals[key].copy()
+    server.unmask(ring, fixed, secrets)
+    return ring
 
 
 def on_endorse(
@@ -187,9 +203,9 @@ def close_certifying(ctx: ServerContext, phase: Certifying, now: float) -> tuple
         nothing = Frozen(frozenset(), phase.frozen.statement, phase.frozen.ledger, {})
         return Releasing(phase.standing, phase.view, nothing, frozenset(), {}, now), lost
     frames = tuple(frame for _, (_, frame) in sorted(phase.endorsements.items()))
-    deadline = now + ctx.plan.scenario.deadlines.release
-    releasing = Releasing(phase.standing, phase.view, phase.frozen, frozenset(), {}, deadline)
+    releasing, kept = begin_releasing(ctx, phase.standing, phase.view, phase.frozen, frames, now)
     return releasing, (
+        *kept,
         Report(StepReached(round_, "release")),
         Send(EVERYONE, Place(round_), Certificate(endorsements=frames)),
     )
@@ -206,6 +222,8 @@ def on_release(
     if place != Place(phase.standing.round) or sender not in phase.awaited:
         raise PeerError(sender, "releases out of turn")
     if sender in phase.released:
+        if phase.again:
+            return phase, ()
         raise PeerError(sender, "releases twice")
     try:
         opened = ctx.identity.open_sealed(message.sealed, release_context(_stated(phase, sender), sender))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from securefl.base.arrays import F32, F64
+from securefl.base.arrays import F32, F64, Ring
 from securefl.base.crypto import Identity
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
@@ -60,6 +60,8 @@ class Checkpoint:
     standing: Standing
     done: RoundDone | None = None
     """The round that made the model, if that is still to be tested; None where a round is to begin."""
+    certified: Certified | None = None
+    """The round whose shares were asked for; None where none were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,8 @@ class RoundView:
     limits: Mapping[PartyId, Limits] = field(repr=False)
     """What each of them demands."""
     drawn: Draw
+    samples: Mapping[PartyId, int]
+    """What everybody who is present has declared."""
 
     @property
     def assignment(self) -> Assignment:
@@ -261,6 +265,21 @@ class Frozen:
 
 
 @dataclass(frozen=True, slots=True)
+class Certified:
+    """A round whose shares are asked for, as a server that is started again asks for them once more."""
+
+    view: RoundView
+    frozen: Frozen
+    """Of no use are the handles of its inputs: they are another server's."""
+    certificate: tuple[bytes, ...]
+    """Signed frames; none where the freeze itself asked for shares."""
+    totals: Mapping[ClusterKey, bytes] = field(repr=False)
+    """Sums of masked vectors, as vectors travel; of sums that are verified ``vectors`` instead."""
+    vectors: Mapping[ClusterKey, Mapping[int, bytes]] = field(repr=False)
+    """Masked vectors by member number."""
+
+
+@dataclass(frozen=True, slots=True)
 class Certifying:
     """Collecting endorsements of the survivor set."""
 
@@ -283,6 +302,10 @@ class Releasing:
     deadline: float
     counts: tuple[SlotsCounted, ...] | None = None
     """What the counts of hidden groups say, once they are opened and their slots are asked for."""
+    totals: Mapping[ClusterKey, Ring] = field(default_factory=dict, repr=False)
+    """Sums of masked vectors, shape (d,), where they are added up before the shares come."""
+    again: bool = False
+    """Whether an earlier server has asked for the same shares: what was sent to it may come as well."""
 
     @property
     def awaited(self) -> frozenset[PartyId]:

@@ -101,11 +101,16 @@ def take_lead(ctx: ServerContext, phase: Joining) -> tuple[Joining, Effects]:
     epoch = next_epoch(known, phase.stated)
     session = session_of_server(epoch, ctx.entropy.child("lead", epoch))
     standing = replace(phase.standing, epoch=epoch, leader=session)
-    done = None if resumed is None else resumed.checkpoint.done
+    known_state = None if resumed is None else resumed.checkpoint
+    state = (
+        Checkpoint(epoch, standing)
+        if known_state is None
+        else replace(known_state, epoch=epoch, standing=standing)
+    )
     here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
     told: Effects = () if epoch == 1 else (Report(EpochLed(epoch, standing.round)),)
     return replace(phase, standing=standing), (
-        Keep(Checkpoint(epoch, standing, done)),
+        Keep(state),
         Lead(session),
         *told,
         here,

@@ -152,6 +152,8 @@ def _told(step: member.Step) -> MemberStep:
 class SharesServer(ServerEnd):
     """The server's end of sums whose members compute together."""
 
+    collected: ClassVar[type[CollectingInputs]] = BlindedShares
+
     def receive(
         self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
     ) -> Taken:

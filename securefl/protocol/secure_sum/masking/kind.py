@@ -124,6 +124,8 @@ class _Member(MemberEnd):
 
 
 class _Server(ServerEnd):
+    collected: ClassVar[type[CollectingInputs]] = MaskedInputs
+
     def receive(
         self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
     ) -> Taken:

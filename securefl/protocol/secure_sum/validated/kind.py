@@ -232,6 +232,7 @@ def _told(step: Step) -> MemberStep:
 
 @dataclass(frozen=True, slots=True)
 class _Server(SharesServer):
+    collected: ClassVar[type[CollectingInputs]] = CheckedShares
     tests: Tests
 
     def receive(
