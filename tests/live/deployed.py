@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,14 @@ class Site:
 
     def out(self, name: str) -> Path:
         return self.folder / f"out-{name}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What the server has noted of each round, in its ``metrics.jsonl``."""
+        return [json.loads(line) for line in (self.out("server") / "metrics.jsonl").read_text().splitlines()]
+
+    def counted(self) -> list[int]:
+        """How many parties were counted in each round."""
+        return [len(row["survivors"]) for row in self.rows()]
 
 
 @contextmanager

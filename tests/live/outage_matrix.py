@@ -67,6 +67,8 @@ class Outcome:
     down: float
     steps: int
     """How often the broker was lost."""
+    planned: int
+    """How often it should have been, at least."""
     rounds: int
     void: int
     survivors: int
@@ -76,8 +78,9 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Whether it cost nobody a round."""
-        return (self.exit_code, self.void, self.survivors) == (0, 0, PARTIES)
+        """Whether it cost nobody a round, and was done as often as it should have been."""
+        unharmed = (self.exit_code, self.void, self.survivors) == (0, 0, PARTIES)
+        return unharmed and self.steps >= self.planned
 
 
 def cases() -> list[Case]:

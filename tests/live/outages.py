@@ -22,6 +22,19 @@ from pathlib import Path
 from typing import Literal
 
 from securefl.base.errors import PeerError
+from securefl.protocol.messages import (
+    BoxList,
+    Endorse,
+    Goodbye,
+    Hello,
+    JoinRun,
+    KeyAdvert,
+    MaskedInput,
+    ModelAnnounce,
+    Release,
+    Reveal,
+    ShareBoxes,
+)
 from securefl.protocol.wire import peek
 from securefl.runtime.transport.addresses import Brokers
 from securefl.runtime.transport.base import BrokerUrl, MqttLimits
@@ -32,17 +45,17 @@ Fault = Literal["kill", "restart", "swap"]
 """SIGKILL and SIGTERM, and the same broker again; SIGKILL, and another one instead."""
 
 STEPS: Mapping[str, str] = {
-    "join": "Join",
-    "model": "ModelAnnounce",
-    "hello": "Hello",
-    "reveal": "Reveal",
-    "keys": "KeyAdvert",
-    "shares": "ShareBoxes",
-    "training": "BoxList",
-    "inputs": "MaskedInput",
-    "certify": "Endorse",
-    "release": "Release",
-    "goodbye": "Goodbye",
+    "join": JoinRun.__name__,
+    "model": ModelAnnounce.__name__,
+    "hello": Hello.__name__,
+    "reveal": Reveal.__name__,
+    "keys": KeyAdvert.__name__,
+    "shares": ShareBoxes.__name__,
+    "training": BoxList.__name__,
+    "inputs": MaskedInput.__name__,
+    "certify": Endorse.__name__,
+    "release": Release.__name__,
+    "goodbye": Goodbye.__name__,
 }
 """Steps of a run, and the first frame of each."""
 OUTSIDE = ("join", "goodbye")

@@ -288,7 +288,7 @@ def test_processes_with_the_same_brokers_in_any_order_meet(kind: BrokerKind, tmp
         parties = place.start_parties()
         code, said, complaint = server.wait(LIMIT)
         assert (code, complaint) == (0, ""), said
-        assert said.count("4 of 4 counted") == 2
+        assert place.counted() == [4] * 2
         for party in parties.values():
             assert party.wait(LIMIT)[0] == 0
         # The goodbye is at one of them only, and there is no server any more.

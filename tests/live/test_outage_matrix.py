@@ -30,6 +30,9 @@ from tests.live.scenarios import write_scenario
 
 pytestmark = [pytest.mark.live, pytest.mark.brokers]
 
+LEAST_RESTARTS = 3
+"""Of a series: training alone takes a minute."""
+
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_a_broker_that_is_lost_in_any_step_costs_nobody_a_round(
@@ -57,6 +60,7 @@ def test_a_broker_that_is_lost_in_any_step_costs_nobody_a_round(
         fault=case.fault,
         down=case.down,
         steps=len(done),
+        planned=len(acts),
         rounds=len(survivors),
         void=survivors.count(0),
         survivors=min(survivors),
@@ -113,6 +117,7 @@ def test_a_broker_that_restarts_all_the_time_costs_nobody_a_round(
         fault=f"restart every {EVERY:g} s",
         down=AWAY,
         steps=restarts,
+        planned=LEAST_RESTARTS,
         rounds=len(survivors),
         void=survivors.count(0),
         survivors=min(survivors),
@@ -122,8 +127,7 @@ def test_a_broker_that_restarts_all_the_time_costs_nobody_a_round(
     outage_matrix.note(outcome)
     assert ended.exit_code == 0, ended.stderr
     assert survivors == [PARTIES] * 30
-    # Training alone takes a minute.
-    assert restarts >= 3
+    assert outcome.good
 
 
 def scenario(folder: Path, case: Case, rounds: int) -> Path:

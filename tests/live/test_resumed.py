@@ -6,7 +6,6 @@ import json
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -52,10 +51,6 @@ def killed(program: Forked) -> None:
     program.process.join(LIMIT)
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
 def check_end(place: Site, server: Forked, parties: dict[str, Forked], rounds: int, void: int = 1) -> str:
     """All rounds are done, all but as many as may be void have a model, and nobody was started again."""
     code, said, complaint = server.wait(LIMIT)
@@ -63,7 +58,7 @@ def check_end(place: Site, server: Forked, parties: dict[str, Forked], rounds: i
     for name, party in parties.items():
         code, own, complaint = party.wait(LIMIT)
         assert (code, complaint) == (0, ""), (name, own)
-    told = rows(place.out("server"))
+    told = place.rows()
     assert [row["round"] for row in told] == list(range(rounds))
     assert sum(row["update_norm"] is None for row in told) <= void
     assert not (place.out("server") / "server.checkpoint").exists()
@@ -154,7 +149,7 @@ def test_sigterm_pauses_after_the_round_and_parties_wait(tmp_path: Path) -> None
         signal_to(first, signal.SIGTERM)
         code, said, complaint = first.wait(LIMIT)
         assert (code, complaint) == (4, ""), said
-        assert [row["round"] for row in rows(place.out("server"))] == [0]
+        assert [row["round"] for row in place.rows()] == [0]
         for party in parties.values():
             until_said(party, "the run pauses: stopped by SIGTERM")
         check_end(place, place.start("server"), parties, 3, void=0)
@@ -227,5 +222,6 @@ def test_a_simulation_like_it_has_the_same_model(
             (folder / "model.safetensors").read_bytes() for folder in (place.out("server"), tmp_path / "sim")
         )
         assert ours == theirs
-        for ran, again in zip(rows(place.out("server")), rows(tmp_path / "sim"), strict=True):
+        lines = (tmp_path / "sim" / "metrics.jsonl").read_text().splitlines()
+        for ran, again in zip(place.rows(), map(json.loads, lines), strict=True):
             assert ran["clusters"]["opened"] == again["clusters"]["opened"]

@@ -55,9 +55,7 @@ def test_a_second_server_is_refused_and_the_first_one_leads_the_run_to_its_end(
         assert len(complaint.splitlines()) == 1
         code, said, complaint = first.wait(LIMIT)
         assert (code, complaint) == (0, ""), said
-        rounds = [line for line in said.splitlines() if "server: round" in line and " counted" in line]
-        assert len(rounds) == 2
-        assert all("4 of 4 counted" in line for line in rounds)
+        assert place.counted() == [4] * 2
         for party in parties.values():
             assert party.wait(LIMIT)[0] == 0
         code, _, complaint = place.start("server", out=tmp_path / "third", listening=30).wait(LIMIT)
