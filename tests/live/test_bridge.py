@@ -58,17 +58,20 @@ class Bridged:
     folder: Path
     far: RunningBroker
     near: RunningBroker
+    lines: tuple[str, ...]
+    """Of the bridge."""
 
     def restart(self, which: str) -> None:
         broker: RunningBroker = getattr(self, which)
         broker.stop()
         port = broker.url.port
-        lines = bridge_lines(self.far.url) if which == "near" else ()
+        lines = self.lines if which == "near" else ()
         setattr(self, which, start_mosquitto(self.folder / which, port=port, extra_lines=lines))
 
 
 @contextmanager
-def bridged(folder: Path, tls: LocalTls | None = None) -> Iterator[Bridged]:
+def bridged(folder: Path, tls: LocalTls | None = None, pause: str = "1 5") -> Iterator[Bridged]:
+    """``pause``: seconds until the bridge is made again, in mosquitto's words."""
     rules: tuple[str, ...] = ()
     if tls is not None:
         (folder / "far.acl").write_text(mosquitto_acl(["bridge"]))
@@ -76,9 +79,10 @@ def bridged(folder: Path, tls: LocalTls | None = None) -> Iterator[Bridged]:
         rules = (f"acl_file {folder / 'far.acl'}",)
     far = start_mosquitto(folder / "far", tls=tls, extra_lines=rules)
     try:
-        lines = bridge_lines(far.url, tls)
+        told = bridge_lines(far.url, tls)
+        lines = tuple(line.replace("restart_timeout 1 5", f"restart_timeout {pause}") for line in told)
         near = start_mosquitto(folder / "near", tls=tls, acl=tls is not None, extra_lines=lines)
-        both = Bridged(folder, far, near)
+        both = Bridged(folder, far, near, lines)
         try:
             yield both
         finally:
@@ -179,4 +183,25 @@ def test_a_run_over_a_bridge_goes_on_when_either_broker_restarts(tmp_path: Path)
             assert done == list(acts)
             code, heard, _ = place.start("p03").wait(LIMIT)
             assert (code, heard.splitlines()[-1]) == (0, "done: 3 rounds done")
+    assert place.counted() == [4] * 3
+
+
+def test_a_broker_that_forgets_a_bridge_costs_nobody_beyond_it_a_round(tmp_path: Path) -> None:
+    """The server is back at once, the bridge seconds later: what is sent between the two goes to nobody."""
+    with site(tmp_path, "mosquitto", rounds=3) as place, bridged(tmp_path, pause="4") as both:
+        asyncio.run(crossing(both.far.url, both.near.url))
+        acts = {
+            (number, step): lambda: both.restart("far")
+            for number, step in enumerate(("keys", "training", "release"))
+        }
+        with acting(both.far.url, acts) as done:
+            place.broker = both.far.url
+            server = place.start("server")
+            place.broker = both.near.url
+            parties = place.start_parties(training=1.0)
+            code, said, complaint = server.wait(LIMIT)
+            assert (code, complaint) == (0, ""), said
+            for party in parties.values():
+                assert party.wait(LIMIT)[0] == 0
+            assert done == list(acts)
     assert place.counted() == [4] * 3

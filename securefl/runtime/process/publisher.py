@@ -18,7 +18,7 @@ from securefl.protocol.messages import AnyMessage, Goodbye, Here
 from securefl.protocol.wire import Outbox, topics
 from securefl.runtime.misbehaviour import Crash, Fault, Presence, ResendLast, SendRaw
 from securefl.runtime.process.ports import Witness
-from securefl.runtime.transport import LostFrame, Transport
+from securefl.runtime.transport import Link, LostFrame, Transport
 
 GONE = b"gone"
 """Payload of a last will, which the broker publishes. That a process is there it says itself, signed."""
@@ -35,6 +35,8 @@ CHEAP = 8 * 2**20
 """Bytes that are sent again although the broker says that it has kept them."""
 REPEATS = 8
 """How often a round's frames are sent again to one process: whoever asks more often costs nobody anything."""
+BEYOND = (6.0, 6.0)
+"""Pauses, in seconds, before a round is sent once more after a broker forgot it: a bridge tries every 5."""
 STALLED_SECONDS = 300.0
 """A broker that keeps the connection and has acknowledged nothing for so long is given up."""
 _WINDOW = 32
@@ -96,11 +98,21 @@ class Publisher:
         self._round = -1
         self._repeated: Counter[PartyId] = Counter()
         """Of the present round: how often it was sent again, by who asked."""
+        self._back: set[PartyId] = set()
+        """Who has said that it was away since we were."""
+        self._repeating: asyncio.Task[None] | None = None
 
-    def linked(self, *, up: bool) -> None:
+    def linked(self, link: Link) -> None:
         """Take note that the connection broke, or stands again: a broker that is away stalls nothing."""
-        self._up = up
+        self._up = link.up
         self._links += 1
+        if self._repeating is not None:
+            self._repeating.cancel()
+            self._repeating = None
+        if link.up and not link.kept:
+            self._back.clear()
+            self._repeating = asyncio.create_task(self._repeat())
+            self._repeating.add_done_callback(self._note)
 
     async def send(self, send: Send[AnyMessage], now: float) -> None:
         """Sign a message and start publishing it; signing runs in a worker thread."""
@@ -171,6 +183,7 @@ class Publisher:
         It says that it was away, and whether the broker kept what came for it. To one process they are sent
         :data:`REPEATS` times a round at most: a few words of its are answered with a model.
         """
+        self._back.add(to)
         self._repeated[to] += 1
         if self._repeated[to] > REPEATS:
             return
@@ -180,6 +193,22 @@ class Publisher:
         for one in lost:
             self._witness.traffic(to, "out", len(one.frame))
             await self._publish(self._ordinary(to), one.frame)
+
+    async def _repeat(self) -> None:
+        """Send the frames of this round once more to whoever may be beyond a bridge, while they are little.
+
+        A broker that forgets forgets what a bridge had subscribed to: until the bridge is back, which may be
+        after us, it passes nothing on, and who is beyond has seen no connection break.
+        """
+        for pause in BEYOND:
+            await asyncio.sleep(pause)
+            size = Counter[PartyId]()
+            for one in self._kept:
+                size[one.to] += len(one.frame)
+            for one in tuple(self._kept):
+                if one.to not in self._back and size[one.to] <= CHEAP:
+                    self._witness.traffic(one.to, "out", len(one.frame))
+                    await self._publish(one.topic, one.frame, retain=one.retain)
 
     def _keep(self, one: _Kept) -> None:
         if one.round > self._round:
@@ -210,9 +239,10 @@ class Publisher:
 
     async def cancel(self) -> None:
         """Give up what has not left yet."""
-        for task in self._publishing:
+        giving_up = {*self._publishing, *(() if self._repeating is None else (self._repeating,))}
+        for task in giving_up:
             task.cancel()
-        await asyncio.gather(*self._publishing, return_exceptions=True)
+        await asyncio.gather(*giving_up, return_exceptions=True)
 
     def _topic(self, send: Send[AnyMessage]) -> str:
         own = topics.status(self._run, self._me)
@@ -249,6 +279,9 @@ class Publisher:
         self._window.release()
         self._taken += 1
         self._publishing.discard(task)
+        self._note(task)
+
+    def _note(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed(error)
 

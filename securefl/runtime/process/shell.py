@@ -242,7 +242,7 @@ class Shell(Generic[PhaseT]):
         now = time.monotonic()
         self._online = link.up
         self._links += 1
-        self._publisher.linked(up=link.up)
+        self._publisher.linked(link)
         if link.up:
             self._connections += 1
             self._events.put_nowait(Online(now, self._connections, link.kept))

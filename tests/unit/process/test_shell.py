@@ -398,16 +398,20 @@ def test_nobody_but_a_party_itself_can_say_that_it_is_here() -> None:
 
 
 def test_what_becomes_of_the_connection_reaches_the_machine() -> None:
-    line, told = Line(), list[Event[AnyMessage]]()
+    line, told, loops = Line(), list[Event[AnyMessage]](), list[asyncio.AbstractEventLoop]()
+
+    def tell(*links: Link) -> None:
+        # Steps run in threads, and transports do not.
+        for link in links:
+            loops[0].call_soon_threadsafe(line.told, link)
 
     def answer(event: Event[AnyMessage]) -> Effects:
         told.append(event)
         match len(told):
             case 1:
-                line.told(Link(up=True, kept=True))
+                tell(Link(up=True, kept=True))
             case 2:
-                line.told(Link(up=False))
-                line.told(Link(up=True, kept=False))
+                tell(Link(up=False), Link(up=True, kept=False))
             case 4:
                 return (DONE,)
             case _:
@@ -416,7 +420,8 @@ def test_what_becomes_of_the_connection_reaches_the_machine() -> None:
 
     def one() -> Shell[int]:
         made = shell(Script((HELLO,), answer), line)
-        asyncio.get_running_loop().call_soon(lambda: line.told(Link(up=False)))
+        loops.append(asyncio.get_running_loop())
+        loops[0].call_soon(lambda: line.told(Link(up=False)))
         return made
 
     async def started() -> Finished | Aborted:
@@ -508,6 +513,33 @@ def test_who_was_away_gets_the_frames_of_the_round_once_more(
     sent, again = line.out[:4], line.out[4:]
     expected = [ArrivedFrame(topics.down(RUN, p00), frame.payload) for frame in (sent[1], sent[3])]
     assert again == ([] if kept and not cheap else expected)
+
+
+@pytest.mark.parametrize(("kept", "cheap"), [(False, 8 * 2**20), (True, 8 * 2**20), (False, 0)])
+def test_who_says_nothing_of_a_broker_that_forgot_gets_the_round_twice_more(
+    kept: bool, cheap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be beyond a bridge that came back after us. Who was away itself has got it already."""
+    monkeypatch.setattr(publisher, "BEYOND", (0.0, 0.0))
+    monkeypatch.setattr(publisher, "CHEAP", cheap)
+    p00, p01 = party_names(3)[:2]
+    line = Line()
+
+    async def body() -> None:
+        one = shell(Script(()), line)._publisher
+        for send in (of_round(3, p01), of_round(4, p00), of_round(4, p01), of_round(4, EVERYONE)):
+            await one.send(send, 0.0)
+        one.linked(Link(up=False))
+        one.linked(Link(up=True, kept=kept))
+        await one.again(p00, kept=True)
+        if one._repeating is not None:
+            await one._repeating
+        await one.drain()
+
+    asyncio.run(body())
+    _, own, others, everybodys = line.out[:4]
+    asked = [own, everybodys._replace(topic=own.topic)] if cheap else []
+    assert line.out[4:] == [*asked, *([others, everybodys] * 2 if cheap and not kept else [])]
 
 
 class Mute(Line):
