@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,3 +103,15 @@ def signal_to(program: Forked, number: int) -> None:
     assert program.process.pid is not None
     assert program.process.exitcode is None, program.wait(LIMIT)
     os.kill(program.process.pid, number)
+
+
+@contextmanager
+def stopped(programs: Mapping[str, Forked]) -> Iterator[None]:
+    """SIGSTOP, and afterwards SIGCONT: meanwhile a run with these parties cannot end."""
+    for program in programs.values():
+        signal_to(program, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for program in programs.values():
+            signal_to(program, signal.SIGCONT)

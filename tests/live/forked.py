@@ -5,11 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import signal
 import sys
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any, cast
 
+from securefl.protocol.wire import Delivery
 from securefl.runtime.process import lifeline
 from securefl.runtime.process.children import PRELOAD
 from securefl.runtime.transport import sole
@@ -39,17 +42,21 @@ def fork(
     training: float = 0.0,
     room: int | None = None,
     listening: float = 0.5,
+    dies_at: tuple[int, str] | None = None,
 ) -> Forked:
     """Start ``securefl``; what it says goes to new files in ``folder``.
 
     Training takes ``training`` seconds longer. The disk is full for every file beyond ``room`` bytes. A
-    server listens for others for ``listening`` seconds.
+    server listens for others for ``listening`` seconds. It is killed as it has received the first message of
+    that round and kind, ``dies_at``.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOAD))
     folder.mkdir()
     forked = Forked(
-        context.Process(target=_program, args=(folder, arguments, training, room, listening), daemon=True),
+        context.Process(
+            target=_program, args=(folder, arguments, training, room, listening, dies_at), daemon=True
+        ),
         folder / "stdout",
         folder / "stderr",
     )
@@ -58,7 +65,12 @@ def fork(
 
 
 def _program(
-    folder: Path, arguments: tuple[str, ...], training: float, room: int | None, listening: float
+    folder: Path,
+    arguments: tuple[str, ...],
+    training: float,
+    room: int | None,
+    listening: float,
+    dies_at: tuple[int, str] | None,
 ) -> None:
     lifeline.heed_signals()
     for stream, name in ((1, "stdout"), (2, "stderr")):
@@ -71,6 +83,22 @@ def _program(
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     if training:
         slow_down(training)
+    if dies_at is not None:
+        _die_at(*dies_at)
     from securefl.cli.app import main  # noqa: PLC0415 - in the process that it is for
 
     main()
+
+
+def _die_at(round_: int, kind: str) -> None:
+    """Let this process be killed at a message, however busy the machine is, and not some time after it."""
+    from securefl.runtime.report.witness import ProcessWitness  # noqa: PLC0415 - in the process that it is for
+
+    received = ProcessWitness.received
+
+    def last(witness: ProcessWitness, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+        received(witness, now, delivery, idle=idle)
+        if (delivery.place.round, type(delivery.message).__name__) == (round_, kind):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    cast("Any", ProcessWitness).received = last

@@ -22,7 +22,7 @@ from securefl.runtime.transport.base import BrokerUrl
 from securefl.runtime.transport.broker import BrokerWish, start_local_broker
 from securefl.runtime.transport.mqtt import MqttTransport
 from securefl.runtime.transport.sole import _LEADS, _opened, _seal, sole_server
-from tests.live.deployed import site, until_said
+from tests.live.deployed import site, stopped, until_said
 from tests.live.federated import BROKERS, LIMIT
 
 pytestmark = pytest.mark.live
@@ -48,8 +48,9 @@ def test_a_second_server_is_refused_and_the_first_one_leads_the_run_to_its_end(
         parties = place.start_parties(training=2.0)
         first = place.start("server")
         until_said(first, "round 0:")
-        second = place.start("server", out=tmp_path / "second", listening=30)
-        code, said, complaint = second.wait(LIMIT)
+        with stopped(parties):
+            second = place.start("server", out=tmp_path / "second", listening=30)
+            code, said, complaint = second.wait(LIMIT)
         assert (code, said) == (2, "")
         assert complaint.startswith("refused --run: deployed is led by another server")
         assert len(complaint.splitlines()) == 1
