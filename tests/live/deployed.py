@@ -64,9 +64,11 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path, broker: str, parties: int = 4, rounds: int = 3, more: str = "") -> Iterator[Site]:
+def site(
+    folder: Path, broker: str, parties: int = 4, rounds: int = 3, more: str = "", size: int = 2
+) -> Iterator[Site]:
     """Keys, data and a broker."""
-    scenario = write_scenario(folder, more, parties=parties, size=2, rounds=rounds)
+    scenario = write_scenario(folder, more, parties=parties, size=size, rounds=rounds)
     assert call("keygen", "--all-in-one", str(parties), "--out", folder).exit_code == 0
     rng = np.random.default_rng(1)
     np.savez(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from statistics import median
 from typing import Final
 
 from tests.soak.federation import StuckError, soaked
+from tests.soak.fitting import HOLDS
 from tests.soak.page import claims, page
 from tests.soak.records import Soak, Soaked, read_soaked, write_soaked
 
@@ -37,10 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--transcript-megabytes", type=int, default=2, metavar="MB", help="of each process")
     parser.add_argument("--folder", type=Path, default=FOLDER, help=f"where samples go ({FOLDER})")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the tables there")
+    parser.add_argument("--size", type=int, default=3, help="of clusters")
     options = parser.parse_args(arguments)
+    # By default it ends a process at once, and leaves those that it started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     found = []
     for every in options.kill_server_every:
-        soak = Soak(options.rounds, every, options.parties, options.transcript_megabytes)
+        soak = Soak(options.rounds, every, options.parties, options.size, options.transcript_megabytes)
         one = _kept(options.folder, soak)
         if one is None:
             return 1
@@ -48,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell(one)
     if options.page is not None:
         options.page.write_text(page(found, _command(options)))
-    return int(any(claim.verdict != "holds" for one in found for claim in claims(one)))
+    return int(any(claim.verdict != HOLDS for one in found for claim in claims(one)))
 
 
 def _kept(folder: Path, soak: Soak) -> Soaked | None:
@@ -79,8 +84,8 @@ def _tell(one: Soaked) -> None:
 def _command(options: argparse.Namespace) -> str:
     every = " ".join(map(str, options.kill_server_every))
     return (
-        f'make soak ARGS="--rounds {options.rounds} --kill-server-every {every}'
-        f' --transcript-megabytes {options.transcript_megabytes}"'
+        f'make soak ARGS="--rounds {options.rounds} --parties {options.parties} --size {options.size}'
+        f' --kill-server-every {every} --transcript-megabytes {options.transcript_megabytes}"'
     )
 
 

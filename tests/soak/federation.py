@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import random
-import signal
 import subprocess
 import time
 from collections import defaultdict
@@ -27,6 +26,8 @@ STUCK_SECONDS: Final = 300.0
 """Without a round a soak counts as stuck."""
 _LOOK: Final = 0.05
 _END_SECONDS: Final = 120.0
+_TAIL: Final = 64
+"""Bytes by which rows are recognised."""
 _KINDS: Final = {
     "transcripts": ("transcripts/**/*",),
     "journal": ("*.journal",),
@@ -42,12 +43,17 @@ class StuckError(Exception):
 
 
 class Rows:
-    """Counts the rows of a ``metrics.jsonl`` that grows, and that another server begins anew."""
+    """Counts the rows of a ``metrics.jsonl`` that grows.
+
+    A server that goes on takes away a row that was cut off, or writes all of them anew. So what was read last
+    has to stand where it stood, or all are counted again.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: tuple[int, int] = 0, 0
         self._at = 0
+        self._last = b""
+        """The end of what was read."""
         self.count = 0
 
     def look(self) -> int:
@@ -55,14 +61,15 @@ class Rows:
         if not self._path.exists():
             return self.count
         with self._path.open("rb") as file:
-            there = os.fstat(file.fileno())
-            if (there.st_dev, there.st_ino) != self._file:
-                self._file, self._at, self.count = (there.st_dev, there.st_ino), 0, 0
-            if there.st_size > self._at:
-                file.seek(self._at)
+            file.seek(self._at - len(self._last))
+            more = file.read()
+            if not more.startswith(self._last):
+                self._at, self._last, self.count = 0, b"", 0
+                file.seek(0)
                 more = file.read()
-                self.count += more.count(b"\n")
-                self._at += len(more)
+        self.count += more.count(b"\n", len(self._last))
+        self._at += len(more) - len(self._last)
+        self._last = more[-_TAIL:]
         return self.count
 
 
@@ -98,7 +105,7 @@ class Federation:
     def kill(self, name: str) -> None:
         """SIGKILL, and wait until it is gone."""
         program, _ = self._running.pop(name)
-        program.send_signal(signal.SIGKILL)
+        program.kill()
         self.ended[name] += (program.wait(),)
 
     def sample(self) -> Iterator[Sample]:
@@ -118,7 +125,7 @@ class Federation:
                 round=done,
                 since=done - self._began[name],
                 rss=memory.rss,
-                own=memory.uss,
+                own=memory.uss + getattr(memory, "swap", 0),
                 cpu=times.user + times.system,
                 handles=handles,
                 threads=threads,
@@ -130,6 +137,7 @@ class Federation:
         found = {
             kind: sum(_size(path) for g in globs for path in out.glob(g)) for kind, globs in _KINDS.items()
         }
+        found["other"] = sum(map(_size, out.rglob("*"))) - sum(found.values())
         account = self._place.folder / f"{name}.account"
         found["account"] = _size(account)
         found["said"] = _size(self._place.folder / f"{name}.said")
@@ -148,7 +156,11 @@ class Federation:
     def wait(self) -> None:
         """Until all have ended by themselves."""
         for name, (program, _) in self._running.items():
-            self.ended[name] += (program.wait(_END_SECONDS),)
+            try:
+                self.ended[name] += (program.wait(_END_SECONDS),)
+            except subprocess.TimeoutExpired:
+                reason = f"all rounds are done, and {name} did not end within {_END_SECONDS:g} s"
+                raise StuckError(reason) from None
         self._running.clear()
 
     def abandon(self) -> None:
@@ -161,7 +173,7 @@ class Federation:
 
 @contextmanager
 def _federation(folder: Path, soak: Soak) -> Iterator[Federation]:
-    with site(folder, "mosquitto", parties=soak.parties, rounds=soak.rounds) as place:
+    with site(folder, "mosquitto", parties=soak.parties, rounds=soak.rounds, size=soak.size) as place:
         made = Federation(place, soak)
         try:
             yield made
@@ -177,7 +189,7 @@ def soaked(folder: Path, soak: Soak) -> Soaked:
     """
     began, loads, samples = time.monotonic(), list[float](), list[Sample]()
     moments = random.Random(soak.rounds)
-    step, sampled, kills = max(1, soak.rounds // SAMPLES), 0, 1
+    step, sampled, killed = max(1, soak.rounds // SAMPLES), 0, list[int]()
     with _federation(folder, soak) as programs:
         for name in (SERVER, *(f"p{number:02d}" for number in range(soak.parties))):
             programs.start(name)
@@ -194,11 +206,11 @@ def soaked(folder: Path, soak: Soak) -> Soaked:
                 sampled = done
                 samples += programs.sample()
                 loads.append(os.getloadavg()[0])
-            if soak.kill_every and kills * soak.kill_every <= done < soak.rounds:
-                kills += 1
+            if soak.kill_every and (len(killed) + 1) * soak.kill_every <= done < soak.rounds:
                 # In any phase of a round.
                 time.sleep(moments.uniform(0.0, 0.5))
                 programs.kill(SERVER)
+                killed.append(programs.rows.look())
                 programs.start(SERVER)
         programs.wait()
         rows = [
@@ -208,7 +220,9 @@ def soaked(folder: Path, soak: Soak) -> Soaked:
             soak,
             tuple(samples),
             tuple(row["seconds"]["total"] for row in rows),
-            sum(row["update_norm"] is not None for row in rows),
+            tuple(row["round"] for row in rows),
+            tuple(row["round"] for row in rows if row["update_norm"] is None),
+            tuple(killed),
             dict(programs.ended),
             (time.monotonic() - began) / 3600,
             tuple(loads),

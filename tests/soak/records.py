@@ -18,6 +18,8 @@ class Soak(Struct, frozen=True, forbid_unknown_fields=True):
     kill_every: int = 0
     """Rounds between two kills of the server; 0 for none."""
     parties: int = 6
+    size: int = 3
+    """Of clusters. In pairs 6 parties may refuse the rounds after a void one, which repeat its model."""
     megabytes: int = 1
     """What the transcripts of a process may take (``--transcript-megabytes``)."""
 
@@ -41,7 +43,7 @@ class Sample(Struct, frozen=True):
     rss: int
     """Bytes of resident memory."""
     own: int
-    """Bytes of it that no other process shares."""
+    """Bytes of memory that no other process shares, swapped out or not."""
     cpu: float
     """Seconds of computation since it was started."""
     handles: int
@@ -57,8 +59,12 @@ class Soaked(Struct, frozen=True):
     samples: tuple[Sample, ...]
     seconds: tuple[float, ...]
     """Of each round, as its server told it."""
-    updates: int
-    """Rounds that made a model."""
+    rounds: tuple[int, ...]
+    """Their numbers."""
+    void: tuple[int, ...]
+    """Those that made no model."""
+    killed: tuple[int, ...]
+    """Rounds that had ended each time when the server was killed."""
     exits: dict[str, tuple[int, ...]]
     """Exit codes of all starts by name; a signal's is negative."""
     hours: float
