@@ -88,6 +88,22 @@ def test_a_server_killed_in_a_round_goes_on(broker: str, step: str, tmp_path: Pa
         assert audited.exit_code == 0, audited.stdout
 
 
+def test_a_long_journal_is_written_anew_and_a_killed_server_goes_on(tmp_path: Path) -> None:
+    """It is as long as it was after thousands of rounds: with entries of another run, which stay."""
+    with site(tmp_path, "embedded") as place:
+        former = '{"run": "former", "round": 1, "step": "announced"}\n' * 1500
+        place.out("server").mkdir()
+        journal = place.out("server") / "server.journal"
+        journal.write_text(former)
+        parties = place.start_parties(training=0.2)
+        first = place.start("server")
+        until_recorded(place, first, kind="step_reached", round=1, step="release")
+        killed(first)
+        check_end(place, place.start("server"), parties, 3)
+        own = journal.read_text().removeprefix(former).splitlines()
+        assert [json.loads(line)["round"] for line in own] == [1, 2, 2]
+
+
 def test_a_server_killed_as_it_waits_for_parties_comes_back(tmp_path: Path) -> None:
     """It has led nothing yet, and its transcript is there."""
     with site(tmp_path, "embedded") as place:

@@ -1,6 +1,8 @@
 """Journals: a party's of the rounds it has submitted to, a server's of those it has drawn (protocol.md, 9).
 
-One JSON line per entry, appended and synced to disk before the shell performs any later effect.
+One JSON line per entry, appended and synced to disk before the shell performs any later effect. A party's
+grows by two lines with every round that it takes part in: each round counts. Of a server's the last round
+counts, so that it is written anew, without the others, whenever it has become long.
 """
 
 from __future__ import annotations
@@ -8,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 
 import msgspec
 
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.base.files import sync_folder
+from securefl.base.files import sync_folder, write_whole
 from securefl.base.ids import RunId
 from securefl.protocol.kernel import ANNOUNCED, ATOMS, CHOSE, DREW, LEADS, ROOT
 from securefl.protocol.round import NO_CHOICE, Clusters, KeptChoice, drawn_clusters
@@ -31,13 +34,20 @@ class FileJournal:
 
     An entry that a crash cut off (no newline at the end) is dropped: what it announced was not performed.
 
+    Args:
+        path: of the file.
+        run: whose entries count; those of other runs stay.
+        bound: bytes from which on entries before the last round are dropped, where only that one counts;
+            None where all do. ``submitted`` then holds the last rounds only.
+
     Raises:
         ConfigError: the file cannot be read, or holds something else than entries.
     """
 
-    def __init__(self, path: Path, run: RunId) -> None:
+    def __init__(self, path: Path, run: RunId, bound: int | None = None) -> None:
         self._path = path
         self._run = run
+        self._bound = bound
         self._whole = 0
         self._torn = False
         self.atom_seed = b""
@@ -62,15 +72,19 @@ class FileJournal:
 
         Raises:
             RunAbortedError: it cannot be written; the caller must not go on. The file is as it was before.
+            ConfigError: it is to be written anew, and was damaged since it was opened.
         """
-        line = json.dumps({"run": self._run, "round": round_, "step": step}) + "\n"
+        line = (json.dumps({"run": self._run, "round": round_, "step": step}) + "\n").encode("ascii")
         try:
             fresh = not self._path.exists()
+            if not fresh and self._bound is not None and self._path.stat().st_size >= self._bound:
+                self._write_anew(line)
+                return
             with self._path.open("ab", buffering=0) as file:
                 if self._torn:
                     file.truncate(self._whole)
                     self._torn = False
-                _append(file, line.encode("ascii"))
+                _append(file, line)
             if fresh:
                 sync_folder(self._path.parent)
         except OSError as error:
@@ -78,6 +92,29 @@ class FileJournal:
                 f"journal {self._path}: {error.strerror or error} (nothing was released;"
                 " free some space and start again)"
             ) from error
+
+    def _write_anew(self, line: bytes) -> None:
+        """Write the file with this entry, and without those that say nothing any more; whole, or not."""
+        lines = self._path.read_bytes().split(b"\n")[:-1]
+        entries = [entry for _, entry in self._entries(lines)]
+        kept = [one + b"\n" for one, stays in zip(lines, _staying(entries, self._run), strict=True) if stays]
+        write_whole(self._path, b"".join((*kept, line)), durable=True)
+        self._torn = False
+
+    def _entries(self, lines: Sequence[bytes]) -> Iterator[tuple[int, _Entry]]:
+        """Entries with their numbers, from 1 on."""
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield number, msgspec.json.decode(line, type=_Entry)
+            except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
+                raise self._no_entry(number) from None
+
+    def _no_entry(self, number: int) -> ConfigError:
+        return ConfigError(
+            f"{self._path}:{number}",
+            "is no journal entry",
+            "the journal says which rounds must not be repeated; restore it, or join a new run",
+        )
 
     def _last_round(self) -> int:
         try:
@@ -88,37 +125,43 @@ class FileJournal:
             raise ConfigError(str(self._path), f"cannot be read: {error.strerror}") from error
         *lines, tail = raw.split(b"\n")
         self._whole, self._torn = len(raw) - len(tail), bool(tail)
-        last = -1
-        for number, line in enumerate(lines, start=1):
+        submitted = set[int]()
+        for number, entry in self._entries(lines):
             try:
-                entry = msgspec.json.decode(line, type=_Entry)
                 if entry.run == self._run and self._spends(entry.round, entry.step):
-                    last = max(last, entry.round)
-            except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
-                raise ConfigError(
-                    f"{self._path}:{number}",
-                    "is no journal entry",
-                    "the journal says which rounds must not be repeated; restore it, or join a new run",
-                ) from None
-        return last
+                    submitted.add(entry.round)
+            except (ValueError, TypeError):
+                raise self._no_entry(number) from None
+        self.submitted = frozenset(submitted)
+        return max(submitted, default=-1)
 
     def _spends(self, round_: int, step: str) -> bool:
         """Take one entry of this run; return whether it says that the round must not be repeated."""
         if step.startswith(LEADS):
             self.leader = bytes.fromhex(step.removeprefix(LEADS))
-            return False
-        if step.startswith(ROOT):
+        elif step.startswith(ROOT):
             self.root, self.rooted = bytes.fromhex(step.removeprefix(ROOT)), round_
-            return False
-        if step.startswith(CHOSE):
+        elif step.startswith(CHOSE):
             self.choice = KeptChoice(*map(int, step.removeprefix(CHOSE).split()))
-            return False
-        if step.startswith(ATOMS):
+        elif step.startswith(ATOMS):
             self.atom_seed = bytes.fromhex(step.removeprefix(ATOMS)) or self.atom_seed
-        if step == ANNOUNCED or step.startswith(DREW):
+        elif step == ANNOUNCED or step.startswith(DREW):
             self.drew = drawn_clusters(step)
-        self.submitted |= {round_}
-        return True
+        return _is_of_round(step)
+
+
+def _is_of_round(step: str) -> bool:
+    """Whether it says that its round must not be repeated."""
+    return not step.startswith((LEADS, ROOT, CHOSE))
+
+
+def _staying(entries: Sequence[_Entry], run: str) -> Iterator[bool]:
+    """Which entries still say something where only the last round counts: the last of each kind, and its."""
+    own = [entry for entry in entries if entry.run == run]
+    last = max((entry.round for entry in own if _is_of_round(entry.step)), default=-1)
+    latest = {entry.step.partition(" ")[0]: entry for entry in own}
+    for entry in entries:
+        yield entry.run != run or entry.round == last or any(entry is one for one in latest.values())
 
 
 def _append(file: FileIO, line: bytes) -> None:

@@ -132,6 +132,8 @@ class SpoolingStore:
 
 
 JOURNAL = "server.journal"
+JOURNAL_BOUND = 2**16
+"""Bytes; a round's entries come on top."""
 MODEL_FILE = "model.safetensors"
 BEST_MODEL = "best.safetensors"
 """The best one by ``stop.metric``."""
@@ -158,7 +160,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
     plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
     root = settings.entropy()
     checkpoint = CheckpointFile(settings.out, plan)
-    journal = FileJournal(settings.out / JOURNAL, settings.run)
+    journal = FileJournal(settings.out / JOURNAL, settings.run, JOURNAL_BOUND)
     resumed = _resumed(checkpoint, journal) if settings.resumes else None
     context = ServerContext(
         plan,
