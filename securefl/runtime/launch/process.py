@@ -14,6 +14,7 @@ from securefl.protocol.round import RunPlan
 from securefl.runtime.launch.heap import settled
 from securefl.runtime.launch.interrupts import undisturbed
 from securefl.runtime.launch.observer import ObserverSettings, watch
+from securefl.runtime.launch.threads import ready_threads
 from securefl.runtime.process import OpenWitness, ProcessSettings, Witness, claimed, run_dealer, stopped_by
 from securefl.runtime.report import News, ProcessWitness
 
@@ -79,6 +80,7 @@ def _run(
         return opened[-1]
 
     async def to_the_end() -> Finished | Aborted:
+        asyncio.get_running_loop().set_default_executor(ready_threads())
         outcome = await body(settings, open_witness)
         # Here: behind the loop's end waits a training that nobody needs any more, for as long as it takes.
         for witness in opened:
