@@ -132,7 +132,7 @@ class TestClaims:
 
     @pytest.mark.parametrize("kill_every", [0, 50])
     def test_a_drift_is_noticed_in_time_and_computation(self, kill_every: int) -> None:
-        made = Made(slower=0.2, noise=0.3, kill_every=kill_every)
+        made = Made(slower=0.3, noise=0.2, kill_every=kill_every)
         assert made.verdict(TIME) == FAILS
         assert made.verdict("so does its computation at the server") == FAILS
         assert made.verdict("and at a party") == FAILS
@@ -255,3 +255,4 @@ def test_the_page_says_what_does_not_hold_and_by_how_much() -> None:
     assert second.count(f"| {FAILS} |") == 1
     assert re.search(r"own memory of the server grows by less than 1 kB a round \| (199|200)\d \(", second)
     assert "| `metrics.jsonl` | 1,300 bytes a round |" in first
+    assert "| `server.journal`, `NAME.journal` | 1,000 bytes at most |" in first
