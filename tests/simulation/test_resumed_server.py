@@ -8,14 +8,15 @@ from functools import cache
 import pytest
 
 from securefl.base.ids import SERVER
-from securefl.protocol.kernel.effects import Aborted, Finished
+from securefl.protocol.kernel.effects import ANNOUNCED, DREW, Aborted, Finished, Journal, Send
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Release
-from securefl.protocol.round.shared.reports import RoundDone, RoundSkipped, SumOpened
+from securefl.protocol.round.shared.reports import RoundDone, RoundSkipped, RunEffect, SumOpened
+from securefl.runtime.process.checkpoint import checkpoint_from
 from tests.simulation.lying import verified
 from tests.simulation.spy import Grasp, spying
 from tests.simulation.test_exact_sums import check_all, samples, uneven
-from tests.simulation.world import Op, World, scenario
+from tests.simulation.world import Node, Op, World, scenario
 from tests.vectors.test_transcripts import MODES
 
 HIDDEN = {
@@ -134,6 +135,39 @@ def test_the_model_is_that_of_a_run_without_the_kill_where_no_round_is_void() ->
     world = world_of("masking", Op("restart", "p05", "Hello", 1)).run()
     for round_, params in undisturbed("masking").models.items():
         assert params.tolist() == world.models[round_].tolist()
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_what_a_round_comes_to_is_written_down_before_anybody_hears_of_it(setting: str) -> None:
+    """The next server knows what is void only from there."""
+    world = world_of(setting)
+    before: dict[str, list[list[str]]] = {"Announce": [], "Reveals": []}
+
+    def observe(
+        node: Node, _before: object, _event: object, _after: object, effects: tuple[RunEffect, ...]
+    ) -> None:
+        written: list[str] = []
+        for effect in effects:
+            if isinstance(effect, Journal):
+                written.append(f"{effect.round} {effect.step.split()[0]}")
+            elif node.name == SERVER and isinstance(effect, Send):
+                kind = type(effect.message).__name__.removeprefix("Chained")
+                before.get(kind, []).append([f"{effect.place.round}", *written])
+
+    world.observers.append(observe)
+    world.run()
+    assert before["Announce"] == [[str(r), f"{r} {ANNOUNCED}"] for r in range(3)]
+    assert [found[-1] for found in before["Reveals"]] == [f"{r} {DREW.strip()}" for r in range(3)]
+
+
+@pytest.mark.parametrize("kind", ["KeyList", "Freeze"])
+def test_a_void_round_counts_as_released(kind: str) -> None:
+    """Whoever was drawn may have released, as far as the next server can know."""
+    made = scenario(6, rounds="3", **MODES["noise"])
+    world = World(made, length=4, train=uneven, samples=samples, ops=[Op("restart", SERVER, kind, 0)]).run()
+    assert [done.round for done in world.reports(RoundDone) if not done.opened] == [0]
+    state = checkpoint_from(world.server.kept or b"", world.plan, "checkpoint")
+    assert [state.standing.releases[party] for party in world.parties] == [3] * 6
 
 
 class TestKilledAsSharesLeave:

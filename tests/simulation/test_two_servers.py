@@ -8,25 +8,27 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.ids import EVERYONE, SERVER, PartyId
-from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Send
+from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Report, Send
 from securefl.protocol.kernel.events import Chosen, Place, Received
 from securefl.protocol.messages.control import Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Certificate, Hello, Invite, Release
 from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import Choosing, Endorsed, Greeted, Outside, Revealed, Working
-from securefl.protocol.round.server.phases import Checkpoint, Resumed, Stated
+from securefl.protocol.round.server.phases import Checkpoint, Ended, Releasing, Resumed, Stated
 from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
-from securefl.protocol.round.shared.reports import EpochFollowed, RunEffect, SumOpened
+from securefl.protocol.round.shared.reports import EpochFollowed, RunEffect, SatOut, SumOpened
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
 from securefl.protocol.wire.sessions import MAX_EPOCH, epoch_of, session_of_server
 from securefl.runtime.process.checkpoint import checkpoint_from
 from tests.simulation.test_exact_sums import samples, uneven
-from tests.simulation.world import RUN, Node, World, scenario
+from tests.simulation.world import RUN, Node, Op, World, scenario
 
 OTHER = PartyId("other")
 """A second process of the server."""
@@ -229,6 +231,24 @@ class TestParties:
         assert isinstance(hello, Hello)
         assert hello.leader == session
 
+    def test_nor_does_one_of_which_a_draw_is_void(self) -> None:
+        """The next server would begin it with the first draw, whose nonce is known."""
+        world = World(scenario(6, rounds="1"), length=4, ops=[Op("drop", "p05", "Reveal")])
+        found: list[Greeted] = []
+
+        def observe(node: Node, _before: object, _event: object, after: object, _effects: object) -> None:
+            if node.name == P[0] and isinstance(after, Greeted) and after.draw:
+                found.append(after)
+
+        world.observers.append(observe)
+        world.run()
+        session = session_of_server(2, InsecureSeededEntropy(1))
+        asked: Received[AnyMessage] = Received(1.0, SERVER, Place(-1), RollCall(), session=session)
+        after, effects = world.nodes[P[0]].machine.step(found[0], asked)
+        assert isinstance(after, Outside)
+        assert after.past.spent == 0
+        assert any(isinstance(one, Report) and isinstance(one.item, SatOut) for one in effects)
+
     @pytest.mark.parametrize("kind", [Revealed, Working])
     def test_a_round_whose_nonce_is_revealed_does_not(self, kind: type) -> None:
         name = "Announce" if kind is Revealed else "Reveals"
@@ -286,6 +306,8 @@ class TestParties:
             scenario(16, rounds="1", **settings), length=4, choose=lambda party, _round: int(party[1:]) % 4
         )
         machine = world.nodes[P[0]].machine
+        assert isinstance(machine, PartyMachine)
+        machine._ctx = replace(machine._ctx, entropy=OsEntropy())
         world.run()
         hello = next(one for one in world.sent if one.sender == P[0] and isinstance(one.message, Hello))
         model = next(one for one in world.sent if type(one.message).__name__ == "ModelAnnounce")
@@ -307,6 +329,69 @@ class TestParties:
             ]
         assert len(groups) == 8
         assert len(set(groups)) == 1
+
+
+class TestServers:
+    """A server's machine, and hellos and shares that are for another one."""
+
+    def greeting(self, colluders: int = 0) -> tuple[World, Any, Received[AnyMessage]]:
+        """A run, its server before the last hello of a round came, and that hello."""
+        more = {"secure_sum__colluders": str(colluders), "min_survivors": "3", "threshold": "3"}
+        world = World(scenario(6, rounds="1", **more), length=4)
+        seen: list[tuple[Any, Received[AnyMessage]]] = []
+
+        def observe(node: Node, before: object, event: object, _after: object, _effects: object) -> None:
+            if node.name == SERVER and isinstance(event, Received) and isinstance(event.message, Hello):
+                seen.append((before, event))
+
+        world.observers.append(observe)
+        world.run()
+        return world, *seen[2]
+
+    @pytest.mark.parametrize("colluders", [0, 1])
+    def test_more_than_q_replace_it(self, colluders: int) -> None:
+        world, phase, event = self.greeting(colluders)
+        machine = world.server.machine
+        later = session_of_server(7, InsecureSeededEntropy(1))
+        for number in range(colluders + 1):
+            assert not isinstance(phase, Ended)
+            hello = structs.replace(event.message, leader=later)
+            # One party says it as often as it likes.
+            for _ in range(3):
+                if isinstance(phase, Ended):
+                    break
+                phase, effects = machine.step(phase, replace(event, sender=P[number], message=hello))
+        assert isinstance(phase, Ended)
+        (ended,) = [one for one in effects if isinstance(one, Aborted)]
+        assert "another server leads the run, in epoch 7" in ended.reason
+        assert not ended.over
+
+    def test_a_hello_for_another_server_of_its_epoch_is_refused(self) -> None:
+        world, phase, event = self.greeting()
+        leader = phase.standing.leader
+        hello = structs.replace(event.message, leader=leader[:4] + bytes(4))
+        after, effects = world.server.machine.step(phase, replace(event, message=hello))
+        assert after.hellos == phase.hellos
+        assert [one.reason for one in effects if isinstance(one, Reject)] == ["says hello to another server"]
+
+    @pytest.mark.parametrize("again", [True, False])
+    def test_a_second_box_is_a_fault_unless_an_earlier_server_had_asked(self, again: bool) -> None:
+        world = World(scenario(6, rounds="1"), length=4)
+        seen: list[tuple[Any, Received[AnyMessage]]] = []
+
+        def observe(node: Node, _before: object, event: object, after: object, _effects: object) -> None:
+            if node.name == SERVER and isinstance(event, Received) and isinstance(event.message, Release):
+                seen.append((after, event))
+
+        world.observers.append(observe)
+        world.run()
+        phase, event = seen[0]
+        assert isinstance(phase, Releasing)
+        after, effects = world.server.machine.step(replace(phase, again=again), event)
+        assert isinstance(after, Releasing)
+        assert after.released == phase.released
+        refused = [one.reason for one in effects if isinstance(one, Reject)]
+        assert refused == ([] if again else ["releases twice"])
 
 
 class TestReleases:
