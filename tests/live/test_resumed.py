@@ -146,6 +146,10 @@ def test_a_server_killed_in_every_round_of_a_verified_run_goes_on(tmp_path: Path
             server.process.join(LIMIT)
             assert server.process.exitcode == -signal.SIGKILL, server.wait(LIMIT)
         check_end(place, place.start("server", *VERIFIED), parties, 5, void=4)
+        summary = json.loads((place.out("server") / "summary.json").read_text())
+        # Each process has heard of some of them.
+        stepped = [row["round"] for row in place.rows() if row["update_norm"] is not None]
+        assert set(summary["verification"]["confirmed"]) == set(stepped) >= {4}
 
 
 def test_a_second_server_is_refused_while_the_first_one_leads(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from securefl.base.errors import ConfigError, RunAbortedError
@@ -71,14 +72,19 @@ class RunMetrics:
         self._records: list[RoundRecord] = []
         if reread is None:
             earlier = self._records = list(earlier)
-        self._before = max((record.round for record in earlier), default=-1)
-        """The last round of a server or simulation that went before."""
         self._counted = -1
         """The last round whose participants are accounted for."""
         self._accounts: Accounts | None = None
         self._watch: CheckWatch | None = None
         self.claims: dict[int, str] = {}
         """Why the step of each round is void; empty where verifiers confirm it."""
+        self._heard: dict[int, str] = {}
+        """Of the claims those that no row holds yet."""
+        self._before = -1
+        """The last round of a server or simulation that went before."""
+        for record in earlier:
+            self._before = max(self._before, record.round)
+            self.claims.update(record.claims)
         self.missing: tuple[PartyId, ...] = ()
         """Parties that were not there when the run started."""
 
@@ -127,9 +133,9 @@ class RunMetrics:
             case PartiesJoined(missing=missing):
                 self.missing = missing
             case ClaimConfirmed(round=claimed):
-                self.claims[claimed] = ""
+                self._claim(claimed, "")
             case ClaimRefused(round=claimed, reason=reason):
-                self.claims[claimed] = reason
+                self._claim(claimed, reason)
             case RoundStarted():
                 draft.started = now
             case ClustersDrawn(round=drawn, clusters=clusters) if self._accounts is not None:
@@ -140,6 +146,10 @@ class RunMetrics:
                 self._close(now, report, draft)
             case _:
                 draft.take(now, report)
+
+    def _claim(self, claimed: int, reason: str) -> None:
+        if self.claims.get(claimed) != reason:
+            self.claims[claimed] = self._heard[claimed] = reason
 
     def was_done(self, round_: int) -> bool:
         """Whether an earlier server has ended this round: one that goes on tests its model once more."""
@@ -154,7 +164,9 @@ class RunMetrics:
             # Its draw was an earlier server's.
             self._accounts.count(done.participants)
         spent = None if self._accounts is None else self._accounts.epsilons()
-        self._records.append(draft.close(now, done, self._expected, spent))
+        record = replace(draft.close(now, done, self._expected, spent), claims=self._heard)
+        self._heard = {}
+        self._records.append(record)
         if self._write is not None:
             self._write(self._records[-1].row())
             if self._reread is not None:

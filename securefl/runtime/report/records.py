@@ -127,6 +127,8 @@ class RoundRecord:
     """Updates that were measured: about each an evaluator that deviates can learn one bit of its choice."""
     weighing: Weighing | None = None
     """What declared counts weighed; None where all weigh the same."""
+    claims: Mapping[int, str] = field(default_factory=dict)
+    """What verifiers have said since the row before, by round: why its step is void, or nothing."""
 
     @property
     def heard(self) -> int:
@@ -190,6 +192,7 @@ class RoundRecord:
             projections=row.get("projections", 0),
             measured=row.get("measured", 0),
             weighing=Weighing.from_json(row["weights"]) if "weights" in row else None,
+            claims={one["round"]: one["reason"] for one in row.get("claims", ())},
         )
 
     def row(self) -> dict[str, JsonValue]:
@@ -237,6 +240,9 @@ class RoundRecord:
             **({"projections": self.projections} if self.projections else {}),
             **({"measured": self.measured} if self.measured else {}),
             **({} if self.weighing is None else {"weights": self.weighing.to_json()}),
+            **(
+                {"claims": [{"round": r, "reason": w} for r, w in self.claims.items()]} if self.claims else {}
+            ),
         }
 
 

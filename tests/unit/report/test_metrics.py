@@ -17,6 +17,7 @@ from securefl.protocol.kernel.effects import Reject
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import (
     AnyReport,
+    ClaimConfirmed,
     ClaimRefused,
     ClustersDrawn,
     DrawVoided,
@@ -99,6 +100,28 @@ def test_with_its_file_at_hand_no_round_stays_in_memory_and_the_end_is_the_same(
     assert [record.row() for record in metrics.records] == [record.row() for record in kept.records]
     assert metrics.outcome() == kept.outcome()
     assert metrics.refusals() == kept.refusals()
+
+
+def test_what_verifiers_said_of_a_round_is_in_the_next_row_and_known_to_the_next_server() -> None:
+    plan, log = eventful()
+    rows: list[dict[str, Any]] = []
+    metrics = RunMetrics(plan, lambda row: rows.append(dict(row)))
+    ended = 0
+    for now, report in log:
+        metrics.on_report(now, report)
+        if isinstance(report, RoundDone):
+            told = ClaimRefused(ended, "nobody did") if ended == 1 else ClaimConfirmed(ended, bytes(32), 4)
+            metrics.on_report(now, told)
+            ended += 1
+    said = [row.get("claims") for row in rows]
+    assert said[:3] == [None, [{"round": 0, "reason": ""}], [{"round": 1, "reason": "nobody did"}]]
+    records = [RoundRecord.from_row(row) for row in rows]
+    assert [record.row() for record in records] == rows
+    later = RunMetrics(plan, earlier=records)
+    assert later.claims == {0: "", 1: "nobody did", 2: ""}
+    # The server says again what was confirmed last, which may be in no row.
+    later.on_report(0.0, ClaimConfirmed(3, bytes(32), 4))
+    assert later.claims == metrics.claims
 
 
 def test_rounds_of_earlier_servers_are_read_one_after_the_other(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from securefl.base.ids import EVERYONE, PartyId
+from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.protocol.kernel import DREW, Aborted, Evaluate, Keep, Lead, Place, Report, Send
 from securefl.protocol.messages import AnyMessage, Pause
 from securefl.protocol.round.server.phases import (
@@ -28,6 +28,7 @@ from securefl.protocol.round.shared.budget import with_round
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.reports import (
+    ClaimConfirmed,
     Effects,
     EpochLed,
     InstanceLost,
@@ -36,7 +37,7 @@ from securefl.protocol.round.shared.reports import (
     RunPaused,
 )
 from securefl.protocol.round.shared.statement import model_digest
-from securefl.protocol.wire import MAX_EPOCH, epoch_of, session_of_server
+from securefl.protocol.wire import MAX_EPOCH, epoch_of, open_relayed, session_of_server
 
 MAX_LEAP: Final = 2**16
 """Epochs beyond one's own that are believed: who lies must not use them all up."""
@@ -108,13 +109,26 @@ def take_lead(ctx: ServerContext, phase: Joining) -> tuple[Joining, Effects]:
         else replace(known_state, epoch=epoch, standing=standing)
     )
     here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
-    told: Effects = () if epoch == 1 else (Report(EpochLed(epoch, standing.round)),)
+    told: Effects = (
+        () if epoch == 1 else (Report(EpochLed(epoch, standing.round)), *_last_claim(ctx, standing))
+    )
     return replace(phase, standing=standing), (
         Keep(state),
         Lead(session),
         *told,
         here,
     )
+
+
+def _last_claim(ctx: ServerContext, standing: Standing) -> Effects:
+    """Say again what was confirmed last: an earlier server may have had no time to note it in a row."""
+    if standing.chain is None or standing.chain.link.claim.round < 0:
+        return ()
+    link, frames = standing.chain.link, standing.chain.frames
+    verifiers = {
+        open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER).sender for frame in frames
+    }
+    return (Report(ClaimConfirmed(link.claim.round, link.root, len(verifiers))),)
 
 
 def drew_step(clusters: Clusters) -> str:
