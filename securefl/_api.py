@@ -110,13 +110,13 @@ class RunResult:
             ConfigError: nothing was measured, or not these; another ending; matplotlib is missing.
             RunAbortedError: the disk is full or gone, or the folder cannot be made.
         """
-        from securefl.lab.experiments import write_whole  # noqa: PLC0415 - torch
+        from securefl.lab.experiments import write_result  # noqa: PLC0415 - torch
         from securefl.lab.plots import draw_run, picture_format, run_plot  # noqa: PLC0415 - an extra
 
         path = Path(file)
         kind = picture_format(path)
         wanted = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-        write_whole(path, draw_run(run_plot(self.scenario, self.rounds, wanted), kind))
+        write_result(path, draw_run(run_plot(self.scenario, self.rounds, wanted), kind))
         return path
 
     def frame(self) -> pd.DataFrame:

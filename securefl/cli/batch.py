@@ -31,7 +31,7 @@ from securefl.lab.experiments import (
     Work,
     refuse_mixed,
     run_jobs,
-    write_whole,
+    write_result,
 )
 from securefl.runtime.report import Terminal, counted
 from securefl.runtime.report import seconds as spoken
@@ -107,7 +107,7 @@ def begin(batches: Sequence[Batch], *, fresh: bool) -> None:
     for job in jobs:
         job.check_device()
     for out in {batch.out for batch in batches if batch.simulations}:
-        write_whole(out / _WORK / ".gitignore", b"*\n")
+        write_result(out / _WORK / ".gitignore", b"*\n")
     for job in jobs if fresh else ():
         job.forget()
 

@@ -26,7 +26,7 @@ from securefl.lab.experiments import (
     read_records,
     scenario_key,
     versions,
-    write_whole,
+    write_result,
 )
 from securefl.runtime.report import counted
 from securefl.scenario import Scenario
@@ -63,7 +63,7 @@ def _conclude(asked: Asked, checks: Sequence[Callable[[], CheckedResult]]) -> bo
         raise ConfigError("--check", "nothing could be computed again", "each line above says why")
     now = CheckRecord(paper=asked.paper, commit=commit(), versions=versions(), checked=tuple(done))
     target = check_file(asked.out)
-    write_whole(target, encode(merged(read_check(asked.out), now)))
+    write_result(target, encode(merged(read_check(asked.out), now)))
     stale, skipped = sum(one.stale for one in done), sum(bool(one.unchecked) for one in done)
     said = f", {skipped} not checked" if skipped else ""
     say(f"{stale} of {counted(len(done), 'result')} stale{said}; wrote {target}")

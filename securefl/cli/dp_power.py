@@ -24,7 +24,7 @@ from securefl.lab.experiments import (
     kinds,
     measure_power,
     power_page,
-    write_whole,
+    write_result,
 )
 from securefl.runtime.report import seconds as spoken
 
@@ -52,8 +52,8 @@ def power(
         settings = SETTINGS[:_FAST_SETTINGS] if fast else SETTINGS
         record = _measure(trials or (_FAST_TRIALS if fast else _TRIALS), seed, settings, quiet=as_json)
         content = encode(record)
-        write_whole(out / "checks.json", content)
-        write_whole(out / "checks.md", power_page(record).encode())
+        write_result(out / "checks.json", content)
+        write_result(out / "checks.md", power_page(record).encode())
         if as_json:
             typer.echo(content.decode(), nl=False)
             return

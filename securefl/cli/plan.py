@@ -15,7 +15,7 @@ from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
-from securefl.lab.experiments import write_whole
+from securefl.lab.experiments import write_result
 from securefl.lab.planning import (
     DATA,
     Case,
@@ -148,10 +148,10 @@ def plan(
         text = scenario_text(found, chosen, data)
         picture = _picture(found, chosen)
         values = without_infinities(as_values(found, chosen))
-        write_whole(out / "plan.toml", text.encode())
-        write_whole(out / "plan.json", (json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
+        write_result(out / "plan.toml", text.encode())
+        write_result(out / "plan.json", (json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
         if picture is not None:
-            write_whole(out / "plan.png", picture)
+            write_result(out / "plan.png", picture)
         if as_json:
             typer.echo(json.dumps(values, allow_nan=False))
         else:

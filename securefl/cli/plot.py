@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from securefl.cli.console import one_line_errors, say
-from securefl.lab.experiments import write_whole
+from securefl.lab.experiments import write_result
 from securefl.lab.plots import draw_run, need_matplotlib, picture_format, run_plot
 from securefl.runtime.report import RunDirectory
 
@@ -40,5 +40,5 @@ def plot(
         directory = RunDirectory.open(run)
         scenario = directory.read_scenario()
         picture = run_plot(scenario, directory.read_records(), tuple(metric or ()))
-        write_whole(file, draw_run(picture, kind))
+        write_result(file, draw_run(picture, kind))
         say(f"{file}: {', '.join(trace.label for trace in picture.traces)}")

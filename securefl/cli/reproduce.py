@@ -26,7 +26,7 @@ from securefl.lab.experiments import (
     read_check,
     read_records,
     shown,
-    write_whole,
+    write_result,
 )
 from securefl.lab.plots import Format, need_matplotlib
 from securefl.runtime.launch import scenario_folder
@@ -196,7 +196,7 @@ def write_page(known: Sequence[Exhibit], out: Path) -> None:
             "--page", f"there is no {first.kind} in {out}", f"run one first: --{first.kind} {first.number}"
         )
     target = out.parent / f"{out.name}.md"
-    write_whole(target, page(known, records, out.name, read_check(out)).encode())
+    write_result(target, page(known, records, out.name, read_check(out)).encode())
     say(f"wrote {target}")
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from securefl.base.errors import EXIT_ABORTED, ConfigError, RunAbortedError
+from securefl.base.files import write_whole
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.options import (
     BundledArgument,
@@ -81,11 +82,8 @@ def statistics(
 
 
 def _write(path: Path, scenario: Scenario) -> None:
-    partial = path.with_name(f".{path.name}.part")
     try:
-        partial.write_text(to_toml(scenario), encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, to_toml(scenario).encode())
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise ConfigError("--write", f"{path} cannot be written: {error.strerror}") from error
     say(f"{path}: securefl run, server and party take it with --site, as any scenario")

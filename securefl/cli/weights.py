@@ -17,7 +17,7 @@ from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.counts import Declared, read_counts
 from securefl.cli.run import DataDirOption
-from securefl.lab.experiments import write_whole
+from securefl.lab.experiments import write_result
 from securefl.lab.plots import draw_caps, need_matplotlib
 from securefl.methods.weighting import (
     curve,
@@ -126,7 +126,7 @@ def weights(
             shown = [(float(a), float(u)) for a, u in points]
             title = f"{counts.name}: U over alpha, alpha* = {alpha_star:g}"
             notes = (f"{len(numbers)} parties, {sum(numbers):,} samples",)
-            write_whole(
+            write_result(
                 out, draw_caps(title, notes, {f"alpha* = {alpha_star:g}": shown}, (alpha, float(found)))
             )
             say(f"wrote {out}")

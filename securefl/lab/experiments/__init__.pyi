@@ -48,7 +48,7 @@ from .record import encode as encode
 from .record import grid as grid
 from .record import read_records as read_records
 from .record import scenario_key as scenario_key
-from .record import write_whole as write_whole
+from .record import write_result as write_result
 from .sources import Source as Source
 from .sources import asked_for as asked_for
 from .sources import present as present

@@ -15,7 +15,7 @@ from securefl.base.arrays import F32
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId, RunId
 from securefl.lab.experiments.provenance import commit, draws_of
-from securefl.lab.experiments.record import SeedRecord, encode, nameless, scenario_key, write_whole
+from securefl.lab.experiments.record import SeedRecord, encode, nameless, scenario_key, write_result
 from securefl.lab.experiments.task_groups import GroupWatch
 from securefl.methods.attacks import party_names
 from securefl.methods.privacy import Guarantee, ledger_of, planned_releases
@@ -187,7 +187,7 @@ class SimulationJob:
             nonlocal saved
             if time.monotonic() - saved >= BETWEEN_CHECKPOINTS:
                 # The accuracies first: a checkpoint without those before it would be of no use.
-                write_whole(self._part, encode(so_far("interrupted")))
+                write_result(self._part, encode(so_far("interrupted")))
                 write_checkpoint(
                     self._checkpoint, federation.plan, standing, dead, training=federation.training
                 )
@@ -203,7 +203,7 @@ class SimulationJob:
             course = SimulatedRounds(federation, (watch,), on_choice=watch.on_choice)
         outcome = course.run(evaluate)
         record = so_far(outcome.reason if isinstance(outcome, Aborted) else "")
-        write_whole(self._result, encode(record))
+        write_result(self._result, encode(record))
         for left in (self._part, self._checkpoint):
             left.unlink(missing_ok=True)
         return record

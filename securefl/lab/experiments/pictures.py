@@ -6,7 +6,7 @@ import csv
 import io
 from pathlib import Path
 
-from securefl.lab.experiments.record import LEAKAGE_REPORTED, CellRecord, Record, encode, grid, write_whole
+from securefl.lab.experiments.record import LEAKAGE_REPORTED, CellRecord, Record, encode, grid, write_result
 from securefl.lab.experiments.task_groups import found_of
 from securefl.lab.plots import (
     Format,
@@ -46,10 +46,10 @@ def keep(record: Record, out: Path, also: Format | None = None) -> bytes:
     """
     content = encode(record)
     for kind in dict.fromkeys(("png", also or "png")):
-        write_whole(out / f"{record.stem}.{kind}", picture(record, kind))
-    write_whole(out / f"{record.stem}.csv", as_csv(record).encode())
-    write_whole(out / f"{record.stem}.tex", as_latex(record).encode())
-    write_whole(out / f"{record.stem}.json", content)
+        write_result(out / f"{record.stem}.{kind}", picture(record, kind))
+    write_result(out / f"{record.stem}.csv", as_csv(record).encode())
+    write_result(out / f"{record.stem}.tex", as_latex(record).encode())
+    write_result(out / f"{record.stem}.json", content)
     return content
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from msgspec.structs import replace
 
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.files import write_whole
 from securefl.lab.experiments.claims import Accuracies, ClaimVerdict, measured
 from securefl.lab.experiments.experiment import JOINT, Kind, Place, ScaleName, Shows
 from securefl.lab.experiments.freshness import fingerprint
@@ -360,20 +359,16 @@ def read_records(folder: Path) -> tuple[Record, ...]:
     return tuple(read_record(path) for path in sorted(folder.glob("*.json")))
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_result(path: Path, content: bytes) -> None:
     """Write a file so that it appears whole or not at all; its folder is made where it is missing.
 
     Raises:
         RunAbortedError: the disk is full or gone, or the folder cannot be made.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
-        partial.replace(path)
+        write_whole(path, content)
     except OSError as error:
-        with contextlib.suppress(OSError):  # there may be no such folder
-            partial.unlink()
         raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
 
 

@@ -33,7 +33,7 @@ from securefl.lab.experiments.experiment import (
     Study,
 )
 from securefl.lab.experiments.reading import check_labels, read_section
-from securefl.lab.experiments.record import FORMAT, CellRecord, SeedRecord, encode, write_whole
+from securefl.lab.experiments.record import FORMAT, CellRecord, SeedRecord, encode, write_result
 from securefl.methods.attacks import alie
 from securefl.methods.robust import needs_server_gradient
 from securefl.methods.task_groups import (
@@ -244,7 +244,7 @@ class TrialJob:
     def measure(self, on_round: Callable[[int], None]) -> SeedRecord:
         """Run it, and keep the result."""
         outcome = self.again()
-        write_whole(self._result, encode(outcome))
+        write_result(self._result, encode(outcome))
         on_round(1)
         return outcome
 

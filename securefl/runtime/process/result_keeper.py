@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from securefl.base.errors import RunAbortedError
+from securefl.base.files import write_whole
 from securefl.methods.metrics import Statistics
 from securefl.protocol.round import AnyReport, ModelKept, RoundDone
 from securefl.protocol.wire import Delivery
@@ -84,10 +85,7 @@ def keep_result(item: AnyReport, path: Path, module: torch.nn.Module, scenario: 
 
 
 def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.part")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise RunAbortedError(f"{path} cannot be written ({error.strerror})") from error

@@ -9,12 +9,11 @@ models and proofs are kept, too.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from securefl.base.files import write_whole
 from securefl.protocol.messages import (
     Attest,
     BindingFreeze,
@@ -106,13 +105,9 @@ class FrameKeeper:
         path = self._folder / name
         if path.exists():
             return name
-        partial = path.with_name(f".{name}.{os.getpid()}.part")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            partial.write_bytes(content)
-            partial.replace(path)
+            write_whole(path, content)
         except OSError as error:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
             raise disk_failure(path, error) from error
         return name

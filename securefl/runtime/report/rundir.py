@@ -9,7 +9,6 @@ overwritten by a later run.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from securefl.base.errors import ConfigError, UsageError
+from securefl.base.files import write_whole
 from securefl.runtime.report.kept import FRAMES
 from securefl.runtime.report.records import RoundRecord, without_infinities
 from securefl.runtime.transcript import (
@@ -173,20 +173,9 @@ class RunDirectory:
             RunAbortedError: the disk is full or gone; a former file of this name is untouched.
         """
         path = self.path / name
-        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            write_whole(path, text.encode(), durable=True)
         except OSError as error:
-            partial.unlink(missing_ok=True)
             raise disk_failure(path, error) from error
         return path
 

@@ -16,6 +16,7 @@ from safetensors.numpy import save
 from securefl.base.arrays import F32, F64
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.files import write_whole
 from securefl.base.ids import PartyId
 from securefl.methods.privacy import CheckEvidence
 from securefl.protocol.round import BestSoFar, RunPlan, Standing, Suspicion, Trust, carries, groups_of
@@ -68,12 +69,9 @@ def write_checkpoint(
         arrays["before"] = standing.before
     if standing.best is not None:
         arrays["best"] = standing.best.params
-    partial = path.with_name(f".{path.name}.part")
     try:
-        partial.write_bytes(save(arrays, metadata=meta))
-        partial.replace(path)
+        write_whole(path, save(arrays, metadata=meta))
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
 
 

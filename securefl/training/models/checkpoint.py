@@ -11,6 +11,7 @@ from safetensors.numpy import load, save
 
 from securefl.base.arrays import F32, expect
 from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.files import write_whole
 from securefl.training.models.flatten import check_averageable, dimension
 
 
@@ -34,12 +35,9 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
         stop = start + parameter.numel()
         arrays[name] = params[start:stop].reshape(tuple(parameter.shape)).copy()
         start = stop
-    partial = path.with_name(f".{path.name}.part")
     try:
-        partial.write_bytes(save(arrays, metadata={"format": "pt"}))
-        partial.replace(path)
+        write_whole(path, save(arrays, metadata={"format": "pt"}))
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
 
 

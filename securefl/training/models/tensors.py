@@ -16,6 +16,7 @@ from safetensors.numpy import load, save
 from torch import nn
 
 from securefl.base.errors import ConfigError, UsageError
+from securefl.base.files import write_whole
 
 APP_KEY = "securefl"
 """Of a file's metadata: JSON that ``securefl.training.sites.adapters.kept`` reads."""
@@ -138,11 +139,8 @@ def write_tensors(
     # One entry: safetensors puts several in any order, and the file has a digest.
     told = {"order": list(order), "local": dict(local or {})}
     data = save(plain, {APP_KEY: json.dumps(told)} if order else None)
-    partial = path.with_name(f".{path.name}.part")
     try:
-        partial.write_bytes(data)
-        partial.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
     return hashlib.sha256(data).hexdigest()

@@ -15,7 +15,7 @@ from securefl.lab.experiments.exhibits import exhibits
 from securefl.lab.experiments.freshness import CheckedResult, CheckRecord, compare, merged, read_check
 from securefl.lab.experiments.measure import SimulationJob
 from securefl.lab.experiments.provenance import commit, draws_of, refuse_mixed
-from securefl.lab.experiments.record import SeedRecord, encode, final_of, read_record, write_whole
+from securefl.lab.experiments.record import SeedRecord, encode, final_of, read_record, write_result
 from securefl.scenario import draws
 from securefl.scenario.load import parse_scenario
 from tests.unit.cli.programs import call, refusal
@@ -187,7 +187,7 @@ def test_trials_are_checked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         )
         for cell in record.cells
     ]
-    write_whole(out / "1a-desk.json", encode(msgspec.structs.replace(record, cells=tuple(worse))))
+    write_result(out / "1a-desk.json", encode(msgspec.structs.replace(record, cells=tuple(worse))))
     assert "1a-desk: stale: differs by up to 1.0" in run("tiny", out, "--check", code=1)
     run("tiny", out, "--page")
     assert "**Stale:**" in (out.parent / "tiny.md").read_text()

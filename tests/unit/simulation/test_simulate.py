@@ -266,13 +266,11 @@ def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
 
 def test_a_full_disk_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, out = write_scenario(tmp_path, ROUNDS), tmp_path / "out"
-    real = Path.write_bytes
 
-    def full(path: Path, data: bytes) -> int:
-        if path.name.startswith(f".{CHECKPOINT_FILE}"):
-            raise OSError(28, "No space left on device")
-        return real(path, data)
+    def full(path: Path, _content: bytes) -> None:
+        assert path.name == CHECKPOINT_FILE
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("securefl.runtime.simulation.checkpoint.write_whole", full)
     assert "No space left" in refusal(call("simulate", scenario, "--out", out), 3)
     assert len(RunDirectory.open(out).read_metrics()) == 1
