@@ -228,8 +228,9 @@ def test_the_journal_comes_before_the_shares(kind: str) -> None:
     world.run()
     for name in world.parties:
         own = [kind for who, kind in order if who == name]
-        assert own.count("Journal") == 2
-        assert own.index("Journal") < own.index("MaskedInput")
+        assert own.count("Journal") == 3
+        assert own.index("Journal") < own.index("Reveal")
+        assert own.index("Reveal") < own.index("Journal", own.index("Reveal")) < own.index("MaskedInput")
         assert len(own) - 1 - own[::-1].index("Journal") < own.index("Release")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -16,7 +17,14 @@ from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Jo
 from securefl.protocol.kernel.events import Chosen, Place, Received
 from securefl.protocol.messages.control import Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
-from securefl.protocol.messages.rounds import Certificate, Hello, Invite, Release
+from securefl.protocol.messages.rounds import (
+    Certificate,
+    Hello,
+    Invite,
+    ModelAnnounce,
+    Release,
+    Reveals,
+)
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import Choosing, Endorsed, Greeted, Outside, Revealed, Working
@@ -27,6 +35,7 @@ from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
 from securefl.protocol.wire.sessions import MAX_EPOCH, epoch_of, session_of_server
 from securefl.runtime.process.checkpoint import checkpoint_from
+from securefl.runtime.process.journal import FileJournal
 from tests.simulation.test_exact_sums import samples, uneven
 from tests.simulation.world import RUN, Node, Op, World, scenario
 
@@ -271,6 +280,31 @@ class TestParties:
         assert [one.reason for one in effects if isinstance(one, Reject)] == [
             "sends the model of round 0 again"
         ]
+
+    def test_nor_for_a_party_that_is_started_again(self, tmp_path: Path) -> None:
+        """A server may end the run for parties that a service starts again: it must not draw anew by that."""
+        world = World(scenario(6, rounds="2", server="active"), length=4)
+        noted: list[list[tuple[int, str]]] = []
+
+        def observe(node: Node, _before: object, event: object, _after: object, _effects: object) -> None:
+            if node.name == P[0] and isinstance(event, Received) and isinstance(event.message, Reveals):
+                noted.append(list(node.journal))
+
+        world.observers.append(observe)
+        world.run()
+        for round_, step in noted[0]:
+            FileJournal(tmp_path / "p00.journal", RUN).note(round_, step)
+        known = FileJournal(tmp_path / "p00.journal", RUN)
+        assert not known.submitted, "nothing has left: its budget is whole"
+        ctx = cast("Any", world.nodes[P[0]].machine)._ctx
+        machine = PartyMachine(replace(ctx, spent=known.spent, leader=known.leader))
+        phase, _ = machine.start(0.0)
+        said = [one for one in world.sent if one.sender == SERVER and one.place == Place(0)]
+        for session in (known.leader, session_of_server(2, InsecureSeededEntropy(1))):
+            for one in (one for one in said if isinstance(one.message, ModelAnnounce | Invite)):
+                event = Received(1.0, SERVER, one.place, one.message, session=session)
+                phase, effects = machine.step(phase, event)
+                assert not any(isinstance(made, Send) for made in effects)
 
     def test_who_leads_nothing_ends_nothing(self) -> None:
         world, phase, event = self.at(Greeted, Invite)

@@ -3,6 +3,7 @@ from .effects import ATOMS as ATOMS
 from .effects import CHOSE as CHOSE
 from .effects import DREW as DREW
 from .effects import LEADS as LEADS
+from .effects import REVEALED as REVEALED
 from .effects import ROOT as ROOT
 from .effects import Aborted as Aborted
 from .effects import AwaitSent as AwaitSent

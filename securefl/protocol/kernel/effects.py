@@ -43,6 +43,8 @@ ANNOUNCED = "announced"
 DREW = "drew "
 """How the step of a server's journal entry begins before who was drawn hears of it: reclusterings with spaces
 between them, their clusters with slashes, and members with commas."""
+REVEALED = "revealed "
+"""How the step of a party's journal entry begins before it reveals the nonce of a draw, then its number."""
 LEADS = "leads "
 """How the step of a journal entry begins that keeps the session of the server that a party follows."""
 

@@ -19,7 +19,7 @@ import msgspec
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.files import sync_folder, write_whole
 from securefl.base.ids import RunId
-from securefl.protocol.kernel import ANNOUNCED, ATOMS, CHOSE, DREW, LEADS, ROOT
+from securefl.protocol.kernel import ANNOUNCED, ATOMS, CHOSE, DREW, LEADS, REVEALED, ROOT
 from securefl.protocol.round import NO_CHOICE, Clusters, KeptChoice, drawn_clusters
 
 
@@ -125,15 +125,18 @@ class FileJournal:
             raise ConfigError(str(self._path), f"cannot be read: {error.strerror}") from error
         *lines, tail = raw.split(b"\n")
         self._whole, self._torn = len(raw) - len(tail), bool(tail)
-        submitted = set[int]()
+        last, submitted = -1, set[int]()
         for number, entry in self._entries(lines):
             try:
-                if entry.run == self._run and self._spends(entry.round, entry.step):
-                    submitted.add(entry.round)
+                if entry.run != self._run or not self._spends(entry.round, entry.step):
+                    continue
             except (ValueError, TypeError):
                 raise self._no_entry(number) from None
+            last = max(last, entry.round)
+            if not entry.step.startswith(REVEALED):
+                submitted.add(entry.round)
         self.submitted = frozenset(submitted)
-        return max(submitted, default=-1)
+        return last
 
     def _spends(self, round_: int, step: str) -> bool:
         """Take one entry of this run; return whether it says that the round must not be repeated."""

@@ -14,6 +14,7 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import MAX_DRAWS, commitment, tells_groups, works_of
 from securefl.protocol.kernel import (
     CHOSE,
+    REVEALED,
     ChoiceGiven,
     Choose,
     Chosen,
@@ -251,7 +252,9 @@ def on_announce(
         phase.groupless,
         unseen,
     )
-    return revealed, (*noted, Send(SERVER, Place(phase.round, attempt=phase.draw), reveal))
+    # Durable before it leaves: whoever has all nonces could have parties started again, and draw anew.
+    begun = Journal(phase.round, f"{REVEALED}{phase.draw}")
+    return revealed, (*noted, begun, Send(SERVER, Place(phase.round, attempt=phase.draw), reveal))
 
 
 def on_reveals(
