@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from securefl.base.errors import ConfigError
-from securefl.base.ids import SERVER, PartyId
+from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.methods.feasibility.limits import check
 from securefl.protocol.kernel.effects import Aborted, AwaitSent, Finished, Send, WakeAt
 from securefl.protocol.kernel.events import (
@@ -21,10 +21,10 @@ from securefl.protocol.kernel.events import (
     Received,
 )
 from securefl.protocol.kernel.machine import Event
-from securefl.protocol.messages.control import Here
+from securefl.protocol.messages.control import Here, Pause, RollCall
 from securefl.protocol.messages.rounds import Hello, Invite, ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.machine import WITHOUT_IT, PartyMachine, patience
+from securefl.protocol.round.party.machine import PAUSE_SECONDS, WITHOUT_IT, PartyMachine, patience
 from securefl.protocol.round.party.phases import Greeted
 from securefl.protocol.round.server.phases import Greeting, ServerPhase
 from securefl.protocol.round.server.waiting import GRACE, RETURN, Pace, due, least_answers
@@ -39,6 +39,7 @@ from securefl.protocol.round.shared.reports import (
     RoundSkipped,
     SatOut,
 )
+from tests.simulation.test_validated import validated
 from tests.simulation.world import Op, World, scenario
 from tests.unit.round.samples import plan_of
 
@@ -300,6 +301,28 @@ def test_a_party_waits_for_as_long_as_a_server_may_wait_for_others() -> None:
     made = scenario(6, deadlines__quorum="5000")
     assert patience(made) >= patience(scenario(6, deadlines__quorum="1")) + 2 * 4999
     assert PartyMachine(World(made, length=4).nodes[A].machine._ctx)._patience == patience(made)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", [A, DEALER])
+def test_who_is_asked_to_wait_does_so_when_the_broker_is_started_again_too(name: PartyId) -> None:
+    made = validated(3) if name == DEALER else scenario(6)
+    machine = World(made, length=4).nodes[name].machine
+    phase, _ = machine.start(0.0)
+    pause: AnyMessage = Pause(reason="an upgrade")
+
+    def waking(effects: Effects) -> float | None:
+        return [one.when for one in effects if isinstance(one, WakeAt)][-1]
+
+    phase, effects = machine.step(phase, Received(10.0, SERVER, Place(-1), pause))
+    assert waking(effects) == 10.0 + PAUSE_SECONDS
+    phase, effects = machine.step(phase, Offline(20.0))
+    assert waking(effects) is None
+    phase, effects = machine.step(phase, Online(30.0, 2, kept=True))
+    assert waking(effects) == 30.0 + PAUSE_SECONDS
+    phase, effects = machine.step(phase, Received(40.0, SERVER, Place(-1), RollCall()))
+    assert waking(effects) == 40.0 + patience(made)
+    _, effects = machine.step(phase, Online(50.0, 3, kept=True))
+    assert waking(effects) == 50.0 + patience(made)
 
 
 def test_too_few_parties_are_waited_for_without_a_new_round_each_time() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from securefl.base.crypto import Roster
@@ -56,6 +56,8 @@ class Dealing:
 
     dealt: frozenset[Place] = frozenset()
     """Attempts that it has dealt for: never a second time."""
+    paused: bool = False
+    """Whether the server has said last that another one goes on later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,12 @@ class DealerMachine:
             return phase, ()
         match event:
             case Received():
-                return guarded(lambda: self._received(phase, event), phase)
+                heard = replace(phase, paused=False) if phase.paused else phase
+                return guarded(lambda: self._received(heard, event), phase)
             case DeadlinePassed():
                 return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
             case Offline() | Online():
-                return phase, linked(event, event.now + self._patience)
+                return phase, linked(event, event.now + (PAUSE_SECONDS if phase.paused else self._patience))
             case Trained() | Chosen() | Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard():
                 return phase, ()
             case PauseAsked():
@@ -118,7 +121,8 @@ class DealerMachine:
             case RollCall():
                 return phase, (self._join(), awake)
             case Pause(reason=reason):
-                return phase, (Report(RunPaused(reason)), WakeAt(event.now + PAUSE_SECONDS))
+                told = Report(RunPaused(reason))
+                return replace(phase, paused=True), (told, WakeAt(event.now + PAUSE_SECONDS))
             case DealRequest() as request:
                 return self._deal(phase, event.place, request, awake)
             case _:
@@ -134,7 +138,7 @@ class DealerMachine:
         messages = self._sums.deal(request, place, self._roster, self._run, entropy)
         report = Report(TriplesDealt(*place, len(messages)))
         sent: Effects = tuple(Send(SERVER, place, message) for message in messages)
-        return Dealing(phase.dealt | {place}), (*sent, report, awake)
+        return replace(phase, dealt=phase.dealt | {place}), (*sent, report, awake)
 
 
 def dealt_sums(scenario: Scenario) -> SecureSum:

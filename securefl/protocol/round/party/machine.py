@@ -195,13 +195,14 @@ class PartyMachine:
         submit = self._ctx.plan.scenario.deadlines.submit
         if submit is not None and isinstance(after, Working) and not isinstance(phase, Working):
             after = replace(after, submit_at=event.now + submit)
-        if isinstance(event.message, Pause):
-            return after, (*effects, WakeAt(event.now + PAUSE_SECONDS))
+        if after.past.paused is not isinstance(event.message, Pause):
+            after = replace(after, past=replace(after.past, paused=not after.past.paused))
         return after, (*effects, WakeAt(self._wake(after, event.now)))
 
     def _wake(self, phase: PartyPhase, now: float) -> float:
         """When to be woken: to submit, or having heard of nobody for too long."""
-        patience = now + self._patience
+        paused = not isinstance(phase, Ended) and phase.past.paused
+        patience = now + (PAUSE_SECONDS if paused else self._patience)
         due = phase.submit_at if isinstance(phase, Working) else None
         return patience if due is None else min(due, patience)
 

@@ -139,6 +139,8 @@ class Past:
     """The link of the last announcement, as the server signed it."""
     released: Released | None = None
     """The last shares that it has sent; None with hidden groups, or before."""
+    paused: bool = False
+    """Whether the server has said last that another one goes on later: its silence says nothing then."""
 
 
 @dataclass(frozen=True, slots=True)
