@@ -11,11 +11,22 @@ from securefl.base.ids import SERVER
 from securefl.protocol.kernel.effects import ANNOUNCED, DREW, Aborted, Finished, Journal, Send
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Release
-from securefl.protocol.round.shared.reports import RoundDone, RoundSkipped, RunEffect, SumOpened
+from securefl.protocol.round.server.opening import CLAIMED_OTHERWISE
+from securefl.protocol.round.shared.reports import (
+    ClaimConfirmed,
+    ClaimRefused,
+    ClustersDrawn,
+    Convicted,
+    RoundDone,
+    RoundSkipped,
+    RunEffect,
+    SumOpened,
+)
 from securefl.runtime.process.checkpoint import checkpoint_from
-from tests.simulation.lying import verified
+from tests.simulation.lying import distinct, verified
 from tests.simulation.spy import Grasp, spying
 from tests.simulation.test_exact_sums import check_all, samples, uneven
+from tests.simulation.test_verified_rules import five
 from tests.simulation.world import Node, Op, World, scenario
 from tests.vectors.test_transcripts import MODES
 
@@ -206,3 +217,25 @@ class TestKilledAsSharesLeave:
             assert not void
             for round_, params in whole.models.items():
                 assert params.tolist() == world.models[round_].tolist()
+
+
+class Forgetful(World):
+    """As the server is killed, two members of one cluster are, too: what they have released is gone."""
+
+    def kill_server(self) -> None:
+        super().kill_server()
+        (drawn,) = [one for one in self.reports(ClustersDrawn) if one.round == 0]
+        for name in drawn.clusters[0][0][:2]:
+            self.nodes[name].alive = False
+
+
+@pytest.mark.parametrize(("kind", "nth"), [("OpeningProof", 7), ("StepProof", 0), ("StepProof", 2)])
+def test_nobody_is_convicted_where_fewer_sums_open_the_second_time(kind: str, nth: int) -> None:
+    """The server has claimed what all of them came to; another claim of the round would be its fault."""
+    made = five(secure_sum__lost_clusters="1", leakage__mode='"report"')
+    world = Forgetful(made, length=8, train=distinct, ops=[Op("restart", SERVER, kind, nth)]).run()
+    assert world.starts == 2
+    for name in world.nodes:
+        assert not world.reports(Convicted, name)
+    assert [one.reason for one in world.reports(ClaimRefused)] == [CLAIMED_OTHERWISE]
+    assert [one.round for one in world.reports(ClaimConfirmed)] == [1]

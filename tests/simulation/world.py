@@ -25,6 +25,8 @@ from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
 from securefl.protocol.kernel.effects import (
     ANNOUNCED,
     ATOMS,
+    CLAIMED,
+    DREW,
     Aborted,
     AwaitSent,
     Choose,
@@ -262,9 +264,12 @@ class World:
         if node.kept is not None:
             kept = checkpoint_from(node.kept, self.plan, "checkpoint")
             announced = max((round_ for round_, _ in node.journal), default=-1)
-            last = node.journal[-1][1] if node.journal else ANNOUNCED
+            drawn = [step for _, step in node.journal if step.startswith((ANNOUNCED, DREW))]
+            last = drawn[-1] if drawn else ANNOUNCED
+            claims = [(at, step.removeprefix(CLAIMED)) for at, step in node.journal if CLAIMED in step]
+            claimed = (claims[-1][0], bytes.fromhex(claims[-1][1])) if claims else (-1, b"")
             seeds = [bytes.fromhex(step.removeprefix(ATOMS)) for _, step in node.journal if ATOMS in step]
-            resumed = Resumed(kept, announced, drawn_clusters(last), seeds[-1] if seeds else b"")
+            resumed = Resumed(kept, announced, drawn_clusters(last), seeds[-1] if seeds else b"", claimed)
         self.server_store = MemoryStore()
         self.starts += 1
         node.machine = self._server(resumed)

@@ -1,6 +1,7 @@
 from .effects import ANNOUNCED as ANNOUNCED
 from .effects import ATOMS as ATOMS
 from .effects import CHOSE as CHOSE
+from .effects import CLAIMED as CLAIMED
 from .effects import DREW as DREW
 from .effects import LEADS as LEADS
 from .effects import REVEALED as REVEALED

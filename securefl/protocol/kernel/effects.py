@@ -43,6 +43,8 @@ ANNOUNCED = "announced"
 DREW = "drew "
 """How the step of a server's journal entry begins before who was drawn hears of it: reclusterings with spaces
 between them, their clusters with slashes, and members with commas."""
+CLAIMED = "claimed "
+"""How the step of a server's journal entry begins before it proves a claim, whose root follows."""
 REVEALED = "revealed "
 """How the step of a party's journal entry begins before it reveals the nonce of a draw, then its number."""
 LEADS = "leads "

@@ -19,7 +19,7 @@ import msgspec
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.files import sync_folder, write_whole
 from securefl.base.ids import RunId
-from securefl.protocol.kernel import ANNOUNCED, ATOMS, CHOSE, DREW, LEADS, REVEALED, ROOT
+from securefl.protocol.kernel import ANNOUNCED, ATOMS, CHOSE, CLAIMED, DREW, LEADS, REVEALED, ROOT
 from securefl.protocol.round import NO_CHOICE, Clusters, KeptChoice, drawn_clusters
 
 
@@ -62,6 +62,8 @@ class FileJournal:
         """The session of the server that was followed last; empty before the first."""
         self.drew: Clusters = ()
         """A server's: the clusters of the last round that it has announced the draw of."""
+        self.claimed = (-1, b"")
+        """A server's: round and root of the last claim that it has proven to anybody."""
         self.submitted: frozenset[int] = frozenset()
         """Rounds in which a masked input may have left: each counts against the privacy budget."""
         self.spent = self._last_round()
@@ -144,6 +146,8 @@ class FileJournal:
             self.leader = bytes.fromhex(step.removeprefix(LEADS))
         elif step.startswith(ROOT):
             self.root, self.rooted = bytes.fromhex(step.removeprefix(ROOT)), round_
+        elif step.startswith(CLAIMED):
+            self.claimed = round_, bytes.fromhex(step.removeprefix(CLAIMED))
         elif step.startswith(CHOSE):
             self.choice = KeptChoice(*map(int, step.removeprefix(CHOSE).split()))
         elif step.startswith(ATOMS):
@@ -155,7 +159,7 @@ class FileJournal:
 
 def _is_of_round(step: str) -> bool:
     """Whether it says that its round must not be repeated."""
-    return not step.startswith((LEADS, ROOT, CHOSE))
+    return not step.startswith((LEADS, ROOT, CHOSE, CLAIMED))
 
 
 def _staying(entries: Sequence[_Entry], run: str) -> Iterator[bool]:

@@ -244,7 +244,7 @@ def _resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed | None
     """
     state = checkpoint.read()
     if state is not None:
-        return Resumed(state, journal.spent, journal.drew, journal.atom_seed)
+        return Resumed(state, journal.spent, journal.drew, journal.atom_seed, journal.claimed)
     if journal.spent >= 0:
         raise ConfigError(
             str(checkpoint.path),

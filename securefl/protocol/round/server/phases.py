@@ -75,6 +75,8 @@ class Resumed:
     """Its clusters, by reclustering; none where it did not come to that."""
     atom_seed: bytes = b""
     """Seed of the atoms that were formed in some round, whoever has heard of them; empty for none."""
+    claimed: tuple[int, bytes] = (-1, b"")
+    """Round and root of the last claim that was, or was about to be, proven to anybody."""
 
 
 @dataclass(frozen=True, slots=True)
