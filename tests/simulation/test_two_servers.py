@@ -14,7 +14,7 @@ from msgspec import structs
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Report, Send
-from securefl.protocol.kernel.events import Chosen, Place, Received
+from securefl.protocol.kernel.events import Chosen, DeadlinePassed, Place, Received
 from securefl.protocol.messages.control import Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import (
@@ -28,9 +28,17 @@ from securefl.protocol.messages.rounds import (
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import Choosing, Endorsed, Greeted, Outside, Revealed, Working
-from securefl.protocol.round.server.phases import Checkpoint, Ended, Releasing, Resumed, Stated
+from securefl.protocol.round.server.phases import (
+    Checkpoint,
+    Ended,
+    Evaluating,
+    Greeting,
+    Releasing,
+    Resumed,
+    Stated,
+)
 from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
-from securefl.protocol.round.shared.reports import EpochFollowed, RunEffect, SatOut, SumOpened
+from securefl.protocol.round.shared.reports import EpochFollowed, RoundDone, RunEffect, SatOut, SumOpened
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
 from securefl.protocol.wire.sessions import MAX_EPOCH, epoch_of, session_of_server
@@ -193,6 +201,35 @@ class TestEpochs:
             phase, effects = machine.step(phase, Received(0.1, name, Place(-1), known))
         (ended,) = [one for one in effects if isinstance(one, Aborted)]
         assert "parties have been in round 2, and this server's state ends before round 1" in ended.reason
+        assert not any(isinstance(one, Send) for one in effects)
+
+    @pytest.mark.parametrize("done", [False, True])
+    def test_nor_does_it_go_on_where_they_say_so_only_once_it_leads(self, *, done: bool) -> None:
+        """They may all have been away as it called the roll; q liars do not end it, and nobody else does."""
+        world = World(scenario(6, rounds="3", secure_sum__colluders="1", min_survivors="3"), length=4).run()
+        made = world.reports(RoundDone)[0] if done else None
+        old = Checkpoint(1, replace(_standing(world), round=0 if done else 1), made)
+        machine = world._server(Resumed(old, 0))
+
+        def says(name: PartyId, round_: int) -> Received[AnyMessage]:
+            digest = world.plan.config_digest()
+            known = JoinRun(config_digest=digest, version=2, leader=b"\0\0\0\1abcd", round=round_)
+            return Received(phase.standing.pace.began + 1.0, name, Place(-1), known)
+
+        phase, _ = machine.start(0.0)
+        phase, _ = machine.step(phase, says(P[0], 2))
+        phase, _ = machine.step(phase, DeadlinePassed(world.scenario.deadlines.join))
+        assert isinstance(phase, Evaluating if done else Greeting)
+        for name in P[1:6]:
+            phase, _ = machine.step(phase, says(name, 1))
+        assert not isinstance(phase, Ended)
+        phase, _ = machine.step(phase, says(P[0], 2))
+        assert not isinstance(phase, Ended)
+        phase, effects = machine.step(phase, says(P[1], 2))
+        assert isinstance(phase, Ended)
+        (ended,) = [one for one in effects if isinstance(one, Aborted)]
+        assert "parties have been in round 2, and this server's state ends before round 1" in ended.reason
+        assert not ended.over
         assert not any(isinstance(one, Send) for one in effects)
 
 

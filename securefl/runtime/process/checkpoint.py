@@ -28,7 +28,9 @@ VERSION: Final = 1
 CHECKPOINT: Final = "server.checkpoint"
 """The file in the server's folder."""
 _HEAD: Final = b"securefl server checkpoint\n"
-_OF_SESSION: Final = frozenset({"gone", "pace", "clock", "interrupted", "leader", "elsewhere", "pausing"})
+_OF_SESSION: Final = frozenset(
+    {"gone", "pace", "clock", "interrupted", "leader", "elsewhere", "ahead", "pausing"}
+)
 """What a standing holds of a process, which ends with it."""
 _GO_ON: Final = "restore the newest one, or start a new run with another --run and another --out"
 

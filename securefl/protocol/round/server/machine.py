@@ -88,7 +88,7 @@ from securefl.protocol.round.server.phases import (
 )
 from securefl.protocol.round.server.proving import attesting_time, awaited_attests, on_attest
 from securefl.protocol.round.server.reopening import ask_again
-from securefl.protocol.round.server.resuming import keep, outlived, pause, replaced, take_lead
+from securefl.protocol.round.server.resuming import keep, outlived, overtaken, pause, replaced, take_lead
 from securefl.protocol.round.server.sums import (
     advance,
     awaited_members,
@@ -257,10 +257,17 @@ class ServerMachine:
         if reason is not None:
             goodbye: Send[AnyMessage] = Send(sender, Place(-1), Goodbye(reason=reason, aborted=True))
             return phase, (goodbye,)
-        if isinstance(phase, Joining) and isinstance(message, JoinRun):
+        return self._stated(phase, sender, message) if isinstance(message, JoinRun) else (phase, ())
+
+    def _stated(self, phase: RunningPhase, sender: PartyId, message: JoinRun) -> tuple[ServerPhase, Effects]:
+        """Take what a party says that it has seen of the run."""
+        if isinstance(phase, Joining):
             stated = {**phase.stated, sender: Stated(epoch_of(message.leader), message.round)}
             return replace(phase, joined=phase.joined | {sender}, stated=stated), ()
-        return phase, ()
+        standing = overtaken(self._ctx, phase, sender, message.round)
+        if isinstance(standing, Aborted):
+            return Ended(None), (standing,)
+        return replace(phase, standing=standing), ()
 
     def _settle(self, phase: ServerPhase, effects: Effects, now: float) -> tuple[ServerPhase, Effects]:
         """Close steps until one has to wait, and say until when."""

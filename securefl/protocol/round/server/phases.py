@@ -166,6 +166,8 @@ class Standing:
     """Its session in it, which hellos are for."""
     elsewhere: frozenset[PartyId] = frozenset()
     """Parties that say hello to the server of a later epoch."""
+    ahead: frozenset[PartyId] = frozenset()
+    """Parties that say that they have seen the draw of a later round than this server's."""
     pausing: str = ""
     """Why it is to stop before the next round; empty where it is not."""
 

@@ -19,6 +19,7 @@ from securefl.protocol.round.server.phases import (
     Ended,
     Evaluating,
     Joining,
+    RunningPhase,
     ServerContext,
     Standing,
     Stated,
@@ -76,6 +77,22 @@ def outlived(plan: RunPlan, stated: Mapping[PartyId, Stated], reached: int) -> s
     seen = next(iter(rounds[plan.scenario.secure_sum.colluders :]), _NOTHING)
     if seen <= reached:
         return None
+    return _older(seen, reached)
+
+
+def overtaken(ctx: ServerContext, phase: RunningPhase, sender: PartyId, round_: int) -> Standing | Aborted:
+    """Note what a party says that it has seen of the run once this server leads; see :func:`outlived`."""
+    standing = phase.standing
+    reached = standing.round + isinstance(phase, Evaluating)
+    if round_ <= reached:
+        return standing
+    ahead = standing.ahead | {sender}
+    if len(ahead) <= ctx.plan.scenario.secure_sum.colluders:
+        return replace(standing, ahead=ahead)
+    return Aborted(_older(round_, reached), over=False)
+
+
+def _older(seen: int, reached: int) -> str:
     return (
         f"parties have been in round {seen}, and this server's state ends before round {reached}: it is an"
         " older copy, or none (restore the newest checkpoint, or start a new run under another --run)"
@@ -101,7 +118,9 @@ def take_lead(ctx: ServerContext, phase: Joining) -> tuple[Joining, Effects]:
     known = 0 if resumed is None else resumed.checkpoint.epoch
     epoch = next_epoch(known, phase.stated)
     session = session_of_server(epoch, ctx.entropy.child("lead", epoch))
-    standing = replace(phase.standing, epoch=epoch, leader=session)
+    reached = phase.standing.round + (resumed is not None and resumed.checkpoint.done is not None)
+    ahead = frozenset(party for party, one in phase.stated.items() if one.round > reached)
+    standing = replace(phase.standing, epoch=epoch, leader=session, ahead=ahead)
     known_state = None if resumed is None else resumed.checkpoint
     state = (
         Checkpoint(epoch, standing)
