@@ -214,7 +214,7 @@ class TestEpochs:
         def says(name: PartyId, round_: int) -> Received[AnyMessage]:
             digest = world.plan.config_digest()
             known = JoinRun(config_digest=digest, version=2, leader=b"\0\0\0\1abcd", round=round_)
-            return Received(phase.standing.pace.began + 1.0, name, Place(-1), known)
+            return Received(0.1, name, Place(-1), known)
 
         phase, _ = machine.start(0.0)
         phase, _ = machine.step(phase, says(P[0], 2))

@@ -18,8 +18,11 @@ from typing import Any, Final, get_type_hints
 import msgspec
 import numpy as np
 
-from securefl.base.errors import ConfigError, RunAbortedError, UsageError
+from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
 from securefl.base.files import write_whole
+from securefl.base.ids import SERVER
+from securefl.methods.encoding import from_wire
+from securefl.protocol.kernel import Place
 from securefl.protocol.round import Certified, Checkpoint, ClusterKey, RoundDone, RunPlan, Standing
 from securefl.protocol.secure_sum import CollectingInputs
 
@@ -32,6 +35,8 @@ _OF_SESSION: Final = frozenset(
     {"gone", "pace", "clock", "interrupted", "leader", "elsewhere", "ahead", "pausing"}
 )
 """What a standing holds of a process, which ends with it."""
+_DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)
+"""Raised by contents that no server has written."""
 _GO_ON: Final = "restore the newest one, or start a new run with another --run and another --out"
 
 
@@ -118,7 +123,44 @@ def _certified_from(
         key: replace(one, setup=replace(one.setup, removable=plan.removable(one.setup.length)))
         for key, one in (instances or {}).items()
     }
+    _check_whole(plan, certified, whole)
     return replace(certified, frozen=replace(certified.frozen, instances=whole))
+
+
+def _check_whole(
+    plan: RunPlan, certified: Certified, instances: Mapping[ClusterKey, CollectingInputs]
+) -> None:
+    """Check that each of a round's sums is there: with its total, or with the vectors that are added up.
+
+    Raises:
+        ValueError: it is not.
+    """
+    survivors, clusters = certified.frozen.survivors, certified.view.assignment.clusters
+    verified = {key for key, one in instances.items() if one.setup.verified}
+    if certified.vectors.keys() != verified or certified.totals.keys() != instances.keys() - verified:
+        raise ValueError("it lacks what is added up of a sum, or has it of another one")
+    for (r, j), one in instances.items():
+        setup = one.setup
+        place = Place(*setup.instance[1:])
+        row = clusters[r] if 0 <= r < len(clusters) else ()
+        cluster = row[j] if 0 <= j < len(row) else ()
+        if (place.reclustering, place.cluster) != (r, j) or not set(setup.members) <= set(cluster):
+            raise ValueError(f"sum {(r, j)} is of another cluster")
+        planned = plan.setup(place, setup.members, setup.binding)
+        if (planned.length, planned.ring_bits, planned.threshold, planned.min_survivors) != (
+            setup.length,
+            setup.ring_bits,
+            setup.threshold,
+            setup.min_survivors,
+        ):
+            raise ValueError(f"sum {(r, j)} is of another size")
+        vectors = certified.vectors[r, j] if setup.verified else {0: certified.totals[r, j]}
+        if setup.verified and vectors.keys() != one.inputs.keys():
+            raise ValueError(f"sum {(r, j)} lacks vectors")
+        for vector in vectors.values():
+            from_wire(vector, setup.length, setup.ring_bits, SERVER)
+        one.names(one.holders(survivors))
+        one.fixed(survivors)
 
 
 def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
@@ -170,7 +212,7 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
             continue
         try:
             found[name] = msgspec.msgpack.decode(parts[name], type=kind, dec_hook=_array)
-        except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
+        except _DAMAGED as error:
             raise ConfigError(where, f"is a damaged checkpoint: {name}: {error}", _GO_ON) from error
     missing = [
         field.name
@@ -188,7 +230,10 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
     for name, shape in shapes.items():
         if getattr(standing, name).shape != shape:
             raise ConfigError(where, f"is a damaged checkpoint: {name} is no array {shape}", _GO_ON)
-    return Checkpoint(epoch, standing, done, _certified_from(plan, certified, instances))
+    try:
+        return Checkpoint(epoch, standing, done, _certified_from(plan, certified, instances))
+    except _DAMAGED as error:
+        raise ConfigError(where, f"is a damaged checkpoint: certified: {error}", _GO_ON) from error
 
 
 class CheckpointFile:

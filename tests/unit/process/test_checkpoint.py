@@ -16,6 +16,7 @@ import pytest
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.base.files import write_whole
 from securefl.base.ids import RunId
+from securefl.protocol.kernel import Keep
 from securefl.protocol.round.server.phases import BestSoFar, Checkpoint
 from securefl.runtime.process.checkpoint import (
     CHECKPOINT,
@@ -38,6 +39,24 @@ def content() -> bytes:
     written = ended().server.kept
     assert written is not None
     return written
+
+
+@cache
+def certified() -> bytes:
+    """Of a server that is about to ask for shares."""
+    world, kept = World(scenario(6, rounds="2"), length=4), list[bytes]()
+
+    def observe(_n: object, _b: object, _e: object, _a: object, effects: tuple[object, ...]) -> None:
+        states = [one.state for one in effects if isinstance(one, Keep)]
+        kept.extend(
+            checkpoint_bytes(world.plan, state)
+            for state in states
+            if isinstance(state, Checkpoint) and state.certified is not None
+        )
+
+    world.observers.append(observe)
+    world.run()
+    return kept[0]
 
 
 def sealed(body: bytes) -> bytes:
@@ -193,3 +212,37 @@ def test_it_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "replace", replaced)
     write_whole(tmp_path / "file", b"content", durable=True)
     assert order == ["synced", "named", "synced"]
+
+
+def recertified(name: str, change: Callable[[Any], object]) -> bytes:
+    file = msgspec.msgpack.decode(certified()[len(HEAD) + 32 :])
+    file["parts"][name] = msgspec.msgpack.encode(
+        change(msgspec.msgpack.decode(file["parts"][name], strict=False))
+    )
+    return sealed(msgspec.msgpack.encode(file))
+
+
+@pytest.mark.parametrize("change", [lambda _raw: b"", lambda raw: raw[:-1], lambda raw: raw * 2])
+def test_totals_of_another_length_are_refused(change: Callable[[bytes], bytes]) -> None:
+    def other(state: Any) -> Any:
+        return state | {"totals": {key: change(raw) for key, raw in state["totals"].items()}}
+
+    assert "is a damaged checkpoint: certified: " in refusal(recertified("certified", other))
+
+
+@pytest.mark.parametrize("name", ["totals", "instances"])
+def test_a_sum_that_lacks_something_is_refused(name: str) -> None:
+    def without(found: dict[Any, Any]) -> dict[Any, Any]:
+        return dict(list(found.items())[1:])
+
+    if name == "instances":
+        written = recertified("instances", without)
+    else:
+        written = recertified("certified", lambda state: state | {name: without(state[name])})
+    assert "it lacks what is added up of a sum, or has it of another one" in refusal(written)
+
+
+def test_a_bomb_is_refused() -> None:
+    file = msgspec.msgpack.decode(content()[len(HEAD) + 32 :])
+    file["parts"]["trust"] = b"\x81\xa1a" * 50_000 + b"\xc0"
+    assert "is a damaged checkpoint: trust: " in refusal(sealed(msgspec.msgpack.encode(file)))
