@@ -155,6 +155,9 @@ class RoundDraft:
         """
         self._enter("", now)
         counted = {party for seen in self.sums for party in seen.counted}
+        if not self.sums and done.opened:
+            # They opened to an earlier server, which was killed as it tested the model.
+            counted = set(done.survivors)
         few = "too few of its members were left at the freeze"
         lost = {key: self._lost.get(key, self._closed.get(key[0], few)) for key in done.lost}
         out = [LeftOut(p, self._why(p, lost)) for p in done.participants if p not in counted]

@@ -92,7 +92,7 @@ class RunMetrics:
         """Say that there is privacy to account for, before the first report; earlier rounds are counted."""
         self._accounts = accounts
         for record in self._each_record():
-            if record.sums or record.lost:
+            if record.drawn:
                 accounts.count(record.participants)
 
     def watch(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
@@ -160,8 +160,8 @@ class RunMetrics:
         self._draft = None
         if self.was_done(done.round):
             return
-        if self._accounts is not None and done.lost and done.round != self._counted:
-            # Its draw was an earlier server's.
+        if self._accounts is not None and (done.lost or done.opened) and done.round != self._counted:
+            # Its draw was an earlier server's, and so were its sums where they have opened.
             self._accounts.count(done.participants)
         spent = None if self._accounts is None else self._accounts.epsilons()
         record = replace(draft.close(now, done, self._expected, spent), claims=self._heard)

@@ -135,6 +135,11 @@ class RoundRecord:
         """Parties whose updates were opened in sums: fewer than :attr:`counted` where groups are hidden."""
         return heard_in(self.sums)
 
+    @property
+    def drawn(self) -> bool:
+        """Whether clusters were drawn, so that updates of the participants count as released."""
+        return bool(self.counted or self.lost)
+
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RoundRecord:
         """The record that :meth:`row` made this row of.

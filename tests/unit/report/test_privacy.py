@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
@@ -14,7 +15,7 @@ from securefl.methods.feasibility.limits import check
 from securefl.methods.privacy.settling import settle
 from securefl.methods.privacy.spending import ledger_of
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import AnyReport, ClustersDrawn
+from securefl.protocol.round.shared.reports import AnyReport, ClustersDrawn, RoundDone
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.privacy import OMNISCIENT, SEEDED, Accounts, forgoing, header_lines, why_none
@@ -153,6 +154,30 @@ def test_a_resumed_simulation_counts_the_rounds_before() -> None:
     for report in reports[ends[1] + 1 :]:
         resumed.on_report(0.0, report)
     assert [record.epsilon for record in resumed.records[2:]] == [record.epsilon for record in records[2:]]
+
+
+def test_a_round_whose_model_an_earlier_server_was_killed_testing_counts() -> None:
+    """The next server knows how it ended, and has neither drawn its clusters nor opened its sums."""
+    config, of, reports = played()
+    _, records = metrics()
+    ends = [index for index, report in enumerate(reports) if isinstance(report, RoundDone)]
+    done = reports[ends[1]]
+    assert isinstance(done, RoundDone)
+    assert done.opened
+    assert not done.lost
+
+    def goes_on(earlier: Sequence[RoundRecord], *rest: AnyReport) -> tuple[RoundRecord, ...]:
+        resumed = RunMetrics(config, earlier=[RoundRecord.from_row(record.row()) for record in earlier])
+        resumed.account_for(accounts(of))
+        for report in rest:
+            resumed.on_report(0.0, report)
+        return resumed.records
+
+    made = goes_on(records[:1], *reports[ends[1] :])
+    assert [record.epsilon for record in made] == [record.epsilon for record in records]
+    assert made[1].counted == records[1].counted
+    again = goes_on(made[:2], *reports[ends[1] + 1 :])
+    assert [record.epsilon for record in again] == [record.epsilon for record in records]
 
 
 def summary(found: RunMetrics) -> Summary:
