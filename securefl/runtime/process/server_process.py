@@ -240,10 +240,18 @@ def _resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed | None
     """What an earlier server of the run has left.
 
     Raises:
-        ConfigError: the checkpoint cannot be believed, or the journal is there without it.
+        ConfigError: the checkpoint cannot be believed, or the journal is there without it, or ahead of it.
     """
     state = checkpoint.read()
     if state is not None:
+        reached = state.standing.round + (state.done is not None)
+        if journal.spent > reached:
+            raise ConfigError(
+                str(checkpoint.path),
+                f"ends before round {reached}, and {JOURNAL} says that round {journal.spent} of this run was"
+                " drawn: it is an older copy",
+                "restore the newest one, or start a new run with another --run and another --out",
+            )
         return Resumed(state, journal.spent, journal.drew, journal.atom_seed, journal.claimed)
     if journal.spent >= 0:
         raise ConfigError(

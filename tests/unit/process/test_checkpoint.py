@@ -16,7 +16,7 @@ import pytest
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.base.files import write_whole
 from securefl.base.ids import RunId
-from securefl.protocol.kernel import Keep
+from securefl.protocol.kernel import ANNOUNCED, Keep
 from securefl.protocol.round.server.phases import BestSoFar, Checkpoint
 from securefl.runtime.process.checkpoint import (
     CHECKPOINT,
@@ -25,6 +25,8 @@ from securefl.runtime.process.checkpoint import (
     checkpoint_bytes,
     checkpoint_from,
 )
+from securefl.runtime.process.journal import FileJournal
+from securefl.runtime.process.server_process import JOURNAL, _resumed
 from tests.simulation.world import World, scenario
 
 HEAD = b"securefl server checkpoint\n"
@@ -246,3 +248,31 @@ def test_a_bomb_is_refused() -> None:
     file = msgspec.msgpack.decode(content()[len(HEAD) + 32 :])
     file["parts"]["trust"] = b"\x81\xa1a" * 50_000 + b"\xc0"
     assert "is a damaged checkpoint: trust: " in refusal(sealed(msgspec.msgpack.encode(file)))
+
+
+@pytest.mark.parametrize(
+    ("kept", "drawn", "reason"),
+    [
+        (False, 0, "is missing, and server.journal says that round 0 of this run was drawn"),
+        (True, 3, "ends before round 2, and server.journal says that round 3 of this run was drawn"),
+        (True, 2, None),
+    ],
+)
+def test_a_journal_tells_that_a_checkpoint_is_an_older_copy(
+    tmp_path: Path, kept: bool, drawn: int, reason: str | None
+) -> None:
+    """Here round 1 was done, so that round 2 may have been announced."""
+    file = CheckpointFile(tmp_path, ended().plan)
+    if kept:
+        file.path.write_bytes(content())
+    journal = FileJournal(tmp_path / JOURNAL, RunId("test"))
+    journal.note(drawn, ANNOUNCED)
+    known = FileJournal(tmp_path / JOURNAL, RunId("test"))
+    if reason is None:
+        resumed = _resumed(file, known)
+        assert resumed is not None
+        assert resumed.announced == drawn
+        return
+    with pytest.raises(ConfigError) as caught:
+        _resumed(file, known)
+    assert reason in str(caught.value)
