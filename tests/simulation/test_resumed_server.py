@@ -104,6 +104,7 @@ def test_a_kill_before_any_message_costs_one_round_at_most(setting: str) -> None
         assert world.starts == 2
         try:
             check(world, setting)
+            assert not world.server.rejects, world.server.rejects
         except AssertionError as error:
             failed.append(f"{kind} {nth}: {str(error).splitlines()[0] if str(error) else error!r}")
     assert not failed, "\n".join(failed)

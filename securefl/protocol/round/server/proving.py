@@ -112,6 +112,8 @@ def on_attest(
     if pending is None:
         if standing.chain is not None and message.root == standing.chain.link.root:
             return standing  # enough others were faster
+        if ctx.resumed is not None and ctx.resumed.claimed == (place.round, message.root):
+            return standing  # an earlier server claimed it; it is asked for again with this one's proofs
         raise PeerError(sender, f"attests an outcome of round {place.round} that is not claimed")
     if message.root != pending.link.root or not may_attest(ctx.plan, pending.certified, place, sender):
         raise PeerError(sender, f"attests what it is not to attest in round {place.round}")
