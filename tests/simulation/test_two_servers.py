@@ -18,6 +18,7 @@ from securefl.protocol.kernel.events import Chosen, DeadlinePassed, Place, Recei
 from securefl.protocol.messages.control import Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import (
+    Announce,
     Certificate,
     Hello,
     Invite,
@@ -317,6 +318,59 @@ class TestParties:
         assert [one.reason for one in effects if isinstance(one, Reject)] == [
             "sends the model of round 0 again"
         ]
+
+    def test_nor_one_of_which_a_draw_was_void(self) -> None:
+        """Nonces of the first draw are known, and the server would get three more draws."""
+        world, phase, event = self.at(Greeted, Invite)
+        machine = world.nodes[P[0]].machine
+        session = session_of_server(2, InsecureSeededEntropy(1))
+        roll: Received[AnyMessage] = replace(event, session=session, message=RollCall())
+        for draw, spent in ((0, -1), (1, 0)):
+            after, _ = machine.step(replace(phase, draw=draw), roll)
+            assert isinstance(after, Outside)
+            assert after.past.spent == spent
+
+    def test_whoever_says_hello_to_another_server_is_announced_by_none(self) -> None:
+        world = World(scenario(6, rounds="1"), length=4)
+        seen: list[tuple[object, Received[AnyMessage]]] = []
+
+        def observe(node: Node, before: object, event: object, _after: object, _effects: object) -> None:
+            if node.name == P[0] and isinstance(event, Received) and isinstance(event.message, Announce):
+                seen.append((before, event))
+
+        world.observers.append(observe)
+        world.run()
+        ((phase, event),) = seen
+        assert isinstance(event.message, Announce)
+        said = next(
+            one.message for one in world.sent if one.sender == P[5] and isinstance(one.message, Hello)
+        )
+        elsewhere = structs.replace(said, leader=session_of_server(1, InsecureSeededEntropy(9)))
+        outbox = Outbox(RUN, world.identities[P[5]], InsecureSeededEntropy(9))
+        (frame,) = outbox.frames(SERVER, event.place, elsewhere)
+        shown = structs.replace(event.message, hellos=(*event.message.hellos[:5], frame))
+        _, effects = world.nodes[P[0]].machine.step(phase, replace(event, message=shown))
+        (refused,) = [one for one in effects if isinstance(one, Reject)]
+        assert refused == Reject(SERVER, "announces p05, who has said hello to another server")
+        assert not any(isinstance(one, Send) for one in effects)
+
+    def test_nor_does_the_server_take_a_hello_to_another_one_of_its_epoch(self) -> None:
+        world = World(scenario(6, rounds="1"), length=4)
+        seen: list[tuple[object, Received[AnyMessage]]] = []
+
+        def observe(node: Node, before: object, event: object, _after: object, _effects: object) -> None:
+            if node.name == SERVER and isinstance(event, Received) and isinstance(event.message, Hello):
+                seen.append((before, event))
+
+        world.observers.append(observe)
+        world.run()
+        phase, event = seen[0]
+        assert isinstance(event.message, Hello)
+        elsewhere = structs.replace(event.message, leader=session_of_server(1, InsecureSeededEntropy(9)))
+        after, effects = world.server.machine.step(phase, replace(event, message=elsewhere))
+        assert isinstance(after, Greeting)
+        assert not after.hellos
+        assert Reject(event.sender, "says hello to another server") in effects
 
     def test_nor_for_a_party_that_is_started_again(self, tmp_path: Path) -> None:
         """A server may end the run for parties that a service starts again: it must not draw anew by that."""
