@@ -226,6 +226,9 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
             where, f"is a damaged checkpoint: it lacks {missing[0] if missing else 'epoch'}", _GO_ON
         )
     standing = Standing(**found, epoch=epoch)
+    for name in (field.name for field in fields(Standing)):
+        if isinstance(value := getattr(standing, name), int) and value < 0:
+            raise ConfigError(where, f"is a damaged checkpoint: {name} is {value}", _GO_ON)
     shapes = {"params": (plan.broadcast,), "moments": (plan.optimiser.moments, plan.broadcast)}
     for name, shape in shapes.items():
         if getattr(standing, name).shape != shape:

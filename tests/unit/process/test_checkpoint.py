@@ -118,6 +118,7 @@ def refusal(written: bytes) -> str:
             lambda: changed(lambda file: file["parts"].pop("epoch")), "it lacks epoch", id="no epoch"
         ),
         pytest.param(lambda: part("round", "three"), "round: Expected `int`", id="text for a number"),
+        pytest.param(lambda: part("lone_rounds", -1), "lone_rounds is -1", id="a negative number"),
         pytest.param(
             lambda: part("params", {"dtype": "<f8", "shape": [4], "data": bytes(32)}),
             "params: an array of float64 in place of float32",
