@@ -276,7 +276,8 @@ def sent_twice(frames: list[Seen]) -> Iterator[Broken]:
     """Nobody submits twice to one round, or releases twice, by the frames that it sent.
 
     A frame that is sent again has the same bytes. Another attempt of a sum is no second submission, as long
-    as it is the same process that makes it; and whoever has released submits nothing any more.
+    as it is the same process that makes it; and whoever has released submits nothing any more. The same box
+    goes to each server that goes on with the round (ADR 0056).
     """
     inputs: dict[tuple[str, int], list[Seen]] = defaultdict(list)
     releases: dict[tuple[str, int], set[bytes]] = defaultdict(set)
@@ -289,7 +290,7 @@ def sent_twice(frames: list[Seen]) -> Iterator[Broken]:
             if whose in releases:
                 yield Broken("twice", f"{seen.by} submitted to round {seen.round} after it had released")
         elif seen.kind == _RELEASED:
-            releases[whose].add(seen.digest)
+            releases[whose].add(seen.said)
     for (by, round_), sent in inputs.items():
         sessions = {seen.session for seen in sent}
         if len(sessions) > 1:
@@ -297,9 +298,9 @@ def sent_twice(frames: list[Seen]) -> Iterator[Broken]:
         places = Counter((seen.reclustering, seen.cluster, seen.attempt) for seen in sent)
         for place in (place for place, times in places.items() if times > 1):
             yield Broken("twice", f"{by} submitted {places[place]} times to round {round_} at {place}")
-    for (by, round_), digests in releases.items():
-        if len(digests) > 1:
-            yield Broken("twice", f"{by} released {len(digests)} times in round {round_}")
+    for (by, round_), boxes in releases.items():
+        if len(boxes) > 1:
+            yield Broken("twice", f"{by} released {len(boxes)} different boxes in round {round_}")
 
 
 def noted_twice(witnessed: Witnessed) -> Iterator[Broken]:

@@ -35,6 +35,8 @@ class Seen(NamedTuple):
     part: int
     digest: bytes
     """Of the whole frame: one that is sent again has the same."""
+    said: bytes
+    """Digest of what it says: the same for two servers of which one asks again what the other has asked."""
 
 
 async def read_packet(reader: asyncio.StreamReader) -> bytes:
@@ -94,9 +96,10 @@ def frame_in(packet: bytes, level: int, by: str, now: float) -> Seen | None:
         return None
     _, payload = payload_of(packet, level)
     try:
-        header = peek(payload, by).header
+        signed = peek(payload, by)
     except PeerError:
         return None
+    header = signed.header
     return Seen(
         now,
         by,
@@ -110,6 +113,7 @@ def frame_in(packet: bytes, level: int, by: str, now: float) -> Seen | None:
         header.seq,
         header.part,
         hashlib.sha256(payload).digest(),
+        hashlib.sha256(signed.body).digest(),
     )
 
 
