@@ -74,7 +74,7 @@ def test_a_server_that_is_stopped_leaves_its_summary_and_everybody_a_model(
             assert (code, complaint) == (4, ""), said
         assert (place.out("server") / "server.checkpoint").exists() == (number != signal.SIGINT)
         summary = json.loads((place.out("server") / "summary.json").read_text())
-        assert (summary["exit_code"], summary["reason"]) == (3, f"stopped by {number.name}")
+        assert (summary["exit_code"], summary["reason"]) == (code, f"stopped by {number.name}")
         assert len(summary["rounds"]) >= 2
         assert summary["transcripts"].keys() == {"server"}
         models = [

@@ -19,6 +19,8 @@ class Interrupted:
     """The user ended it."""
 
     reason: str = "by the user (Ctrl-C); what was written stays"
+    paused: bool = False
+    """Whether the same command goes on with the run."""
 
     @classmethod
     def by(cls, interrupt: KeyboardInterrupt) -> Interrupted:
@@ -53,8 +55,8 @@ def conclude(
             metrics.on_finished(reason)
         case Aborted(reason=reason):
             metrics.on_aborted(reason)
-        case Interrupted(reason=reason):
-            metrics.on_interrupted(reason)
+        case Interrupted(reason=reason, paused=paused):
+            metrics.on_interrupted(reason, paused=paused)
         case _:
             assert_never(outcome)
     summary = summarise(

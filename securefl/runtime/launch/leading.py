@@ -45,6 +45,8 @@ class Leading:
         self._started = time.monotonic()
         self._directory = RunDirectory(settings.out)
         self._resumes = False
+        self._before = 0.0
+        """Seconds of the rounds that earlier servers have led."""
         self._rows: MetricsFile | None = None
         self._metrics: RunMetrics | None = None
         self._following: Following | None = None
@@ -65,6 +67,7 @@ class Leading:
         parties = tuple(sorted(plan.roster.parties))
         self._directory.keep_scenario(scenario)
         self._rows = self._open_rows()
+        self._before = sum(record.seconds["total"] for record in self._directory.each_record())
         metrics = RunMetrics(
             scenario,
             self._rows.append,
@@ -117,12 +120,12 @@ class Leading:
             self._directory,
             self._metrics,
             # Who stops a server has not had the abort that a scenario may expect.
-            Interrupted(outcome.reason) if self.paused or was_stopped(outcome) else outcome,
+            Interrupted(outcome.reason, self.paused) if self.paused or was_stopped(outcome) else outcome,
             run=settings.run,
             scenario=settings.scenario,
             insecure=settings.insecure_seed is not None,
             seed=settings.seed,
-            seconds=time.monotonic() - self._started,
+            seconds=self._before + time.monotonic() - self._started,
             files=self._directory.files(settings.scenario.groups.count),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from securefl.base.errors import EXIT_ABORTED, EXIT_EXPECTED, EXIT_REFUSED, EXIT_UNEXPECTED
+from securefl.base.errors import EXIT_ABORTED, EXIT_EXPECTED, EXIT_PAUSED, EXIT_REFUSED, EXIT_UNEXPECTED
 from securefl.runtime.report.outcome import Outcome
 from securefl.scenario import Expect
 
@@ -15,6 +15,7 @@ MEANING: Final = {
     EXIT_UNEXPECTED: "the outcome differs from what the scenario expects",
     EXIT_REFUSED: "the configuration was refused",
     EXIT_ABORTED: "the run aborted",
+    EXIT_PAUSED: "the run is paused: the same command goes on with it",
 }
 """Exit codes in words."""
 NOTHING_EXPECTED: Final = "the run ended, and the scenario expects nothing of it"
@@ -60,12 +61,14 @@ def judge(expects: Sequence[Expect], outcome: Outcome) -> tuple[Judgement, ...]:
 
 
 def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
-    """0 as expected, 1 not as expected, 3 aborted.
+    """0 as expected, 1 not as expected, 3 aborted, 4 paused.
 
     An abort counts as expected only where the scenario says something of ``aborted`` that holds, and never
     where it was the user's. Nor are last rounds that made no model, but where the scenario expects an abort,
     or says something of ``rounds`` or ``verified_rounds`` that holds.
     """
+    if outcome.paused:
+        return EXIT_PAUSED
     if outcome.interrupted or (outcome.aborted and not _expected(judgements, "aborted")):
         return EXIT_ABORTED
     met = all(judgement.ok for judgement in judgements)

@@ -68,7 +68,7 @@ class RunMetrics:
         self._expected: frozenset[PartyId] = frozenset() if sampled else frozenset(names)
         self._draft: RoundDraft | None = None
         self._reason = ""
-        self._aborted = self._interrupted = False
+        self._aborted = self._interrupted = self._paused = False
         self._records: list[RoundRecord] = []
         if reread is None:
             earlier = self._records = list(earlier)
@@ -193,9 +193,10 @@ class RunMetrics:
         self._aborted = True
         self._end(reason)
 
-    def on_interrupted(self, reason: str) -> None:
-        """The user ended the run."""
+    def on_interrupted(self, reason: str, *, paused: bool = False) -> None:
+        """The user ended the run, or ``paused`` it."""
         self._interrupted = True
+        self._paused = paused
         self.on_aborted(reason)
 
     def refusals(self) -> dict[RefusedMessage, int]:
@@ -235,6 +236,7 @@ class RunMetrics:
             refusals=sum(refused.values()),
             aborted=self._aborted,
             interrupted=self._interrupted,
+            paused=self._paused,
             reason=self._reason,
             evaluation=self._evaluation(),
             epsilon=None if self._accounts is None else self._accounts.total().epsilon,

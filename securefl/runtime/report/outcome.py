@@ -25,6 +25,8 @@ class Outcome:
     aborted: bool
     interrupted: bool = False
     """Whether it was the user who aborted it."""
+    paused: bool = False
+    """Whether the user did so for a while only: the same command goes on with the run."""
     epsilon: float | None = None
     """The privacy spent; None where the run has no differential privacy, which is no number at all."""
     checks_failed: int | None = None

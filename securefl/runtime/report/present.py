@@ -13,7 +13,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from securefl.base.errors import EXIT_EXPECTED
+from securefl.base.errors import EXIT_EXPECTED, EXIT_PAUSED
 from securefl.methods.clustering import works_of
 from securefl.methods.metrics import Statistics
 from securefl.runtime.report.checks import check_lines
@@ -242,16 +242,16 @@ def _files(summary: Summary) -> Iterator[Text]:
 
 def _verdict(console: Console, summary: Summary) -> None:
     code, reason = summary.exit_code, printable(summary.outcome.reason, 400)
-    good = code == EXIT_EXPECTED
-    ended = "aborted" if summary.outcome.aborted else "ended"
+    colour = {EXIT_EXPECTED: "green", EXIT_PAUSED: "yellow"}.get(code, "red")
+    ended = "paused" if summary.outcome.paused else "aborted" if summary.outcome.aborted else "ended"
     line = Text(
         f"exit {code}: {in_words(code, summary.judgements, summary.outcome)}",
-        style="bold green" if good else "bold red",
+        style=f"bold {colour}",
     )
     if reason:
         line.append(f"\n{summary.scenario.name} {ended}: {reason}", style="not bold default")
     if console.is_terminal:
-        console.print(Panel(line, box=box.ROUNDED, border_style="green" if good else "red", expand=False))
+        console.print(Panel(line, box=box.ROUNDED, border_style=colour, expand=False))
     else:
         console.print(line, soft_wrap=True, highlight=False)
 

@@ -131,7 +131,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0, 1 or 3 (:mod:`securefl.runtime.report.expect`)."""
+        """0, 1, 3 or 4 (:mod:`securefl.runtime.report.expect`)."""
         return exit_code(self.judgements, self.outcome)
 
     def to_json(self) -> dict[str, JsonValue]:

@@ -190,6 +190,34 @@ def test_who_stops_a_server_has_not_had_the_abort_that_was_expected(lead: Callab
     assert refusal(stopped, code=3) == "stopped by SIGINT"
 
 
+def test_a_pause_says_its_own_exit_code_wherever_it_says_one(
+    lead: Callable[..., Result], tmp_path: Path
+) -> None:
+    paused = lead(told(1.0, outcome=Aborted("stopped by SIGTERM", resumable=True, over=False)))
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (paused.exit_code, summary["exit_code"]) == (4, 4)
+    said = "exit 4: the run is paused: the same command goes on with it\nsmall paused: stopped by SIGTERM\n"
+    assert paused.stdout.endswith(said)
+    assert paused.stderr == ""
+
+
+def test_the_seconds_of_a_run_are_those_of_all_its_servers(
+    lead: Callable[..., Result], tmp_path: Path
+) -> None:
+    lead(told(1.0, outcome=Aborted("stopped by SIGTERM", resumable=True, over=False)))
+    rows, summary = tmp_path / "out" / "metrics.jsonl", tmp_path / "out" / "summary.json"
+    row = json.loads(rows.read_text())
+    rows.write_text(json.dumps(row | {"seconds": {"total": 5000.0}}) + "\n")
+    (tmp_path / "out" / "server.checkpoint").write_bytes(b"")
+
+    def act(_settings: ProcessSettings, tell: Tell) -> Finished:
+        tell(Ending(ended := Finished("1 round done")))
+        return ended
+
+    assert lead(act).exit_code == 0
+    assert json.loads(summary.read_text())["seconds"] > 5000.0
+
+
 def test_the_header_has_the_odds_and_the_parties_of_the_roster(lead: Callable[..., Result]) -> None:
     shown = lead(told(1.0)).stdout.splitlines()
     assert shown[0] == "run r1"

@@ -69,6 +69,8 @@ def test_rounding_never_hides_why_it_failed() -> None:
         ([Expect(metric="aborted", at_least=1)], ABORTED, 0),
         ([Expect(metric="aborted", at_most=1)], ABORTED, 0),
         ([Expect(metric="aborted", at_least=1), Expect(metric="refusals", at_least=5)], ABORTED, 1),
+        ([], replace(ABORTED, interrupted=True, paused=True), 4),
+        ([Expect(metric="aborted", at_least=1)], replace(ABORTED, interrupted=True, paused=True), 4),
         ([Expect(metric="aborted", at_least=1), Expect(metric="accuracy", at_most=1)], ABORTED, 1),
     ],
 )
