@@ -17,6 +17,7 @@ from securefl.protocol.round import (
     InstanceRetried,
     ModelStepped,
     RoundDone,
+    RoundSkipped,
     SlotsCounted,
     StepReached,
     SumChecked,
@@ -73,6 +74,7 @@ class RoundDraft:
     _norm: float | None = None
     _redraws: int = 0
     _retries: int = 0
+    _skipped: str = ""
 
     def take(self, now: float, report: AnyReport) -> None:
         """Note one report; those that say nothing of a round pass unnoticed."""
@@ -90,7 +92,7 @@ class RoundDraft:
             case InstanceRetried(excluded=excluded):
                 self._retries += 1
                 self._excluded.update(excluded)
-            case InstanceLost() | SumChecked() | SumsWithheld():
+            case InstanceLost() | SumChecked() | SumsWithheld() | RoundSkipped():
                 self._take_failure(report)
             case UpdatesValidated(accepted=accepted, rejected=rejected, projections=projections):
                 self._oversized.update(rejected)
@@ -115,7 +117,7 @@ class RoundDraft:
         inside = self._inside.get(opened.key)
         self.sums.append(SumSeen(*opened.key, opened.members, opened.survivors, inside))
 
-    def _take_failure(self, report: InstanceLost | SumChecked | SumsWithheld) -> None:
+    def _take_failure(self, report: InstanceLost | SumChecked | SumsWithheld | RoundSkipped) -> None:
         """Note what keeps sums from being opened or used."""
         match report:
             case InstanceLost(reclustering=r, cluster=j, reason=reason):
@@ -125,6 +127,8 @@ class RoundDraft:
                     self._failed[r, j] = reason
             case SumsWithheld(reclusterings=reclusterings, reason=reason):
                 self._closed = dict.fromkeys(reclusterings, f"{CLOSED}: {reason}")
+            case RoundSkipped(reason=reason):
+                self._skipped = reason
             case _:
                 assert_never(report)
 
@@ -219,4 +223,6 @@ class RoundDraft:
         if party in self._frozen:
             return "its sum was not opened"
         refused = [refusal.reason for refusal in self.refusals if refusal.culprit == party]
-        return f"refused: {refused[0]}" if refused else "silent before its masked input"
+        # In a round that was skipped nobody was asked for anything, or not by this server.
+        skipped = f"the round was skipped: {self._skipped}" if self._skipped else ""
+        return f"refused: {refused[0]}" if refused else skipped or "silent before its masked input"

@@ -26,6 +26,7 @@ from securefl.protocol.round.shared.reports import (
     ModelFinal,
     ModelStepped,
     RoundDone,
+    RoundSkipped,
     RoundStarted,
     SumOpened,
     SumsWithheld,
@@ -329,6 +330,14 @@ def test_a_round_of_which_all_stays_closed_says_why() -> None:
     reasons = dict(metrics.records[0].left_out)
     why = "all its sums were kept closed by the leakage ledger: p00, leverage 0.5, above 0.3"
     assert reasons == dict.fromkeys(P[:5], why) | {P[5]: "silent before its masked input"}
+
+
+def test_nobody_is_called_silent_in_a_round_that_was_skipped() -> None:
+    why = "the server was started again in it"
+    metrics = drive(
+        RoundSkipped(0, why), InstanceLost(0, 0, 0, why), replace(DONE, opened=(), lost=((0, 0),))
+    )
+    assert dict(metrics.records[0].left_out) == dict.fromkeys(P, f"the round was skipped: {why}")
 
 
 def test_excluded_and_refused_members_are_told_apart() -> None:
