@@ -124,7 +124,7 @@ def _on_server(report: EpochLed | EpochFollowed | RunPaused) -> str:
     """The line on a server that goes on where another one was, or stops for now."""
     match report:
         case EpochLed(epoch=epoch, round=round_):
-            return f"the run goes on from round {round_} (epoch {epoch})"
+            return f"the run goes on from the checkpoint of round {round_} (epoch {epoch})"
         case EpochFollowed(epoch=epoch):
             return f"the server was started again (epoch {epoch}); following it"
         case RunPaused(reason=reason):

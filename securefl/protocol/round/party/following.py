@@ -38,7 +38,7 @@ from securefl.protocol.round.party.phases import (
 from securefl.protocol.round.shared.reports import Effects, EpochFollowed, SatOut
 from securefl.protocol.wire import ASKING, NOBODY, epoch_of
 
-VOID: Final = "another server leads the run, and the round is void"
+VOID: Final = "the server was started again, and the round is void"
 
 
 def join(ctx: PartyContext, phase: PartyPhase) -> Send[AnyMessage]:
