@@ -11,6 +11,8 @@ from securefl.lab.audit.recorded import Recorded
 from securefl.runtime.report import counted, listed
 from securefl.runtime.transcript import Entry, Transcript, start_of
 
+_SHOWN = 8
+"""Transcripts by name in one line."""
 _COLLECT = "collect the transcripts of all parties in one transcripts folder"
 
 
@@ -134,7 +136,12 @@ def _from_there(recorded: Recorded, broken: Iterable[Transcript]) -> str:
     for each in sorted(broken, key=lambda one: start_of(one.path.stem)):
         seen = [number for entry in each.entries if (number := round_of(entry)) is not None]
         at = f"round {max(seen)}" if seen else "the beginning"
-        rounds.append(f"{each.path.stem} from {at} on")
+        # The next start of its process has written on.
+        vantage, start = start_of(each.path.stem)
+        again = any(start_of(one.path.stem)[1] == start + 1 for one in recorded.transcripts[vantage])
+        until = "to its next start" if again else "on"
+        rounds.append(f"{listed((each.path.stem,))} from {at} {until}")
     known = [one.round for one in recorded.records]
     of = f" of {counted(max(known) + 1, 'round')}" if known else ""
-    return f" ({listed(rounds)}{of})"
+    more = f" and {len(rounds) - _SHOWN} more" if len(rounds) > _SHOWN else ""
+    return f" ({', '.join(rounds[:_SHOWN])}{more}{of})"

@@ -112,6 +112,21 @@ def test_of_a_torn_transcript_the_rounds_that_are_lost_are_said(collected: Path)
     assert claim.endswith("(north from round 2 on of 4 rounds).")
 
 
+def test_of_a_process_that_was_started_again_only_what_lies_between_is_lost(collected: Path) -> None:
+    path = transcript(collected, "north")
+    lines = path.read_bytes().splitlines(keepends=True)
+    at = next(
+        n for n, line in enumerate(lines) if b'"kind":"clusters_drawn"' in line and b'"round":1' in line
+    )
+    header = json.loads(lines[0])
+    path.write_bytes(b"".join(lines[:at]))
+    del header["n"], header["kind"], header["prev"], header["hash"]
+    with TranscriptWriter(transcript(collected, "north.2"), header) as again:
+        again.append("sat_out", {"round": 2})
+    claim = said(clean(audit(load(collected))), "north did not end in good order")
+    assert claim.endswith("(north from round 1 to its next start of 4 rounds).")
+
+
 def test_the_servers_own_transcript_is_held_to_its_summary(collected: Path) -> None:
     path = transcript(collected, "server")
     path.write_bytes(path.read_bytes()[:-20])
