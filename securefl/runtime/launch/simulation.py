@@ -17,7 +17,7 @@ from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import count
-from securefl.methods.attacks import behaviours_of
+from securefl.methods.attacks import behaviours_of, party_names
 from securefl.methods.privacy import check_budget
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import AnyReport, NothingLearned, Standing, drawn_lines
@@ -32,6 +32,7 @@ from securefl.runtime.report import (
     event_text,
     forgoing,
     header_lines,
+    listed,
     scenario_header,
     why_none,
 )
@@ -238,7 +239,15 @@ def _schedule(like: Path, scenario: Scenario) -> Schedule:
     )
     if not led:
         raise ConfigError(str(directory.transcript_folder), "has no transcript of a server")
-    return schedule_of(transcripts[led[0]].run, (transcripts[name].entries for name in led))
+    schedule = schedule_of(transcripts[led[0]].run, (transcripts[name].entries for name in led))
+    strangers = sorted(schedule.parties.difference(ours := party_names(scenario.parties)))
+    if strangers:
+        raise ConfigError(
+            "--like",
+            f"parties of the run are called {listed(strangers)}, in a simulation {ours[0]} to {ours[-1]}",
+            "a run whose roster has these names can be repeated",
+        )
+    return schedule
 
 
 def _interrupted(checkpoint: Path, options: SimulationOptions) -> Interrupted:

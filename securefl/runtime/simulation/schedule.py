@@ -122,6 +122,12 @@ class Schedule:
     run: str
     rounds: Mapping[int, RoundFate]
 
+    @property
+    def parties(self) -> frozenset[PartyId]:
+        """Whoever was drawn, or present at least, in any round."""
+        fates = self.rounds.values()
+        return frozenset().union(*(fate.present | (fate.left_open or frozenset()) for fate in fates))
+
     def of(self, round_: int) -> RoundFate:
         """The fate of a round.
 

@@ -18,6 +18,8 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.launch import simulation
 from securefl.runtime.report.rundir import RunDirectory
 from securefl.runtime.simulation.checkpoint import CHECKPOINT_FILE, write_checkpoint
+from tests.simulation.world import scenario as small
+from tests.unit.audit.runs import record
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
 ROUNDS = SCENARIO.replace("rounds = 1", "rounds = 5").replace("parties = 6", "parties = 9")
@@ -274,3 +276,15 @@ def test_a_full_disk_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("securefl.runtime.simulation.checkpoint.write_whole", full)
     assert "No space left" in refusal(call("simulate", scenario, "--out", out), 3)
     assert len(RunDirectory.open(out).read_metrics()) == 1
+
+
+def test_a_run_of_other_names_is_not_taken_for_one_without_its_parties(tmp_path: Path) -> None:
+    """Whoever is on a roster under another name was absent from no round."""
+    roster = tuple(map(PartyId, ("bern", "north", "oslo", "rome", "south", "west")))
+    record(tmp_path / "run", small(6, rounds="1"), roster=roster)
+    asked = call("simulate", write_scenario(tmp_path), "--like", tmp_path / "run", "--out", tmp_path / "out")
+    assert refusal(asked) == (
+        "--like: parties of the run are called bern, north, oslo, rome, south, west,"
+        " in a simulation p00 to p05 (a run whose roster has these names can be repeated)"
+    )
+    assert files(tmp_path / "out") == set()
