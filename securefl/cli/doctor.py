@@ -121,12 +121,12 @@ def _remote(url: BrokerUrl) -> Finding:
         topic = f"sfl/1/{client}/probe/{name}"
         limit = await measure_frame_limit(url, client, topic)
         await check_retention(url, client, topic)
-        return f"knows {name}, takes frames of {limit // 1024} KiB, keeps retained ones"
+        return f"lets {name} in, takes frames of {limit // 1024} KiB, keeps retained ones"
 
     try:
         return f"broker {url}", run_coroutine(tried()), "ok"
     except SecureflError as error:
-        return f"broker {url}", str(error), "missing"
+        return f"broker {url}", str(error).removeprefix(f"broker {url} "), "missing"
 
 
 def _hardware() -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import typer
 from securefl.base.crypto import Identity, Roster, read_public, write_identity, write_public, write_roster
 from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError
-from securefl.base.ids import DEALER, SERVER, PartyId, is_name
+from securefl.base.ids import DEALER, RESERVED, SERVER, PartyId, is_name
 from securefl.cli.console import one_line_errors, say
 from securefl.methods.attacks import party_names
 from securefl.protocol.messages import MAX_PARTIES
@@ -56,6 +56,8 @@ def _ensure(out: Path) -> None:
 
 def _one(name: str, out: Path) -> None:
     if not is_name(name) and name != SERVER:
+        if name in RESERVED:
+            raise ConfigError("--party", f"{name!r} is a reserved name", "choose another one")
         raise ConfigError("--party", f"{name!r} is no name", "use a-z, 0-9, - and _, at most 32 characters")
     _expect_free(out, (name,))
     identity = Identity.generate(PartyId(name), OsEntropy())

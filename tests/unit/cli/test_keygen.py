@@ -106,3 +106,10 @@ def test_rosters_with_gaps_are_refused(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert "cannot be created" in refusal(call("keygen", "--party", "a", "--out", tmp_path / "file" / "x"))
+
+
+@pytest.mark.parametrize("name", ["all", "observer"])
+def test_a_reserved_name_is_called_one(name: str, tmp_path: Path) -> None:
+    reason = refusal(call("keygen", "--party", name, "--out", tmp_path))
+    assert reason == f"--party: {name!r} is a reserved name (choose another one)"
+    assert files(tmp_path) == set()
