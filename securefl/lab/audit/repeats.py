@@ -77,17 +77,19 @@ def _after_release(recorded: Recorded, audit: str) -> Iterator[Finding]:
 
 
 def _opened_twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
-    seen: dict[tuple[int, int, int], list[Evidence]] = defaultdict(list)
+    seen: dict[tuple[int, int, int], list[tuple[Any, Evidence]]] = defaultdict(list)
     for entry, evidence in recorded.of(SERVER, "sum_opened"):
         opened: Any = entry.fields["opened"]
-        seen[int(str(entry.fields["round"])), opened["reclustering"], opened["cluster"]].append(evidence)
-    for (round_, r, j), evidence_ in sorted(seen.items()):
-        if len(evidence_) > 1:
+        openings = seen[int(str(entry.fields["round"])), opened["reclustering"], opened["cluster"]]
+        # A server that was started again opens the same sum again, by the same shares (ADR 0056).
+        if not any(before == opened and of.source != evidence.source for before, of in openings):
+            openings.append((opened, evidence))
+    for (round_, r, j), openings in sorted(seen.items()):
+        if len(openings) > 1:
             yield breach(
                 audit,
-                f"The sum of round {round_}, reclustering {r}, cluster {j} was opened"
-                f" {len(evidence_)} times.",
-                evidence=tuple(evidence_),
+                f"The sum of round {round_}, reclustering {r}, cluster {j} was opened {len(openings)} times.",
+                evidence=tuple(evidence for _, evidence in openings),
                 remedy="two sums of one cluster differ by single parties: take the updates for known",
             )
 

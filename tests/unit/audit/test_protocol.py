@@ -185,6 +185,26 @@ def breaches(recorded: Recorded) -> list[str]:
     return [f.claim for f in audit_unmasking(recorded).findings if f.severity is Severity.BREACH]
 
 
+def test_a_server_that_was_started_again_may_open_the_same_sum_but_no_other(plain: Path) -> None:
+    """It asks for the same shares, if it was killed before it had written down what they open."""
+    recorded = load(plain)
+    (first,) = recorded.transcripts[SERVER]
+    entry = next(e for e in first.entries if e.kind == "sum_opened")
+    opened: Any = entry.fields["opened"]
+
+    def after(**other: Any) -> list[str]:
+        fields = {**entry.fields, "opened": {**opened, **other}}
+        path = first.path.with_stem("server.2")
+        second = replace(first, path=path, entries=(replace(entry, fields=fields),))
+        return breaches(replace(recorded, transcripts={**recorded.transcripts, SERVER: (first, second)}))
+
+    assert after() == []
+    (fewer,) = after(survivors=opened["survivors"][1:])
+    assert "was opened 2 times" in fewer
+    (other,) = after(ring={**opened["ring"], "digest": "00" * 32})
+    assert "was opened 2 times" in other
+
+
 def test_releasing_submitting_and_opening_again_are_seen(plain: Path) -> None:
     recorded = load(plain)
     assert breaches(altered(recorded, "p01", again("shares_released"))) == [
