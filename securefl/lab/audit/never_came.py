@@ -68,6 +68,10 @@ def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) 
     least = recorded.scenario.secure_sum.min_survivors
     came = _submitted(round_, (_received(recorded, kinds, frozen) for kinds in _INPUTS))
     sent = _submitted(round_, (_sent(recorded, kinds) for kinds in _INPUTS))
+    for key in _lost_together(recorded, frozen) & clusters.keys():
+        if not came.get(key, {}).keys() >= set(clusters[key]):
+            came.pop(key, None)
+            sent.pop(key, None)
     for inputs in (*came.values(), *sent.values()):
         # Left out by the checks of the others, not for silence; their shares of the others' updates came.
         for party in _refused_updates(recorded, round_) & inputs.keys():
@@ -88,6 +92,18 @@ def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) 
         {who: where for inputs in came.values() for who, where in inputs.items() if who in known},
         {who: where for inputs in sent.values() for who, where in inputs.items() if who in missing},
     )
+
+
+def _lost_together(recorded: Recorded, frozen: Entry) -> frozenset[tuple[int, int]]:
+    """Validated sums that were lost before the freeze: each of their members holds a part of every update."""
+    if recorded.scenario.secure_sum.validated is None:
+        return frozenset()
+    lost: Any = [
+        entry.fields
+        for entry, evidence in recorded.of(SERVER, "instance_lost")
+        if entry.fields["round"] == frozen.fields["round"] and entry.n < frozen.n
+    ]
+    return frozenset((each["reclustering"], each["cluster"]) for each in lost)
 
 
 def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:

@@ -43,6 +43,8 @@ _MQTT_LIMIT = 268_435_400
 
 _AT_ONCE = 1.0
 """Seconds within which a broker that ends a connection is taken for one that does not want it."""
+_TRIES = 3
+"""First connections that end before they stand: fewer are an accident, as of a broker that is restarted."""
 
 
 @dataclass(eq=False, slots=True)
@@ -217,7 +219,7 @@ class MqttTransport:
     async def _keep(self) -> None:
         """Converse, reconnect, converse, until closed or given up."""
         loop = asyncio.get_running_loop()
-        first = loop.time() + self._limits.first_within
+        first, tries = loop.time() + self._limits.first_within, 0
         try:
             while self._reached is not None:
                 began, was_up = loop.time(), self._link.up
@@ -229,7 +231,9 @@ class MqttTransport:
                 else:
                     await self._leave(reached.connection)
                     self._reached, self._next = self._next, None
-                if not self._ready.done() and (isinstance(trouble, ConfigError) or loop.time() >= first):
+                tries += 1
+                late = tries >= _TRIES and loop.time() >= first
+                if not self._ready.done() and (isinstance(trouble, ConfigError) or late):
                     self._ready.set_exception(trouble)
                     return
                 if self._ended is not None:

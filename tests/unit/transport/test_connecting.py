@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from securefl.base.errors import ConfigError
-from securefl.runtime.transport.base import BrokerUrl
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.runtime.transport.base import BrokerUrl, MqttLimits
 from securefl.runtime.transport.connecting import Connection
+from securefl.runtime.transport.mqtt import MqttTransport
 
 
 @pytest.mark.parametrize(("codes", "refused"), [((1, 1), None), ((1, 0x80), "b/#"), ((0x87, 1), "a/#")])
@@ -37,3 +38,39 @@ def test_a_refused_subscription_is_the_configurations_fault(
     else:
         with pytest.raises(ConfigError, match=f"refuses 'p00' the subscription to {refused}"):
             asyncio.run(body())
+
+
+@pytest.mark.parametrize("losses", [1, 2, 9])
+def test_first_connections_that_are_lost_are_an_accident_up_to_twice(losses: int) -> None:
+    """A broker that is restarted takes along who has just come; one that ends all is another matter."""
+    came = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal came
+        came += 1
+        await reader.readuntil(b"p00")
+        writer.write(b"\x20\x02\x00\x00")  # CONNACK
+        asked = await reader.read(200)
+        if came > losses:
+            at = asked.index(b"\x82")
+            writer.write(b"\x90\x03" + asked[at + 2 : at + 4] + b"\x01")  # SUBACK
+            await writer.drain()
+            await reader.read()
+        writer.close()
+
+    async def body() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = BrokerUrl("mqtt", "127.0.0.1", server.sockets[0].getsockname()[1])
+        try:
+            transport = await MqttTransport.connect(url, "p00", ("a",), limits=MqttLimits(close_within=0.1))
+            await transport.close()
+        finally:
+            server.close()
+
+    if losses > 2:
+        with pytest.raises(RunAbortedError, match="connections end right after they are made"):
+            asyncio.run(body())
+        assert came == 3
+    else:
+        asyncio.run(body())
+        assert came == losses + 1
