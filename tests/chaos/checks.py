@@ -259,6 +259,7 @@ def _exposed_on_a_model(recorded: Recorded, versions: Sequence[Exposed], needed:
             for one in versions
             if one.opened.version.round in rounds and one.opened.version.work == 0
             for opening in one.opened.openings
+            if opening.opens(recorded)
         }
         if len(rounds) < 2 or not rows:
             continue

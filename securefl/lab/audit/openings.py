@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from securefl.base.ids import SERVER, PartyId
@@ -27,11 +27,24 @@ class Opening:
     survivors: tuple[PartyId, ...]
     """Whose updates it contains, ascending."""
     evidence: Evidence
+    by: frozenset[PartyId] = frozenset()
+    """Who has released shares for it, and the server where it says that it opened it."""
 
     @property
     def key(self) -> tuple[int, int, tuple[PartyId, ...]]:
         """The key that makes it another sum than others of its version."""
         return self.reclustering, self.cluster, self.survivors
+
+    def opens(self, recorded: Recorded) -> bool:
+        """Whether as many may have released as open it: colluders, and who left no whole transcript, too.
+
+        Fewer shares tell nothing. A server that is killed as it asks for them leaves such sums.
+        """
+        plan = recorded.scenario.secure_sum
+        unknown = {party for party in self.survivors if not _told_all(recorded, party)}
+        given = len((self.by | unknown) - {SERVER}) + plan.colluders_per_cluster
+        needed = len(self.survivors) if plan.kind == "crypten" else plan.threshold
+        return SERVER in self.by or given >= needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +71,8 @@ def opened_versions(recorded: Recorded) -> tuple[OpenedVersion, ...]:
     rows = _from_records(recorded) if recorded.simulated else _from_transcripts(recorded)
     for round_, opening in rows:
         version = UpdateVersion(round_, upload_of(recorded.scenario, opening.reclustering))
-        found[version].setdefault(opening.key, opening)
+        known = found[version].setdefault(opening.key, opening)
+        found[version][opening.key] = replace(known, by=known.by | opening.by)
     present = _participants(recorded)
     return tuple(
         OpenedVersion(
@@ -75,14 +89,16 @@ def _from_records(recorded: Recorded) -> Iterator[tuple[int, Opening]]:
         for seen in record.sums:
             evidence = Evidence("metrics.jsonl", None, f"round {record.round}")
             survivors = tuple(sorted(seen.counted))
-            yield record.round, Opening(seen.reclustering, seen.cluster, survivors, evidence)
+            by = frozenset({SERVER})
+            yield record.round, Opening(seen.reclustering, seen.cluster, survivors, evidence, by)
 
 
 def _from_transcripts(recorded: Recorded) -> Iterator[tuple[int, Opening]]:
     for entry, evidence in recorded.of(SERVER, "sum_opened"):
         opened: Mapping[str, Any] = entry.fields["opened"]  # type: ignore[assignment] # its writer made it one
         survivors = tuple(sorted(map(PartyId, opened["survivors"])))
-        yield _round(entry.fields), Opening(opened["reclustering"], opened["cluster"], survivors, evidence)
+        r, j = opened["reclustering"], opened["cluster"]
+        yield _round(entry.fields), Opening(r, j, survivors, evidence, frozenset({SERVER}))
     for party in recorded.watched:
         yield from _released_by(recorded, party)
 
@@ -100,7 +116,14 @@ def _released_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[int, Open
                 # Earlier versions did not record the seeds; then what the party was told has to do.
                 clusters: Any = drawn[round_]
                 counted = set(cast("list[str]", told[round_])).intersection(clusters[r][j])
-            yield round_, Opening(r, j, tuple(sorted(map(PartyId, counted))), evidence)
+            names = tuple(sorted(map(PartyId, counted)))
+            yield round_, Opening(r, j, names, evidence, frozenset({party}))
+
+
+def _told_all(recorded: Recorded, party: PartyId) -> bool:
+    """Whether all that a party has released is known."""
+    left = recorded.transcripts.get(party, ())
+    return bool(left) and all(each.complete for each in left)
 
 
 def _participants(recorded: Recorded) -> dict[int, set[PartyId]]:

@@ -41,7 +41,8 @@ def _found(recorded: Recorded, own: Sequence[Exposed], rounds: Sequence[int], au
     ledger = LeakageLedger.begin(
         UpdateVersion(rounds[0]), {p for one in own for p in one.opened.participants}, prime_of(recorded)
     )
-    for row in dict.fromkeys(opening.survivors for one in own for opening in one.opened.openings):
+    opened = (opening for one in own for opening in one.opened.openings if opening.opens(recorded))
+    for row in dict.fromkeys(opening.survivors for opening in opened):
         ledger = ledger.open(row)
     numbers = listed(map(str, rounds))
     which = f"Rounds {numbers} had one model, so that their sums are of the same updates,"

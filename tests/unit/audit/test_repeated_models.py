@@ -10,14 +10,17 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from securefl.base.ids import SERVER
 from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.finding import Finding, Severity
 from securefl.lab.audit.load import load
+from securefl.lab.audit.openings import opened_versions
 from securefl.lab.audit.repeated_models import repeated_models
 from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.server import stepping
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record
+from tests.vectors.test_transcripts import CRYPTEN
 
 
 def found(out: Path, *, repeats: bool, mode: str, rounds: int = 6) -> list[Finding]:
@@ -51,3 +54,22 @@ def test_with_their_accounts_parties_stop_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["veto", "report"])
 def test_models_that_move_on_are_not_spoken_of(tmp_path: Path, mode: str) -> None:
     assert found(tmp_path, repeats=False, mode=mode) == []
+
+
+@pytest.mark.parametrize(("kind", "needed"), [("masking", 2), ("crypten", 3)])
+def test_a_sum_that_too_few_have_released_for_does_not_open(kind: str, needed: int, tmp_path: Path) -> None:
+    """A server that is killed as it asks for shares has those of some, which tell nothing."""
+    more = CRYPTEN if kind == "crypten" else {}
+    record(tmp_path / "run", scenario(6, **more), length=8)
+    recorded = load(tmp_path / "run")
+    (version,) = opened_versions(recorded)
+    for opening in version.openings:
+        assert opening.by == {SERVER, *opening.survivors}
+        for count in range(4):
+            some = replace(opening, by=frozenset(opening.survivors[:count]))
+            assert some.opens(recorded) is (count >= needed)
+            assert replace(some, by=some.by | {SERVER}).opens(recorded)
+        # Whoever left nothing may have released.
+        others = {n: t for n, t in recorded.transcripts.items() if n != opening.survivors[-1]}
+        less = replace(recorded, transcripts=others)
+        assert replace(opening, by=frozenset(opening.survivors[: needed - 1])).opens(less)
