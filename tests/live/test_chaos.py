@@ -206,7 +206,11 @@ def test_whoever_sends_twice_is_noticed(kind: str, copy: Witnessed) -> None:
     # Sent again it has the same bytes, and is no second one.
     copy.frames.append(first)
     assert broken(copy) == set()
-    copy.frames.append(first._replace(session=bytes(8), digest=bytes(32)))
+    if kind == "Release":
+        # The same box, sealed once, goes to another server that opens the same sums.
+        copy.frames.append(first._replace(digest=bytes(31)))
+        assert broken(copy) == set()
+    copy.frames.append(first._replace(session=bytes(8), digest=bytes(32), said=bytes(32)))
     assert broken(copy) == {"twice"}
 
 
