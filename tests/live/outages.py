@@ -111,7 +111,7 @@ class Ground:
         self.up.stop()
         if fault == "swap":
             self.at = (self.at + 1) % self.addresses
-        time.sleep(down)
+        time.sleep(down)  # the outage itself, not a wait for something
         self.start()
 
 

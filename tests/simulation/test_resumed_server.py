@@ -11,7 +11,7 @@ from securefl.base.ids import SERVER
 from securefl.protocol.kernel.effects import ANNOUNCED, DREW, Aborted, Finished, Journal, Send
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Release
-from securefl.protocol.round.server.opening import CLAIMED_OTHERWISE
+from securefl.protocol.round.server.proving import CLAIMED_OTHERWISE
 from securefl.protocol.round.shared.reports import (
     ClaimConfirmed,
     ClaimRefused,

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.ids import EVERYONE, SERVER, PartyId
-from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Report, Send
+from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Send
 from securefl.protocol.kernel.events import Chosen, DeadlinePassed, Place, Received
 from securefl.protocol.messages.control import Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
@@ -39,14 +39,14 @@ from securefl.protocol.round.server.phases import (
     Stated,
 )
 from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
-from securefl.protocol.round.shared.reports import EpochFollowed, RoundDone, RunEffect, SatOut, SumOpened
+from securefl.protocol.round.shared.reports import EpochFollowed, RoundDone, RunEffect, SumOpened
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
 from securefl.protocol.wire.sessions import MAX_EPOCH, epoch_of, session_of_server
 from securefl.runtime.process.checkpoint import checkpoint_from
 from securefl.runtime.process.journal import FileJournal
 from tests.simulation.test_exact_sums import samples, uneven
-from tests.simulation.world import RUN, Node, Op, World, scenario
+from tests.simulation.world import RUN, Node, World, scenario
 
 OTHER = PartyId("other")
 """A second process of the server."""
@@ -239,19 +239,29 @@ def _standing(world: World) -> Any:
     return checkpoint_from(world.server.kept, world.plan, "x").standing
 
 
+Taken = tuple[Any, Received[AnyMessage], Any]
+"""A phase, a message, and the phase after it."""
+
+
+def steps(world: World, name: PartyId, *kinds: type) -> list[Taken]:
+    """Run a world; return what messages of these kinds did to one of its machines, in order."""
+    seen: list[Taken] = []
+
+    def observe(node: Node, before: object, event: object, after: object, _effects: object) -> None:
+        if node.name == name and isinstance(event, Received) and isinstance(event.message, kinds):
+            seen.append((before, event, after))
+
+    world.observers.append(observe)
+    world.run()
+    return seen
+
+
 class TestParties:
     """A party's machine, at some phase of a run, and servers that it does not follow."""
 
     def at(self, kind: type, message: type) -> tuple[World, Any, Received[AnyMessage]]:
         world = World(scenario(6, rounds="2"), length=4)
-        seen: list[tuple[object, Received[AnyMessage]]] = []
-
-        def observe(node: Node, _before: object, event: object, after: object, _effects: object) -> None:
-            if node.name == P[0] and isinstance(event, Received) and isinstance(event.message, message):
-                seen.append((after, event))
-
-        world.observers.append(observe)
-        world.run()
+        seen = [(after, event) for _, event, after in steps(world, P[0], message)]
         phase, event = next((p, e) for p, e in seen if isinstance(p, kind))
         return world, phase, event
 
@@ -278,36 +288,10 @@ class TestParties:
         assert isinstance(hello, Hello)
         assert hello.leader == session
 
-    def test_nor_does_one_of_which_a_draw_is_void(self) -> None:
-        """The next server would begin it with the first draw, whose nonce is known."""
-        world = World(scenario(6, rounds="1"), length=4, ops=[Op("drop", "p05", "Reveal")])
-        found: list[Greeted] = []
-
-        def observe(node: Node, _before: object, _event: object, after: object, _effects: object) -> None:
-            if node.name == P[0] and isinstance(after, Greeted) and after.draw:
-                found.append(after)
-
-        world.observers.append(observe)
-        world.run()
-        session = session_of_server(2, InsecureSeededEntropy(1))
-        asked: Received[AnyMessage] = Received(1.0, SERVER, Place(-1), RollCall(), session=session)
-        after, effects = world.nodes[P[0]].machine.step(found[0], asked)
-        assert isinstance(after, Outside)
-        assert after.past.spent == 0
-        assert any(isinstance(one, Report) and isinstance(one.item, SatOut) for one in effects)
-
     @pytest.mark.parametrize("kind", [Revealed, Working])
     def test_a_round_whose_nonce_is_revealed_does_not(self, kind: type) -> None:
-        name = "Announce" if kind is Revealed else "Reveals"
         world = World(scenario(6, rounds="2"), length=4)
-        found: list[object] = []
-
-        def observe(node: Node, _before: object, event: object, after: object, _effects: object) -> None:
-            if node.name == P[0] and isinstance(event, Received) and type(event.message).__name__ == name:
-                found.append(after)
-
-        world.observers.append(observe)
-        world.run()
+        found = [after for *_, after in steps(world, P[0], Announce if kind is Revealed else Reveals)]
         phase, machine = found[0], world.nodes[P[0]].machine
         assert isinstance(phase, kind)
         session = session_of_server(2, InsecureSeededEntropy(1))
@@ -332,14 +316,7 @@ class TestParties:
 
     def test_whoever_says_hello_to_another_server_is_announced_by_none(self) -> None:
         world = World(scenario(6, rounds="1"), length=4)
-        seen: list[tuple[object, Received[AnyMessage]]] = []
-
-        def observe(node: Node, before: object, event: object, _after: object, _effects: object) -> None:
-            if node.name == P[0] and isinstance(event, Received) and isinstance(event.message, Announce):
-                seen.append((before, event))
-
-        world.observers.append(observe)
-        world.run()
+        seen = [(before, event) for before, event, _ in steps(world, P[0], Announce)]
         ((phase, event),) = seen
         assert isinstance(event.message, Announce)
         said = next(
@@ -356,14 +333,7 @@ class TestParties:
 
     def test_nor_does_the_server_take_a_hello_to_another_one_of_its_epoch(self) -> None:
         world = World(scenario(6, rounds="1"), length=4)
-        seen: list[tuple[object, Received[AnyMessage]]] = []
-
-        def observe(node: Node, before: object, event: object, _after: object, _effects: object) -> None:
-            if node.name == SERVER and isinstance(event, Received) and isinstance(event.message, Hello):
-                seen.append((before, event))
-
-        world.observers.append(observe)
-        world.run()
+        seen = [(before, event) for before, event, _ in steps(world, SERVER, Hello)]
         phase, event = seen[0]
         assert isinstance(event.message, Hello)
         elsewhere = structs.replace(event.message, leader=session_of_server(1, InsecureSeededEntropy(9)))
@@ -463,14 +433,7 @@ class TestServers:
         """A run, its server before the last hello of a round came, and that hello."""
         more = {"secure_sum__colluders": str(colluders), "min_survivors": "3", "threshold": "3"}
         world = World(scenario(6, rounds="1", **more), length=4)
-        seen: list[tuple[Any, Received[AnyMessage]]] = []
-
-        def observe(node: Node, before: object, event: object, _after: object, _effects: object) -> None:
-            if node.name == SERVER and isinstance(event, Received) and isinstance(event.message, Hello):
-                seen.append((before, event))
-
-        world.observers.append(observe)
-        world.run()
+        seen = [(before, event) for before, event, _ in steps(world, SERVER, Hello)]
         return world, *seen[2]
 
     @pytest.mark.parametrize("colluders", [0, 1])
@@ -491,25 +454,10 @@ class TestServers:
         assert "another server leads the run, in epoch 7" in ended.reason
         assert not ended.over
 
-    def test_a_hello_for_another_server_of_its_epoch_is_refused(self) -> None:
-        world, phase, event = self.greeting()
-        leader = phase.standing.leader
-        hello = structs.replace(event.message, leader=leader[:4] + bytes(4))
-        after, effects = world.server.machine.step(phase, replace(event, message=hello))
-        assert after.hellos == phase.hellos
-        assert [one.reason for one in effects if isinstance(one, Reject)] == ["says hello to another server"]
-
     @pytest.mark.parametrize("again", [True, False])
     def test_a_second_box_is_a_fault_unless_an_earlier_server_had_asked(self, again: bool) -> None:
         world = World(scenario(6, rounds="1"), length=4)
-        seen: list[tuple[Any, Received[AnyMessage]]] = []
-
-        def observe(node: Node, _before: object, event: object, after: object, _effects: object) -> None:
-            if node.name == SERVER and isinstance(event, Received) and isinstance(event.message, Release):
-                seen.append((after, event))
-
-        world.observers.append(observe)
-        world.run()
+        seen = [(after, event) for _, event, after in steps(world, SERVER, Release)]
         phase, event = seen[0]
         assert isinstance(phase, Releasing)
         after, effects = world.server.machine.step(replace(phase, again=again), event)
@@ -525,14 +473,7 @@ class TestReleases:
     def released(self) -> tuple[World, Any, Received[AnyMessage], Release]:
         """A run, a party before it released, the certificate, and what it released."""
         world = World(scenario(6, rounds="2", server="active"), length=4)
-        seen: list[tuple[Any, Received[AnyMessage]]] = []
-
-        def observe(node: Node, before: object, event: object, _after: object, _effects: object) -> None:
-            if node.name == P[0] and isinstance(event, Received) and isinstance(event.message, Certificate):
-                seen.append((before, event))
-
-        world.observers.append(observe)
-        world.run()
+        seen = [(before, event) for before, event, _ in steps(world, P[0], Certificate)]
         phase, event = seen[0]
         own = next(one for one in world.sent if one.sender == P[0] and isinstance(one.message, Release))
         assert isinstance(own.message, Release)

@@ -195,7 +195,7 @@ def soaked(folder: Path, soak: Soak) -> Soaked:
             programs.start(name)
         moved, done = began, 0
         while done < soak.rounds:
-            time.sleep(_LOOK)
+            time.sleep(_LOOK)  # between looks at files that other programs write
             programs.check()
             if programs.rows.look() == done:
                 if time.monotonic() - moved > STUCK_SECONDS:

@@ -117,7 +117,7 @@ def added_up(fixed: FixedSum, vectors: Vectors) -> Ring:
     """Return the ring sum, shape (d,), of the masked vectors of an instance: uniform until it is unmasked.
 
     Raises:
-        PeerError: a vector holds other words than those of the ring.
+        PeerError: a vector is not as long as the sum.
     """
     total = zeros(fixed.setup.length, fixed.setup.ring_bits)
     for index in fixed.added:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection
 from dataclasses import replace
 from typing import assert_never
 
 from securefl.base.errors import PeerError
-from securefl.base.ids import DEALER, EVERYONE, PartyId
+from securefl.base.ids import EVERYONE, PartyId
 from securefl.methods.server_optimisers import first_moments
 from securefl.protocol.kernel import (
     Aborted,
@@ -15,7 +15,6 @@ from securefl.protocol.kernel import (
     Chosen,
     Consulted,
     DeadlinePassed,
-    Evaluate,
     Evaluated,
     Event,
     Heard,
@@ -25,22 +24,18 @@ from securefl.protocol.kernel import (
     Place,
     PresenceHint,
     Received,
-    Report,
     Send,
     Trained,
     WakeAt,
 )
 from securefl.protocol.messages import (
-    WIRE_VERSION,
     AnyMessage,
     Attest,
     Dealt,
     Endorse,
-    Goodbye,
     Hello,
     Here,
     Join,
-    JoinRun,
     NotForParties,
     Release,
     Reveal,
@@ -50,8 +45,6 @@ from securefl.protocol.messages import (
 from securefl.protocol.round.server.accusing import of_words
 from securefl.protocol.round.server.connections import clocked, connected, noted
 from securefl.protocol.round.server.gather import (
-    abort,
-    begin_round,
     close_hellos,
     close_reveals,
     invited_again,
@@ -59,6 +52,7 @@ from securefl.protocol.round.server.gather import (
     on_hello,
     on_reveal,
 )
+from securefl.protocol.round.server.joining import close_joining, expected, on_join
 from securefl.protocol.round.server.opening import (
     close_attesting,
     close_certifying,
@@ -83,12 +77,10 @@ from securefl.protocol.round.server.phases import (
     ServerContext,
     ServerPhase,
     Standing,
-    Stated,
     Summing,
 )
-from securefl.protocol.round.server.proving import attesting_time, awaited_attests, on_attest
-from securefl.protocol.round.server.reopening import ask_again
-from securefl.protocol.round.server.resuming import keep, outlived, overtaken, pause, replaced, take_lead
+from securefl.protocol.round.server.proving import awaited_attests, on_attest
+from securefl.protocol.round.server.resuming import keep, pause, replaced
 from securefl.protocol.round.server.sums import (
     advance,
     awaited_members,
@@ -101,9 +93,8 @@ from securefl.protocol.round.shared.blame import with_charge
 from securefl.protocol.round.shared.budget import spent_by
 from securefl.protocol.round.shared.chain import Attested, first_of
 from securefl.protocol.round.shared.charging import charged
-from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.presence import FIRST
-from securefl.protocol.round.shared.reports import Effects, PartiesJoined, RoundDone
+from securefl.protocol.round.shared.reports import Effects
 from securefl.protocol.wire import epoch_of
 
 _STEPS = (Joining, Greeting, Revealing, Certifying, Releasing)
@@ -153,7 +144,7 @@ class ServerMachine:
             case Received():
                 after, effects = self._from_network(phase, event)
             case PresenceHint() | Heard() | Offline() | Online():
-                after, effects = connected(phase, event, self._expected())
+                after, effects = connected(phase, event, expected(self._ctx.plan))
             case AllSent() | Consulted() | Evaluated():
                 after, effects = self._worked(phase, event)
             case PauseAsked():
@@ -243,7 +234,11 @@ class ServerMachine:
         """Tell a party that joins after the end how the run has ended."""
         if phase.goodbye is None or not isinstance(event, Received) or not isinstance(event.message, Join):
             return ()
-        return (Send(event.sender, Place(-1), phase.goodbye),) if event.sender in self._expected() else ()
+        return (
+            (Send(event.sender, Place(-1), phase.goodbye),)
+            if event.sender in expected(self._ctx.plan)
+            else ()
+        )
 
     def _on_here(
         self, phase: RunningPhase, sender: PartyId, message: Here | Join
@@ -253,21 +248,7 @@ class ServerMachine:
             if not started or not isinstance(phase, Greeting):
                 return phase, ()
             return invited_again(self._ctx, phase, sender)
-        reason = _refused(message, self._ctx.plan.joins_with(sender))
-        if reason is not None:
-            goodbye: Send[AnyMessage] = Send(sender, Place(-1), Goodbye(reason=reason, aborted=True))
-            return phase, (goodbye,)
-        return self._stated(phase, sender, message) if isinstance(message, JoinRun) else (phase, ())
-
-    def _stated(self, phase: RunningPhase, sender: PartyId, message: JoinRun) -> tuple[ServerPhase, Effects]:
-        """Take what a party says that it has seen of the run."""
-        if isinstance(phase, Joining):
-            stated = {**phase.stated, sender: Stated(epoch_of(message.leader), message.round)}
-            return replace(phase, joined=phase.joined | {sender}, stated=stated), ()
-        standing = overtaken(self._ctx, phase, sender, message.round)
-        if isinstance(standing, Aborted):
-            return Ended(None), (standing,)
-        return replace(phase, standing=standing), ()
+        return on_join(self._ctx, phase, sender, message)
 
     def _settle(self, phase: ServerPhase, effects: Effects, now: float) -> tuple[ServerPhase, Effects]:
         """Close steps until one has to wait, and say until when."""
@@ -316,7 +297,7 @@ class ServerMachine:
     def _missing(self, phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
         match phase:
             case Joining():
-                return self._expected() - phase.joined
+                return expected(self._ctx.plan) - phase.joined
             case Greeting():
                 return self._ctx.plan.roster.parties.keys() - phase.hellos.keys() - phase.excluded
             case Revealing():
@@ -333,7 +314,7 @@ class ServerMachine:
     ) -> tuple[ServerPhase, Effects]:
         match phase:
             case Joining():
-                return self._close_joining(phase, now)
+                return close_joining(self._ctx, phase, now)
             case Greeting():
                 return close_hellos(self._ctx, phase, now)
             case Revealing():
@@ -356,68 +337,6 @@ class ServerMachine:
                 return ()
             case _:
                 return self._missing(phase)
-
-    def _expected(self) -> Set[PartyId]:
-        """Participants waited for before the first round; without a dealer that there is, no sum opens."""
-        parties = self._ctx.plan.roster.parties.keys()
-        dealer = self._ctx.plan.sums.dealer
-        return parties if dealer is None else parties | {dealer}
-
-    def _close_joining(self, phase: Joining, now: float) -> tuple[ServerPhase, Effects]:
-        missing = tuple(sorted(self._ctx.plan.roster.parties.keys() - phase.joined))
-        joined, dealer = phase.joined - {DEALER}, self._ctx.plan.sums.dealer
-        report = Report(PartiesJoined(tuple(sorted(joined)), missing))
-        resumed = self._ctx.resumed
-        done = None if resumed is None else resumed.checkpoint.done
-        old = outlived(self._ctx.plan, phase.stated, phase.standing.round + (done is not None))
-        if old is not None:
-            return Ended(None), (report, Aborted(old, over=False))
-        if dealer is not None and dealer not in phase.joined:
-            lacks = (
-                f"{dealer} did not join within {self._ctx.plan.scenario.deadlines.join:g} s, and validated"
-                " sums take its triples (start it with: securefl dealer)"
-            )
-            ended, effects = abort(lacks) if resumed is None else pause(lacks)
-            return ended, (report, *effects)
-        reason = shortage(self._ctx.plan, joined)
-        # Parties of a run that goes on may be away for a while: rounds wait for them.
-        if reason is not None and resumed is None:
-            ended, effects = abort(
-                f"{len(joined)} of {len(self._ctx.plan.roster.parties)} parties joined within"
-                f" {self._ctx.plan.scenario.deadlines.join:g} s; {reason}"
-            )
-            return ended, (report, *effects)
-        leading, led = take_lead(self._ctx, phase)
-        standing = replace(leading.standing, late=phase.standing.late | set(missing))
-        after, effects = self._go_on(standing, done, now)
-        return after, (report, *led, *effects)
-
-    def _go_on(self, standing: Standing, done: RoundDone | None, now: float) -> tuple[ServerPhase, Effects]:
-        """Begin, or go on where an earlier server was: ask for shares, test a model, await verifiers."""
-        certified = None if self._ctx.resumed is None else self._ctx.resumed.checkpoint.certified
-        if certified is not None:
-            return ask_again(self._ctx, standing, certified, now)
-        if done is not None:
-            return Evaluating(standing, done, again=True), (Evaluate(done.round, standing.params),)
-        if standing.pending is not None:
-            return Attesting(standing, now + attesting_time(self._ctx), None), ()
-        return begin_round(self._ctx, standing, now)
-
-
-def _refused(message: Join, expected: bytes) -> str | None:
-    """Return why a participant cannot join; None where it can."""
-    if not isinstance(message, JoinRun) or message.version != WIRE_VERSION:
-        speaks = message.version if isinstance(message, JoinRun) else 1
-        return (
-            f"your securefl speaks version {speaks} of the protocol, the server's version {WIRE_VERSION}:"
-            " install the server's version of securefl and start again"
-        )
-    if message.config_digest != expected:
-        return (
-            "your scenario, roster or model differs from the server's: compare the resolved scenarios,"
-            " and shape and classes of the samples (securefl data check)"
-        )
-    return None
 
 
 def _pausing(phase: RunningPhase, event: PauseAsked) -> tuple[ServerPhase, Effects]:

@@ -15,14 +15,12 @@ from securefl.base.ids import EVERYONE, PartyId
 from securefl.base.text import count
 from securefl.methods.clustering import COUNTS, hides_groups
 from securefl.protocol.kernel import (
-    CLAIMED,
     Aborted,
     Consult,
     Consulted,
     Evaluate,
     Evaluated,
     Finished,
-    Journal,
     Place,
     Reject,
     Report,
@@ -46,9 +44,11 @@ from securefl.protocol.round.server.phases import (
     Standing,
 )
 from securefl.protocol.round.server.proving import (
+    CLAIMED_OTHERWISE,
     Unmasked,
     attesting_time,
     claim_step,
+    claimed_otherwise,
     confirmation,
     confirmed,
     unconfirmed,
@@ -78,8 +78,6 @@ from securefl.protocol.round.shared.slots import counted, least_in_slot, opened_
 from securefl.protocol.round.shared.statement import release_context, slots_statement
 from securefl.protocol.secure_sum import OpenedSecrets, Opening
 from securefl.protocol.wire import decode_struct
-
-CLAIMED_OTHERWISE = "before it was started again the server claimed another outcome, of other sums"
 
 
 def is_count(plan: RunPlan, key: ClusterKey) -> bool:
@@ -294,8 +292,8 @@ def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[S
         reason = f"{count(lost, 'certified sum')} did not open, and a step takes {allowed} of them"
         unmasked, effects = Unmasked(), (*effects, Report(ClaimRefused(phase.standing.round, reason)))
     evaluating, more = _close_opened(ctx, phase, unmasked)
-    if _claimed_otherwise(ctx, evaluating.standing):
-        # Two claims would convict this server, who cannot prove the first one any more.
+    if claimed_otherwise(ctx, evaluating.standing):
+        # Two claims would convict this server, which cannot prove the first one any more.
         effects = (*effects, Report(ClaimRefused(phase.standing.round, CLAIMED_OTHERWISE)))
         evaluating, more = _close_opened(ctx, phase, Unmasked())
     ctx.store.discard_all()
@@ -327,27 +325,10 @@ def _close_opened(
         if evaluating.standing.updates == standing.updates:
             return evaluating, (*effects, *more)
         claimed, proofs = claim_step(ctx, standing, evaluating.standing, phase.view, phase.frozen, unmasked)
-        return replace(evaluating, standing=claimed), (*effects, *_noted(claimed), *proofs, *more)
+        return replace(evaluating, standing=claimed), (*effects, *proofs, *more)
     consulting = Consulting(standing, drawn, survivors, sums, excluded, asked)
     consult = Consult(standing.round, standing.params, asked)
     return consulting, (*effects, Report(StepReached(standing.round, "consult")), consult)
-
-
-def _noted(standing: Standing) -> Effects:
-    """Note the claim before anybody hears of it."""
-    pending = standing.pending
-    if pending is None:
-        return ()
-    return (Journal(standing.round, CLAIMED + pending.link.root.hex()),)
-
-
-def _claimed_otherwise(ctx: ServerContext, standing: Standing) -> bool:
-    """Whether an earlier server has claimed another outcome of the round: from more sums, or from fewer."""
-    resumed, pending = ctx.resumed, standing.pending
-    if resumed is None or pending is None:
-        return False
-    round_, root = resumed.claimed
-    return round_ == standing.round and root != pending.link.root
 
 
 def on_consulted(ctx: ServerContext, phase: Consulting, event: Consulted) -> tuple[ServerPhase, Effects]:

@@ -10,7 +10,7 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
 from securefl.methods.encoding import to_wire
 from securefl.methods.feasibility import openers_asked
-from securefl.protocol.kernel import Place, Send
+from securefl.protocol.kernel import CLAIMED, Journal, Place, Send
 from securefl.protocol.messages import (
     Announce,
     AnyMessage,
@@ -43,6 +43,8 @@ from securefl.protocol.round.shared.statement import model_digest, proof_context
 from securefl.protocol.secure_sum import CollectingInputs, OpenedSecrets, VectorStore, opening_contents
 from securefl.protocol.wire import encode
 
+CLAIMED_OTHERWISE = "before it was started again the server claimed another outcome, of other sums"
+
 
 @dataclass(frozen=True, slots=True)
 class Unmasked:
@@ -65,7 +67,7 @@ def claim_step(
     frozen: Frozen,
     unmasked: Unmasked,
 ) -> tuple[Standing, Effects]:
-    """Claim what a round came to, and prove it to whoever is to attest it.
+    """Claim what a round came to, and prove it to whoever is to attest it; durably noted before that.
 
     Args:
         ctx: of the server.
@@ -97,7 +99,16 @@ def claim_step(
     for proof in proofs:
         asked.setdefault(proof.place, set()).add(proof.to)
     pending = Pending(link, certified, before, {place: frozenset(of) for place, of in asked.items()})
-    return replace(after, pending=pending), tuple(proofs)
+    return replace(after, pending=pending), (Journal(round_, CLAIMED + link.root.hex()), *proofs)
+
+
+def claimed_otherwise(ctx: ServerContext, standing: Standing) -> bool:
+    """Whether an earlier server has claimed another outcome of the round: from more sums, or from fewer."""
+    resumed, pending = ctx.resumed, standing.pending
+    if resumed is None or pending is None:
+        return False
+    round_, root = resumed.claimed
+    return round_ == standing.round and root != pending.link.root
 
 
 def on_attest(

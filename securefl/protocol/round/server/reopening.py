@@ -58,11 +58,13 @@ def begin_releasing(
         certificate: signed frames; none where the freeze itself asks for shares.
         now: the time.
     """
-    totals = _totals(ctx, frozen)
     deadline = now + ctx.plan.scenario.deadlines.release
-    releasing = Releasing(standing, view, frozen, frozenset(), {}, deadline, totals=totals)
-    vectors = _vectors(ctx, frozen)
-    if hides_groups(ctx.plan.scenario.groups) or vectors is None:
+    releasing = Releasing(standing, view, frozen, frozenset(), {}, deadline)
+    if hides_groups(ctx.plan.scenario.groups) or not frozen.instances:
+        return releasing, ()
+    totals, vectors = _totals(ctx, frozen), _vectors(ctx, frozen)
+    releasing = replace(releasing, totals=totals)
+    if vectors is None:
         return releasing, ()
     wired = {key: to_wire(total) for key, total in totals.items()}
     certified = Certified(view, frozen, certificate, wired, vectors)

@@ -2,7 +2,8 @@
 
 A server that was killed goes on from the last :class:`Checkpoint` that is written down. It asks who is there,
 and leads the epoch after every one that anybody states (ADR 0054). A round of which the draw was announced is
-void, and its updates count as released; one in which parties had only been invited begins again.
+void, and its updates count as released, unless its shares were asked for
+(:mod:`securefl.protocol.round.server.reopening`); one in which parties had only been invited begins again.
 """
 
 from __future__ import annotations
@@ -121,12 +122,9 @@ def take_lead(ctx: ServerContext, phase: Joining) -> tuple[Joining, Effects]:
     reached = phase.standing.round + (resumed is not None and resumed.checkpoint.done is not None)
     ahead = frozenset(party for party, one in phase.stated.items() if one.round > reached)
     standing = replace(phase.standing, epoch=epoch, leader=session, ahead=ahead)
-    known_state = None if resumed is None else resumed.checkpoint
-    state = (
-        Checkpoint(epoch, standing)
-        if known_state is None
-        else replace(known_state, epoch=epoch, standing=standing)
-    )
+    state = Checkpoint(epoch, standing)
+    if resumed is not None:
+        state = replace(resumed.checkpoint, epoch=epoch, standing=standing)
     here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
     told: Effects = (
         () if epoch == 1 else (Report(EpochLed(epoch, standing.round)), *_last_claim(ctx, standing))
