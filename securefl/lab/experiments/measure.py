@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
 
 import msgspec
 
@@ -108,7 +107,7 @@ class SimulationJob:
         Raises:
             ConfigError: it is not.
         """
-        pick_device(cast("Literal['auto', 'cpu', 'cuda']", self.device or self.scenario.training.device))
+        pick_device(self.device or self.scenario.training.device)
 
     @property
     def stem(self) -> str:

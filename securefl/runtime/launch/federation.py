@@ -8,6 +8,8 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.base.loops import run_coroutine
@@ -18,6 +20,7 @@ from securefl.protocol.secure_sum import sums_of
 from securefl.protocol.wire import topics
 from securefl.runtime.launch import process
 from securefl.runtime.launch.conclusion import Interrupted, conclude
+from securefl.runtime.launch.devices import LocalDevice, local_device
 from securefl.runtime.launch.following import Following, header_of, notes_without_privacy, settled_notes
 from securefl.runtime.launch.options import RunOptions
 from securefl.runtime.process import (
@@ -66,6 +69,7 @@ class LocalRun:
         self._progress = progress
         self._following = Following(metrics, progress, party_names(scenario.parties))
         self._fatal: dict[PartyId, Fatal] = {}
+        self._device = LocalDevice("auto")
 
     def run(self) -> Ending:
         """Run to the end and return how the server's run ended.
@@ -74,9 +78,10 @@ class LocalRun:
             ConfigError: refused before or while starting.
             RunAbortedError: broker, server or disk failed.
         """
-        options, scenario = self._options, self._scenario
-        check_site(scenario, given=bool(options.site), apart=options.site_python is not None)
-        _check_device(options.device or scenario.training.device)
+        options = self._options
+        check_site(self._scenario, given=bool(options.site), apart=options.site_python is not None)
+        self._place()
+        scenario = self._scenario
         with ExitStack() as stack:
             private = stack.enter_context(scratch_folder())
             children = stack.enter_context(Children(PRELOAD + sums_of(scenario).preload))
@@ -86,6 +91,8 @@ class LocalRun:
             self._progress.start(self._header(notes), scenario.stop.rounds)
             trained_on = options.site or f"data set {scenario.data.set}"
             self._progress.note(f"{trained_on}, keys for {scenario.parties} parties")
+            if self._device.note:
+                self._progress.note(self._device.note)
             broker, tls = self._broker(stack, private)
             frame_limit = run_coroutine(self._try(_as_client(broker, tls, SERVER)))
             self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
@@ -103,6 +110,19 @@ class LocalRun:
     def scenario(self) -> Scenario:
         """As it is run: once :meth:`run` has begun, with its privacy settled."""
         return self._scenario
+
+    def _place(self) -> None:
+        """Choose the device of training, and of CrypTen's shares if they follow it."""
+        scenario, sums = self._scenario, self._scenario.secure_sum
+        shares = sums.device if sums.kind == "crypten" else "cpu"
+        trained = self._options.device or scenario.training.device
+        # Sites choose their own devices; as many of them share the GPU.
+        wanted = shares if self._options.site else trained
+        self._device = local_device(wanted, scenario.parties + 1)
+        if shares == "auto" and self._device.name == "cpu":
+            self._scenario = msgspec.structs.replace(
+                scenario, secure_sum=msgspec.structs.replace(sums, device="cpu")
+            )
 
     def _settle(self, setup: LocalSetup) -> tuple[str, ...]:
         """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
@@ -166,7 +186,8 @@ class LocalRun:
             insecure_seed=options.seed if options.insecure else None,
             lab=options.lab,
             transcript_bytes=options.transcript_bytes,
-            device=options.device,
+            device=self._device.name,
+            gpu_processes=self._scenario.parties + 1,
             frame_limit=frame_limit,
             accounted=True,
             alone=options.remote_broker() is None or not options.insecure,
@@ -238,15 +259,6 @@ class LocalRun:
         how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
         meaning = "" if name in {SERVER, DEALER, OBSERVER} else "; it counts as dropped out"
         self._progress.note(f"{name} died ({how}){meaning}")
-
-
-def _check_device(wanted: str) -> None:
-    """Ask for CUDA once, not in every process. The launcher needs torch for nothing else."""
-    if wanted != "cuda":
-        return
-    from securefl.training.models import pick_device  # noqa: PLC0415 - a second that only this option costs
-
-    pick_device("cuda")
 
 
 def _as_client(brokers: Brokers, tls: LocalTls | None, name: str) -> Brokers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Literal, cast
 
 import torch
 
@@ -19,7 +18,7 @@ from securefl.runtime.account import OwnData
 from securefl.runtime.misbehaviour import PartyBehaviour
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.training.data import Shard, load_samples
-from securefl.training.models import limit_threads, model_of, pick_device, to_vector
+from securefl.training.models import limit_threads, model_of, pick_device, share_gpu, to_vector
 from securefl.training.rounds import RoundTrainer
 from securefl.training.sgd import Chooser, initial_models
 from securefl.training.sites import (
@@ -58,6 +57,8 @@ def own_work(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy)
     Raises:
         ConfigError: data or site are refused, or it is the other one that the scenario's model takes.
     """
+    if settings.gpu_processes > 1:
+        share_gpu(settings.gpu_processes)
     apart = settings.site_python is not None
     check_site(settings.scenario, given=bool(settings.site), apart=apart)
     return _at_site(settings, own) if settings.site else _on_shard(settings, behaviour, own)
@@ -83,7 +84,7 @@ def _on_shard(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy
     check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
     check_new_work(scenario, len(shard.y))
     module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
-    device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
+    device = pick_device(settings.device or scenario.training.device)
     trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
     choose = _choosing(module, shard, device) if scenario.groups.count > 1 else None
     initial = initial_models(scenario, module, shard, seed)

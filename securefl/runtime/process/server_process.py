@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import TypeAlias
 
 import torch
 
@@ -283,7 +283,7 @@ def _on_test_set(settings: ProcessSettings) -> _ServerWork:
     shard = load_samples(settings.data_file, scenario.data, "test")
     module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
     initial = initial_models(scenario, module, shard, seed)
-    device = pick_device(cast("Literal['auto', 'cpu', 'cuda']", settings.device or scenario.training.device))
+    device = pick_device(settings.device or scenario.training.device, settings.gpu_processes)
     check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
     evaluator = evaluator_of(scenario.groups, module, shard, device, trigger_of(scenario.behaviours))
     return _ServerWork(module, initial, evaluator, _consulting(settings, shard, module, device))

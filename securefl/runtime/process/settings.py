@@ -62,6 +62,8 @@ class ProcessSettings:
     """Only for a party: whether the last model that it heard of is kept in a file."""
     device: str | None = None
     """Overrides ``training.device`` on this machine."""
+    gpu_processes: int = 1
+    """Training processes of this machine that share its GPU."""
     coalition_dir: Path | None = None
     """Where attackers tell each other what they trained: a directory of this machine that no honest party
     reads. Only where several of a coalition run on it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, cast
 
 import torch
 
@@ -145,7 +144,7 @@ def assemble(
     check_site(scenario, given=sites is not None)
     tried_draws(scenario)
     limit_threads()
-    where = pick_device(cast("Literal['auto', 'cpu', 'cuda']", device or scenario.training.device))
+    where = pick_device(device or scenario.training.device)
     names = party_names(scenario.parties)
     if sites is None:
         dataset = load_data(scenario.data, data_dir) if dataset is None else dataset

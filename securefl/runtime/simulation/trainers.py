@@ -19,7 +19,7 @@ from securefl.base.ids import PartyId
 from securefl.protocol.round import party_entropy, training_entropy
 from securefl.runtime.misbehaviour import PartyBehaviour
 from securefl.scenario import Model, Training
-from securefl.training.batched import DenseFleet, DpFleet, DpJob, Job, fits_fleet
+from securefl.training.batched import DenseFleet, DpFleet, DpJob, Job, LayerFleet, fits_fleet
 from securefl.training.data import Portion, SamplePool, Shard, pool_samples
 from securefl.training.models import change
 from securefl.training.rounds import RoundTrainer
@@ -123,6 +123,14 @@ class Allotments:
         return portion, training_entropy(party_entropy(self.root, name), task.round, task.work)
 
 
+class Fleet(Protocol):
+    """Local training of many parties at once."""
+
+    def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
+        """See :meth:`securefl.training.batched.fleet.DenseFleet.train`."""
+        ...
+
+
 class Vectorised:
     """Many parties at once: up to rounding what they would train one by one, in a fraction of the time.
 
@@ -131,7 +139,7 @@ class Vectorised:
         allotments: of all parties, in the fleet's pool.
     """
 
-    def __init__(self, fleet: DenseFleet, allotments: Allotments) -> None:
+    def __init__(self, fleet: Fleet, allotments: Allotments) -> None:
         self._fleet = fleet
         self._allotments = allotments
 
@@ -216,7 +224,7 @@ def choose_trainers(
         config: of local training.
         device: what computes.
         root: the root of the run's randomness.
-        exact: whether the results are to be those of a run, bit for bit.
+        exact: True for the results of a run, bit for bit on a CPU, up to rounding on a GPU.
         threads: parties or chunks trained at the same time on a CPU; no result depends on it.
     """
     first = next(iter(shards.values()))
@@ -225,9 +233,14 @@ def choose_trainers(
     widths = model.vectorised_widths(first.input_shape, first.classes) if plain else None
     if config.dp_sgd is None and widths is not None:
         pool, allotments = _allot(shards, cast, device, root)
-        fleet = DenseFleet(widths, pool, config, threads=threads)
+        dense = DenseFleet(widths, pool, config, threads=threads)
         note = _VECTORISED.format("since the model is dense")
-        return ChosenTrainers(Vectorised(fleet, allotments), vectorised=True, note=note)
+        return ChosenTrainers(Vectorised(dense, allotments), vectorised=True, note=note)
+    if config.dp_sgd is None and plain and device.type != "cpu" and fits_fleet(module):
+        pool, allotments = _allot(shards, cast, device, root)
+        layered = LayerFleet(module, pool, first.input_shape, config)
+        note = _VECTORISED.format("a GPU and known layers")
+        return ChosenTrainers(Vectorised(layered, allotments), vectorised=True, note=note)
     if config.dp_sgd is not None and not exact and fits_fleet(module):
         pool, allotments = _allot(shards, cast, device, root)
         steps = DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
@@ -244,7 +257,9 @@ def choose_trainers(
         twin = copy.deepcopy(module)
         crews.append({name: trainer.with_module(twin) for name, trainer in first_crew.items()})
     tag = model.name
-    others = f"only dense models with ReLU and no dropout are vectorised, this is {tag}"
+    others = f"only dense models with ReLU and no dropout are vectorised on a CPU, this is {tag}"
+    if device.type != "cpu":
+        others = f"only models of known layers are vectorised, this is {tag}"
     if config.batch_fraction is not None or config.steps is not None:
         others = "training.batch_fraction and training.steps are not vectorised"
     if not config.method.plain:
@@ -252,7 +267,8 @@ def choose_trainers(
     if config.dp_sgd is not None:
         others = f"only known layers are vectorised, and {tag} has others"
     why = "--exact" if exact else others
-    note = f"training: party by party, to the bits of run ({why})"
+    bits = "to the bits of run" if device.type == "cpu" else "equal to run up to rounding, as on any GPU"
+    note = f"training: party by party, {bits} ({why})"
     trainers = PartyByParty([{n: t.update for n, t in crew.items()} for crew in crews], root)
     return ChosenTrainers(trainers, vectorised=False, note=note)
 

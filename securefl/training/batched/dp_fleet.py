@@ -28,8 +28,9 @@ from securefl.training.dpsgd import (
 )
 from securefl.training.sgd import TrainingDivergedError, ahead
 
-_EXAMPLES: Final = 512
-"""Expected number of examples of the parties that one thread takes at a time."""
+_CPU_EXAMPLES: Final = 512
+"""Expected number of examples of the parties that one thread of a CPU takes at a time. A GPU takes as many as
+its memory holds for one pass."""
 
 
 class DpJob(NamedTuple):
@@ -80,7 +81,9 @@ class DpFleet:
         self._step = DpStep(module, PoolSource(pool, input_shape), config.batch_size, dp)
         self._batch = config.batch_size
         self._dp = dp
-        self._threads = threads if pool.x.device.type == "cpu" else 1
+        on_cpu = pool.x.device.type == "cpu"
+        self._threads = threads if on_cpu else 1
+        self._examples = _CPU_EXAMPLES if on_cpu else self._step.chunk
 
     def updates(self, params: F32, jobs: Sequence[DpJob]) -> Iterator[tuple[int, F64 | None]]:
         """Yield each job's index and its update, f64 ``(d,)``, in order.
@@ -96,7 +99,7 @@ class DpFleet:
         except TrainingDivergedError:
             yield from ((index, None) for index in range(len(jobs)))
             return
-        size = max(1, _EXAMPLES // self._batch)
+        size = max(1, self._examples // self._batch)
         groups = [range(i, min(i + size, len(jobs))) for i in range(0, len(jobs), size)]
 
         def work(group: range) -> list[F64]:

@@ -21,11 +21,12 @@ from securefl.base.arrays import F32, expect
 from securefl.scenario import Training
 from securefl.training.batched.order import BatchStep, Job, steps_of
 from securefl.training.data import SamplePool
+from securefl.training.models import pass_bytes
 from securefl.training.sgd import ahead
 
-_CHUNK_BYTES: Final = {"cpu": (2 << 20, 8 << 20), "cuda": (1 << 30, 1 << 30)}
-"""Least and most of a chunk's parameters and activations: on a CPU enough to make up for the time that Python
-takes and within reach of the caches, on a GPU enough to fill it."""
+_CPU_CHUNK_BYTES: Final = (2 << 20, 8 << 20)
+"""Least and most of a chunk's parameters and activations on a CPU: enough to make up for the time that Python
+takes, and within reach of the caches. On a GPU a chunk is as large as one pass may be."""
 
 _CHUNKS: Final = 8
 """So many where they are large enough, for as many threads; the number of cores would change bits."""
@@ -68,7 +69,7 @@ class DenseFleet:
         self._length = sum((a + 1) * b for a, b in pairwise(widths))
         states = 2 if config.momentum else 1
         each = 4 * (states * self._length + 3 * config.batch_size * sum(widths))
-        self._chunk = tuple(max(1, size // each) for size in _CHUNK_BYTES[self._device.type])
+        self._chunk = tuple(max(1, pass_bytes(self._device, size) // each) for size in _CPU_CHUNK_BYTES)
 
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.

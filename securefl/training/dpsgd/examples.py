@@ -158,17 +158,15 @@ class Examples:
             block.forget(torch.from_numpy(which).to(self._device))
         self.squares[which] = 0
 
-    def dots(self, other: torch.Tensor, rows: slice) -> F64:
-        """Products of the gradients in ``rows`` with ``other``, f64 (d,): f64 (k,)."""
+    def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
+        """Return the products of the gradients in ``rows`` with ``other``, f64 (d,): f64 (k,)."""
         parts = [block.dots(other[block.start : block.start + block.size], rows) for block in self._blocks]
-        dots: F64 = torch.stack(parts).sum(dim=0).cpu().numpy()
-        return dots
+        return torch.stack(parts).sum(dim=0)
 
-    def add(self, factors: F64, rows: slice, total: torch.Tensor) -> None:
+    def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
         """Add the gradients in ``rows``, times ``factors`` f64 (k,), to ``total`` f64 (d,)."""
-        there = torch.from_numpy(factors).to(total.device)
         for block in self._blocks:
-            block.add(there, rows, total[block.start : block.start + block.size])
+            block.add(factors, rows, total[block.start : block.start + block.size])
 
 
 def example_losses(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -106,8 +106,8 @@ class DatasetSource:
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
         """See :class:`ExampleSource`: ones; of integers zeros, which may be words of a vocabulary."""
-        x, y = self._public
-        return torch.ones_like(x) if x.is_floating_point() else torch.zeros_like(x), torch.zeros_like(y)
+        sample, label = self._template()
+        return sample.to(self.device), label.to(self.device)
 
     def take(self, x: I64, y: I64) -> TakenExamples:
         """See :class:`ExampleSource`; an example's sample and label have one number.
@@ -116,7 +116,7 @@ class DatasetSource:
         usual ones.
         """
         del y
-        sample, label = self.public()
+        sample, label = self._template()
         samples, labels = sample.repeat_interleave(len(x), 0), label.repeat_interleave(len(x), 0)
         there, odd = np.zeros(len(x), dtype=bool), {}
         for at, row in enumerate(x.tolist()):
@@ -127,8 +127,14 @@ class DatasetSource:
             if _alike(one, sample) and _alike(target, label):
                 samples[at], labels[at], there[at] = one[0], target[0], True
             else:
-                odd[at] = (one, target)
-        return TakenExamples(samples, labels, there, odd)
+                odd[at] = (one.to(self.device), target.to(self.device))
+        # As one: a transfer for each example would take longer than its gradient.
+        return TakenExamples(samples.to(self.device), labels.to(self.device), there, odd)
+
+    def _template(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return a public sample and label on the device of the dataset's own items."""
+        x, y = self._public
+        return torch.ones_like(x) if x.is_floating_point() else torch.zeros_like(x), torch.zeros_like(y)
 
     def _usual(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The first item that makes a batch: a damaged one is none, wherever it stands."""
@@ -143,7 +149,9 @@ class DatasetSource:
 
     def _collated(self, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = default_collate([self._dataset[row] for row in rows])
-        return x.to(self.device), y.to(self.device)
+        if not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor):
+            raise TypeError(f"an item collates to {type(x).__name__} and {type(y).__name__}, not to tensors")
+        return x, y
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -66,7 +66,7 @@ class Correction:
             return []
         steps = max(1, self._steps)
         means = [total / steps for total in self._sums]
-        if all(bool(mean.isfinite().all()) for mean in means):
+        if bool(torch.stack([mean.isfinite().all() for mean in means]).all()):  # one wait for a GPU
             self._kept.own = means
         return [
             self._method.reported(control, own) for control, own in zip(self._controls, means, strict=True)

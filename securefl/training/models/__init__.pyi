@@ -10,7 +10,10 @@ from .controls import is_control as is_control
 from .controls import without_controls as without_controls
 from .convolutions import Residual as Residual
 from .device import limit_threads as limit_threads
+from .device import pass_bytes as pass_bytes
 from .device import pick_device as pick_device
+from .device import share_gpu as share_gpu
+from .device import share_of_memory as share_of_memory
 from .flatten import change as change
 from .flatten import check_averageable as check_averageable
 from .flatten import dimension as dimension

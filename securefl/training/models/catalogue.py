@@ -84,12 +84,13 @@ def model_of(
 @contextmanager
 def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
     """Run the body with torch's default generator seeded, then restore it; that of a GPU ``device`` too."""
-    gpus = [device] if device is not None and device.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
+    gpu = device if device is not None and device.type == "cuda" else None
+    with torch.random.fork_rng(devices=[] if gpu is None else [gpu], device_type="cuda"):
         # torch.manual_seed would also seed GPUs whose state is not restored afterwards.
         torch.default_generator.manual_seed(seed)
-        if gpus:
-            torch.cuda.manual_seed(seed)
+        if gpu is not None:
+            with torch.cuda.device(gpu):  # torch.cuda.manual_seed seeds the current GPU
+                torch.cuda.manual_seed(seed)
         yield
 
 

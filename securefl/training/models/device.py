@@ -1,33 +1,89 @@
-"""The device that computes. Importing this leaves CUDA alone: party processes fork before they decide."""
+"""The device that computes, and its memory. Importing this leaves CUDA alone: party processes fork first."""
 
 from __future__ import annotations
 
-from typing import Literal
+import os
+from typing import Final
 
 import torch
 
 from securefl.base.errors import ConfigError
 
+LEAST_SHARE: Final = 1 << 30
+"""Bytes of GPU memory that a training process needs: some 600 MiB of CUDA context and libraries, then data,
+model and activations."""
 
-def pick_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
-    """The device for ``training.device``: ``auto`` is CUDA where there is one, else the CPU.
+_CONTEXT: Final = 600 << 20
+"""Bytes of GPU memory that a CUDA context and its libraries take outside torch's allocator."""
+
+_MOST_AT_ONCE: Final = 4 << 30
+"""Bytes of one pass on a GPU: more examples side by side do not make it faster."""
+
+_UNKNOWN: Final = 256 << 20
+"""Bytes of one pass on a device whose free memory torch does not report."""
+
+_PROCESSES: Final = "SECUREFL_GPU_PROCESSES"
+"""Environment variable: how many training processes share this machine's GPU. Sites in processes of their own
+inherit it."""
+
+
+def pick_device(wanted: str | torch.device, processes: int | None = None) -> torch.device:
+    """Return the device that computes, with its arithmetic set to full single precision.
+
+    Args:
+        wanted: ``auto`` (CUDA if there is a GPU with enough memory, else the CPU), ``cpu``, or a device of
+            torch, such as ``cuda`` or ``cuda:1``.
+        processes: training processes of this machine that share the GPU; by default as :func:`share_gpu`
+            set it, else 1. Each gets an equal share of its memory, at least :data:`LEAST_SHARE`, and torch
+            refuses to allocate beyond it.
 
     Raises:
-        ConfigError: ``cuda`` was asked for and torch finds none.
+        ConfigError: a CUDA device is wanted, and torch finds none, or the processes do not fit on it.
     """
-    if wanted == "cpu":
-        return torch.device("cpu")
-    if torch.cuda.is_available():
-        # Convolutions are in single precision, as everywhere else: TF32 has 13 bits less, and the sensitivity
-        # reckons with the rounding of single precision.
-        torch.backends.cudnn.allow_tf32 = False
-        return torch.device("cuda")
-    if wanted == "cuda":
-        reason = "torch finds no CUDA device"
-        if torch.version.cuda is None:
-            reason = "this build of torch has no CUDA support"
-        raise ConfigError("training.device", reason, 'set it to "auto" or "cpu"')
-    return torch.device("cpu")
+    processes = int(os.environ.get(_PROCESSES, "1")) if processes is None else processes
+    if wanted == "auto":
+        fits = torch.cuda.is_available() and share_of_memory("cuda", processes) >= LEAST_SHARE
+        return _on_gpu(torch.device("cuda"), processes) if fits else torch.device("cpu")
+    device = torch.device(wanted)
+    if device.type != "cuda":
+        return device
+    _check_present(device)
+    share = share_of_memory(device, processes)
+    if share < LEAST_SHARE:
+        raise ConfigError(
+            "training.device",
+            f"{processes} processes share the GPU, {share / 2**30:.2f} GiB each; a process needs"
+            f" {LEAST_SHARE >> 30} GiB",
+            'use "auto" or "cpu", fewer parties, or simulate, which trains all parties in one process',
+        )
+    return _on_gpu(device, processes)
+
+
+def share_gpu(processes: int) -> None:
+    """Set for this process, and those that it starts, how many training processes share the GPU."""
+    os.environ[_PROCESSES] = str(processes)
+
+
+def share_of_memory(device: str | torch.device, processes: int) -> int:
+    """Return the bytes of the GPU's memory that each of ``processes`` may use: 95 % of it in equal shares."""
+    total: int = torch.cuda.get_device_properties(device).total_memory
+    return total * 19 // (20 * processes)
+
+
+def pass_bytes(device: torch.device, on_cpu: int) -> int:
+    """Return the bytes that the parameters, activations and gradients of one pass may take.
+
+    Args:
+        device: computes the pass.
+        on_cpu: the answer for a CPU, where a pass should stay within reach of the caches.
+    """
+    if device.type == "cpu":
+        return on_cpu
+    if device.type != "cuda":
+        return _UNKNOWN
+    free, total = torch.cuda.mem_get_info(device)
+    allowed = torch.cuda.get_per_process_memory_fraction(device) * total
+    return max(on_cpu, min(int(min(free, allowed)) // 4, _MOST_AT_ONCE))
 
 
 def limit_threads() -> None:
@@ -37,3 +93,35 @@ def limit_threads() -> None:
     thread: in a new one it takes all cores, and then waits, spinning, for whoever has them.
     """
     torch.set_num_threads(1)
+
+
+def _check_present(device: torch.device) -> None:
+    reason = ""
+    if not torch.cuda.is_available():
+        reason = "torch finds no CUDA device"
+        if torch.version.cuda is None:
+            reason = "this build of torch has no CUDA support"
+    elif device.index is not None and device.index >= torch.cuda.device_count():
+        reason = f"torch finds {torch.cuda.device_count()} CUDA devices, and {device} is not among them"
+    if reason:
+        raise ConfigError("training.device", reason, 'set it to "auto" or "cpu"')
+
+
+def _on_gpu(device: torch.device, processes: int) -> torch.device:
+    """Set single precision and the limit of memory; return ``device``."""
+    # TF32 has 13 bits less than single precision, and the bound on one record's influence allows for the
+    # rounding of single precision. The same holds for sums of half-precision products in half precision.
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    for kind in ("conv", "rnn"):
+        # From torch 2.9 on: an operation's own setting, which "tf32" for all backends would reach.
+        operation = getattr(torch.backends.cudnn, kind, None)
+        if getattr(operation, "fp32_precision", "") == "tf32":
+            operation.fp32_precision = "ieee"  # type: ignore[union-attr]
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    if processes > 1:
+        total = torch.cuda.get_device_properties(device).total_memory
+        own = share_of_memory(device, processes) - _CONTEXT
+        torch.cuda.set_per_process_memory_fraction(own / total, device)
+    return device

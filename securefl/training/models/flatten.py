@@ -104,11 +104,13 @@ def load_vector(module: torch.nn.Module, vector: F32) -> None:
     """
     check_averageable(module)
     expect(vector, "vector", np.float32, (dimension(module),))
+    weights = trained_parameters(module).values()
     # A copy, because torch tensors share memory with the arrays that they are made from, read-only ones too.
-    flat = torch.from_numpy(vector.copy())
+    # To a GPU it goes as one: a transfer for each parameter would wait for the GPU each time.
+    flat = torch.from_numpy(vector.copy()).to(next(iter(weights)).device)
     start = 0
     with torch.no_grad():
-        for parameter in trained_parameters(module).values():
+        for parameter in weights:
             stop = start + parameter.numel()
             parameter.copy_(flat[start:stop].view_as(parameter))
             start = stop

@@ -92,15 +92,16 @@ class ServerGradient:
         """The gradient of the mean loss on ``rows``; ``seed`` is for models that draw."""
         load_vector(self._module, params)
         weights = list(trained_parameters(self._module).values())
-        gradient = np.zeros(len(params))
+        total = torch.zeros(len(params), dtype=torch.float64, device=self._device)
         with seeded(seed, self._device):
             # Training mode, since recurrent layers have no gradient in the other one on a GPU.
             self._module.train()
             for piece in torch.split(rows.to(self._device), PIECE):
                 loss = cross_entropy(self._module(self._x[piece]), self._y[piece])
                 slopes = torch.autograd.grad(loss, weights, materialize_grads=True)
-                flat = torch.cat([slope.reshape(-1) for slope in slopes]).cpu().numpy()
-                gradient += flat.astype(np.float64) * (len(piece) / len(rows))
+                flat = torch.cat([slope.reshape(-1) for slope in slopes])
+                total += flat.double() * (len(piece) / len(rows))
+        gradient: F64 = total.cpu().numpy()
         if not np.isfinite(gradient).all():
             raise GradientNotFiniteError("the gradient of the server's own samples is not finite")
         return gradient

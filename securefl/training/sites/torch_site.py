@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from safetensors.numpy import save
 from torch import nn
@@ -15,10 +14,11 @@ from torch import nn
 from securefl.base.errors import ConfigError
 from securefl.scenario import DpSgd, LocalMethod, validated
 from securefl.training.local_methods import Correction, KeptControls, LocalSgd
-from securefl.training.models import control_name, seeded
+from securefl.training.models import control_name, pick_device, seeded
 from securefl.training.sites.layout import SiteError
 from securefl.training.sites.records import RecordSteps
 from securefl.training.sites.site import Arrays, Judged, Metrics, Round
+from securefl.training.sites.transfer import all_finite, read_arrays, write_arrays
 
 Loss = Callable[[Any, Any], torch.Tensor]
 OptimiserOf = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -49,11 +49,13 @@ class TorchSite:
         evaluate: samples and metrics of the model as it came.
         samples: how many there are; those of ``loader.dataset`` unless given.
         keep_optimiser: let momentum and the like go on from round to round.
-        device: where the model computes.
+        device: computes the model: ``cpu``, ``auto`` (a GPU if there is one), ``cuda``, or another device of
+            torch. A GPU computes in full single precision (:func:`securefl.training.models.pick_device`);
+            a training of your own may allow TF32 again.
 
     Raises:
         ConfigError: nothing to train or to travel, nobody says how many samples there are, a pattern fits no
-            parameter, or buffers are refused and there are some.
+            parameter, buffers are refused and there are some, or there is no such device.
     """
 
     def __init__(
@@ -86,10 +88,11 @@ class TorchSite:
             raise ConfigError("method", f"{method.name} corrects the usual loop", "leave train= out")
         if evaluate is not None:
             self.evaluate = self._evaluate
-        self._model = model.to(device)
+        self._device = pick_device(device)
+        self._model = model.to(self._device)
         self._loader, self._loss, self._make = loader, loss, optimiser
         self._epochs, self._train, self._judge = epochs, train, evaluate
-        self._keep, self._device = keep_optimiser, torch.device(device)
+        self._keep = keep_optimiser
         self._optimiser: torch.optim.Optimizer | None = None
         self._method, self._kept = method, KeptControls()
         self._trained = _travelling(self._model, tuple(personal))
@@ -111,7 +114,7 @@ class TorchSite:
 
     def parameters(self) -> Arrays:
         """See :class:`securefl.training.sites.site.Site`."""
-        return {name: _array(tensor) for name, tensor in self._travelling().items()}
+        return read_arrays(self._travelling())
 
     def fit(self, parameters: Arrays, told: Round) -> tuple[Arrays, int, Metrics]:
         """See :class:`securefl.training.sites.site.Site`."""
@@ -173,8 +176,8 @@ class TorchSite:
         if not before and not self._keep:
             return
         staying = self._staying()
-        spoilt = [not _is_finite(staying[name]) for name, tensor in before.items() if _is_finite(tensor)]
-        if not any(spoilt) and all(map(_is_finite, self._travelling().values())):
+        were, are = all_finite(before), all_finite(staying)
+        if all(are[name] for name in before if were[name]) and all(all_finite(self._travelling()).values()):
             return
         self._optimiser = None
         with torch.no_grad():
@@ -182,9 +185,8 @@ class TorchSite:
                 staying[name].copy_(tensor)
 
     def _load(self, parameters: Arrays) -> None:
+        write_arrays(self._travelling(), parameters)
         with torch.no_grad():
-            for name, tensor in self._travelling().items():
-                _overwrite(tensor, parameters[name])
             for name, tensor in self._buffers.items():
                 if name.endswith("running_var"):
                     # A rule, an optimiser with momentum or noise may have led it below zero.
@@ -199,7 +201,7 @@ class TorchSite:
         correction = self._correction()
         mean, away = float("nan"), self._device.type != "cpu"
         for _ in range(self._epochs):
-            losses = []
+            losses: list[torch.Tensor] = []
             for inputs, targets in self._loader:
                 if away:
                     inputs, targets = inputs.to(self._device), targets.to(self._device)  # noqa: PLW2901
@@ -209,10 +211,11 @@ class TorchSite:
                 if correction is not None:
                     self._correct(correction)
                 optimiser.step()
-                losses.append(loss.item())
+                losses.append(loss.detach().reshape(()))
             if not losses:
                 raise SiteError("the loader gave no batch: fewer samples than one, and drop_last")
-            mean = sum(losses) / len(losses)
+            # Read once an epoch: to read each batch's would wait for a GPU each time.
+            mean = torch.stack(losses).to("cpu", torch.float64).mean().item()
         if correction is not None:
             for control, told in zip(self._controls.values(), correction.end(), strict=True):
                 control.copy_(told)
@@ -246,7 +249,7 @@ def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Par
 
 
 def _frozen(model: nn.Module) -> str:
-    frozen = {name: _array(weight) for name, weight in model.named_parameters() if not weight.requires_grad}
+    frozen = read_arrays({n: weight for n, weight in model.named_parameters() if not weight.requires_grad})
     return hashlib.sha256(save(frozen)).hexdigest() if frozen else ""
 
 
@@ -261,23 +264,11 @@ def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
     return found if buffers == "average" else {}
 
 
-def _is_finite(tensor: torch.Tensor) -> bool:
-    return bool(tensor.isfinite().all())
-
-
 def _count(loader: object) -> int:
     dataset = getattr(loader, "dataset", None)
     if not isinstance(dataset, Sized):
         raise ConfigError("samples", "the loader has no dataset of known length", "give samples=")
     return len(dataset)
-
-
-def _overwrite(tensor: torch.Tensor, array: Any) -> None:
-    if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
-        # In one pass, and no matter whether the array may be written to, which from_numpy wants.
-        np.copyto(tensor.detach().numpy(), array)
-    else:
-        tensor.copy_(torch.from_numpy(np.array(array)))
 
 
 def _at_most(samples: int, loader: object) -> int:
@@ -287,7 +278,3 @@ def _at_most(samples: int, loader: object) -> int:
         reason = f"{samples:,} are said, and the loader's dataset has {len(dataset):,}"
         raise ConfigError("samples", reason, "leave samples= out")
     return samples
-
-
-def _array(tensor: torch.Tensor) -> Any:
-    return tensor.detach().to("cpu", torch.float32).numpy().copy()

@@ -138,7 +138,7 @@ def test_the_header_says_who_trains() -> None:
     )
     assert federation(exact=True).note == "training: party by party, to the bits of run (--exact)"
     assert (
-        "only dense models with ReLU and no dropout are vectorised, this is cnn"
+        "only dense models with ReLU and no dropout are vectorised on a CPU, this is cnn"
         in federation(MODELS["cnn"]).note
     )
     assert federation().vectorised

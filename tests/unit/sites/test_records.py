@@ -284,7 +284,7 @@ class Stream(torch.utils.data.IterableDataset[Any]):
         (lambda: site_of(model=Mixing()), "scores of an example depend on the others in its batch"),
         (lambda: site_of(Stream(), samples=9), "Stream has no examples by number"),
         (lambda: site_of(model=Remembering()), "scores of an example depend on those before it"),
-        (lambda: site_of([{"x": 1, "y": 2}] * RECORDS), "first items makes a batch: AttributeError"),
+        (lambda: site_of([{"x": 1, "y": 2}] * RECORDS), "first items makes a batch: TypeError"),
         (lambda: site_of([7] * RECORDS), "first items makes a batch: ValueError"),
         (lambda: site_of(model=Pair()), "fails on a single example: 'tuple' object"),
         (lambda: site_of(model=Moody()), "fails on a single example in training: not today"),

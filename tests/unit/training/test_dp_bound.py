@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from securefl.base.arrays import F64
 from securefl.scenario.privacy import ClipEach, DpSgd, Normalise
+from securefl.training.dpsgd.bounded import BoundedSums, PartyRows, factors
 from securefl.training.dpsgd.examples import Examples, Rows
-from securefl.training.dpsgd.step import BoundedSum, factors
 
 LENGTH = 40
 CPU = torch.device("cpu")
@@ -22,9 +22,9 @@ def examples_of(gradients: F64) -> Examples:
 
 
 def bounded(gradients: F64, dp: DpSgd, carry: F64 | None = None, batch: int = 4) -> F64:
-    total = BoundedSum(dp, batch, carry, gradients.shape[1], CPU)
-    total.add(examples_of(gradients), slice(0, len(gradients)))
-    return total.result()
+    total = BoundedSums(dp, batch, [carry], gradients.shape[1], CPU)
+    total.add(examples_of(gradients), [PartyRows(0, slice(0, len(gradients)))])
+    return total.results()[0]
 
 
 def by_definition(gradients: F64, dp: DpSgd, carry: F64, batch: int = 4) -> F64:
@@ -66,14 +66,28 @@ def test_sums_are_those_of_the_definition(bound: Normalise | ClipEach, momentum:
     )
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.3])
+def test_parties_of_one_block_have_sums_of_their_own(momentum: float) -> None:
+    """Some with a carry, some without; in two blocks, one of which holds the end of a party's batch."""
+    gradients, dp = normal(9, LENGTH), DpSgd(momentum=momentum, carry="own")
+    carries = [normal(LENGTH, seed=1), None, normal(LENGTH, seed=2)]
+    sums = BoundedSums(dp, 4, carries, LENGTH, CPU)
+    first, second = examples_of(gradients[:6]), examples_of(gradients[6:])
+    sums.add(first, [PartyRows(0, slice(0, 2)), PartyRows(1, slice(2, 5)), PartyRows(2, slice(5, 6))])
+    sums.add(second, [PartyRows(2, slice(0, 3))])
+    batches = gradients[:2], gradients[2:5], gradients[5:]
+    for found, rows, carry in zip(sums.results(), batches, carries, strict=True):
+        np.testing.assert_allclose(found, bounded(rows, dp, carry), rtol=1e-12, atol=1e-15)
+
+
 def test_rows_may_be_added_in_parts() -> None:
     gradients, carry = normal(9, LENGTH), normal(LENGTH, seed=1)
     dp = DpSgd(momentum=0.3, carry="own")
-    total = BoundedSum(dp, 4, carry, LENGTH, CPU)
+    total = BoundedSums(dp, 4, [carry], LENGTH, CPU)
     examples = examples_of(gradients)
     for rows in (slice(0, 2), slice(2, 9)):
-        total.add(examples, rows)
-    np.testing.assert_allclose(total.result(), bounded(gradients, dp, carry), rtol=1e-12)
+        total.add(examples, [PartyRows(0, rows)])
+    np.testing.assert_allclose(total.results()[0], bounded(gradients, dp, carry), rtol=1e-12)
 
 
 @given(
@@ -109,5 +123,5 @@ def test_a_vector_of_zeros_stays_zero(momentum: float) -> None:
 
 
 def test_nothing_added_is_zero_whatever_the_carry() -> None:
-    total = BoundedSum(DpSgd(momentum=0.5, carry="own"), 4, normal(LENGTH), LENGTH, CPU)
-    assert total.result().tolist() == [0.0] * LENGTH
+    total = BoundedSums(DpSgd(momentum=0.5, carry="own"), 4, [normal(LENGTH)], LENGTH, CPU)
+    assert total.results()[0].tolist() == [0.0] * LENGTH

@@ -12,7 +12,7 @@ from torch import nn
 from securefl.base.arrays import F64
 from securefl.methods.privacy.sensitivity import COMPANY
 from securefl.scenario.privacy import ClipEach, DpSgd, Normalise
-from securefl.training.dpsgd.step import BoundedSum
+from securefl.training.dpsgd.bounded import BoundedSums, PartyRows
 from securefl.training.dpsgd.ways import Way, way_for
 from securefl.training.models.flatten import dimension
 from tests.unit.training import dp_models
@@ -24,11 +24,11 @@ OTHERS = (0, 1, 3, 7, 8, 15, 16, 24)
 
 def total(way: Way, module: nn.Module, bound: Normalise | ClipEach, x: torch.Tensor, y: torch.Tensor) -> F64:
     """The sum of bounded gradients, not divided."""
-    found = BoundedSum(DpSgd(bound=bound), 1, None, dimension(module), torch.device("cpu"))
+    found = BoundedSums(DpSgd(bound=bound), 1, [None], dimension(module), torch.device("cpu"))
     examples = way.examples(x, y)
     with torch.inference_mode():
-        found.add(examples, slice(0, len(x)))
-    return found.result()
+        found.add(examples, [PartyRows(0, slice(0, len(x)))])
+    return found.results()[0]
 
 
 @pytest.mark.parametrize(

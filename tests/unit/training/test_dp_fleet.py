@@ -96,8 +96,8 @@ def test_groups_and_chunks_change_nothing_but_rounding_and_threads_nothing(
     module, shards = made(lambda: dp_models.dense(6)), shards_of([9, 5, 14, 30, 7, 40])
     dp, carries = DpSgd(momentum=0.2, carry="own"), carries_of(6, len(to_vector(module)))
     slow = one_by_one(module, shards, dp, carries)
-    monkeypatch.setattr(dp_fleet, "_EXAMPLES", 10)
-    monkeypatch.setitem(dp_step._CHUNK_BYTES, "cpu", rows * 4 * each(module))
+    monkeypatch.setattr(dp_fleet, "_CPU_EXAMPLES", 10)
+    monkeypatch.setattr(dp_step, "_CPU_PASS_BYTES", rows * 4 * each(module))
     fast = by_fleet(module, shards, dp, carries)
     assert_close(fast, slow)
     for one, two in zip(fast, by_fleet(module, shards, dp, carries, threads=2), strict=True):

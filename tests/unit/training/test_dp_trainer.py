@@ -164,7 +164,7 @@ def test_chunks_change_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> 
     trainer, params = trainer_of(module, shard, dp, batch=30)
     carry = np.full(len(params), 0.01)
     whole = trainer.update(params, carry, InsecureSeededEntropy(1))
-    monkeypatch.setitem(dp_step._CHUNK_BYTES, "cpu", 1)
+    monkeypatch.setattr(dp_step, "_CPU_PASS_BYTES", 1)
     one_by_one, _ = trainer_of(module, shard, dp, batch=30)
     np.testing.assert_allclose(
         one_by_one.update(params, carry, InsecureSeededEntropy(1)), whole, rtol=1e-4, atol=1e-6

@@ -52,7 +52,7 @@ def check(examples: Examples, expected: F64) -> None:
         size = np.linalg.norm(expected[rows], axis=1).max() * np.linalg.norm(other)
         np.testing.assert_allclose(dots, expected[rows] @ other, rtol=1e-4, atol=1e-5 * size)
         total = torch.ones(length, dtype=torch.float64)
-        examples.add(factors[rows], rows, total)
+        examples.add(torch.from_numpy(factors[rows]), rows, total)
         found = total.numpy() - 1
         np.testing.assert_allclose(found, factors[rows] @ expected[rows], rtol=1e-4, atol=1e-5)
 
@@ -121,10 +121,10 @@ def test_lengths_and_sums_come_from_the_same_numbers() -> None:
         examples = way.examples(*tensors(x, y))
         for row, square in enumerate(examples.squares):
             total = torch.zeros(sum(w.numel() for w in module.parameters()), dtype=torch.float64)
-            examples.add(np.ones(1), slice(row, row + 1), total)
+            examples.add(torch.ones(1, dtype=torch.float64), slice(row, row + 1), total)
             assert float(total @ total) == pytest.approx(square, rel=1e-12)
             (dot,) = examples.dots(total, slice(row, row + 1))
-            assert dot == pytest.approx(square, rel=1e-12)
+            assert float(dot) == pytest.approx(square, rel=1e-12)
 
 
 @pytest.mark.parametrize("make", [*BY_LAYERS, dp_models.skipping, dp_models.Branching])

@@ -134,7 +134,7 @@ def test_chunks_change_nothing_but_rounding_and_threads_nothing(
     model, config = Mlp(hidden=(5,)), Training(batch_size=4, learning_rate=0.05, epochs=2)
     shards = shards_of_sizes([9, 5, 14, 14, 3, 7, 7, 1])
     three = 3 * 4 * (59 + 3 * 4 * 15)
-    monkeypatch.setitem(fleet._CHUNK_BYTES, "cpu", (three, three))
+    monkeypatch.setattr(fleet, "_CPU_CHUNK_BYTES", (three, three))
     chunked = by_fleet(model, shards, config, threads)
     one_thread = by_fleet(model, shards, config)
     for party, result in one_thread.items():
@@ -157,7 +157,7 @@ def test_shared_samples_are_stored_once_and_labels_are_each_ones_own() -> None:
 
 
 def test_an_abandoned_training_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fleet._CHUNK_BYTES, "cpu", (1, 1))
+    monkeypatch.setattr(fleet, "_CPU_CHUNK_BYTES", (1, 1))
     shards = shards_of_sizes([6] * 9)
     pool, portions = pool_samples([(shard.x, shard.y) for shard in shards], CPU)
     trainer = DenseFleet(widths_of(Softmax()), pool, Training(), threads=2)

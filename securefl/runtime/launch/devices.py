@@ -1,0 +1,54 @@
+"""The choice of a device for all training processes of one machine."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import NamedTuple
+
+
+class LocalDevice(NamedTuple):
+    """Device of all processes that train on this machine."""
+
+    name: str
+    """``cpu``, ``cuda``, or another device of torch."""
+    note: str = ""
+    """One line for the console; empty if there is nothing to choose."""
+
+
+def local_device(wanted: str, processes: int) -> LocalDevice:
+    """Choose once for all processes: each of them would open a CUDA context to find out.
+
+    torch, which takes a second to import, is imported only if a CUDA driver is installed or CUDA is wanted.
+
+    Args:
+        wanted: ``auto``, ``cpu`` or ``cuda``.
+        processes: parties, and the server that tests the model.
+
+    Raises:
+        ConfigError: ``cuda`` is wanted, and there is none, or its memory does not hold so many processes.
+    """
+    if wanted == "cpu" or (wanted == "auto" and not has_cuda_driver()):
+        return LocalDevice("cpu")
+    import torch  # noqa: PLC0415 - see above
+
+    from securefl.training.models import pick_device, share_of_memory  # noqa: PLC0415 - see above
+
+    device = pick_device(wanted, processes)
+    if device.type == "cpu":
+        if not torch.cuda.is_available():
+            return LocalDevice("cpu")
+        total = share_of_memory("cuda", 1) / 2**30
+        note = f"training on the CPU: {processes} processes need 1 GiB each, and the GPU has {total:.1f} GiB"
+        return LocalDevice("cpu", note)
+    share = share_of_memory(device, processes) / 2**30
+    name = torch.cuda.get_device_name(device)
+    return LocalDevice(str(device), f"{processes} processes train on one GPU ({name}), {share:.1f} GiB each")
+
+
+def has_cuda_driver() -> bool:
+    """Return True if a CUDA driver is installed."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,114 @@
+"""Sums of bounded per-example gradients, of one party or many (docs/dataflow.md, step 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, assert_never
+
+import numpy as np
+import torch
+
+from securefl.base.arrays import F64
+from securefl.scenario import ClipEach, DpSgd, Normalise
+from securefl.training.dpsgd.examples import Examples
+
+
+def factors(bound: Normalise | ClipEach, squares: F64, errors: F64) -> F64:
+    """Return the factor of each vector: 1 / length, or min(1, norm / length); 0 for a vector of zeros.
+
+    A length is taken for the largest that it may be, so that no result is longer than it should be. Without
+    that, a carry that nearly cancels an example's gradient would leave a length that is mostly error, and
+    its reciprocal no bound at all.
+
+    Args:
+        bound: which of the two.
+        squares: squared lengths as computed, f64 ``(n,)``.
+        errors: how far they may be off, f64 ``(n,)``.
+    """
+    lengths = np.sqrt(np.maximum(squares, 0) + errors)
+    with np.errstate(divide="ignore"):
+        match bound:
+            case Normalise():
+                return np.where(lengths > 0, 1 / lengths, 0.0)
+            case ClipEach(norm=norm):
+                return np.minimum(1.0, norm / lengths)
+            case _:
+                assert_never(bound)
+
+
+class PartyRows(NamedTuple):
+    """Rows of a block of examples that belong to one party."""
+
+    party: int
+    rows: slice
+
+
+class BoundedSums:
+    """Minus the sum of each party's bounded gradients over the expected size of its batch.
+
+    Gradients stay on the device. It is read once for all parties of a block: a read for each party would
+    wait for a GPU each time.
+
+    Args:
+        dp: the bound, and how much a carry counts.
+        batch: the expected size; the divisor, however many are drawn.
+        carries: of each party, f64 ``(d,)``, or None for zeros.
+        length: d.
+        device: where gradients are.
+    """
+
+    def __init__(
+        self, dp: DpSgd, batch: int, carries: Sequence[F64 | None], length: int, device: torch.device
+    ) -> None:
+        self._dp = dp
+        self._batch = batch
+        self._totals = torch.zeros(len(carries), length, dtype=torch.float64, device=device)
+        self._carries = {
+            party: torch.from_numpy(carry).to(device)
+            for party, carry in enumerate(carries)
+            if carry is not None and dp.momentum
+        }
+        squares = [carry @ carry for carry in self._carries.values()]
+        found = torch.stack(squares).cpu().tolist() if squares else []
+        self._carry_squares: dict[int, float] = dict(zip(self._carries, found, strict=True))
+        # The error of an inner product of vectors u, v of d numbers is at most d 2^-53 |u| |v| but for terms
+        # of a higher order (Higham 2002, section 3.1), and there are two roundings besides.
+        self._error = (length + 4) * 2.0**-52
+
+    def add(self, examples: Examples, spans: Sequence[PartyRows]) -> None:
+        """Bound the gradients of each span, mixed with its party's carry, and add them to the party's sum."""
+        beta = self._dp.momentum
+        dots = self._dots(examples, spans)
+        shares = [self._shares(examples.squares[rows], party, dots.get(party)) for party, rows in spans]
+        there = torch.from_numpy((1 - beta) * np.concatenate(shares)).to(self._totals.device)
+        pieces = torch.split(there, [len(share) for share in shares])
+        for (party, rows), share, piece in zip(spans, shares, pieces, strict=True):
+            examples.add(piece, rows, self._totals[party])
+            if party in self._carries:
+                self._totals[party].add_(self._carries[party], alpha=beta * float(share.sum()))
+
+    def results(self) -> list[F64]:
+        """Return the updates, f64 ``(d,)`` each: directions of descent, before the learning rate."""
+        return list(self._totals.cpu().numpy())
+
+    def _dots(self, examples: Examples, spans: Sequence[PartyRows]) -> dict[int, F64]:
+        """Return the products of each span's gradients with its party's carry, by party."""
+        mixed = [(party, rows) for party, rows in spans if party in self._carries]
+        if not mixed:
+            return {}
+        products = [examples.dots(self._carries[party], rows) for party, rows in mixed]
+        found: F64 = torch.cat(products).cpu().numpy()
+        ends = np.cumsum([len(product) for product in products])[:-1]
+        return {party: part for (party, _), part in zip(mixed, np.split(found, ends), strict=True)}
+
+    def _shares(self, squares: F64, party: int, dots: F64 | None) -> F64:
+        """Return minus the factors of one party's examples over the size of its batch."""
+        beta = self._dp.momentum
+        squares = (1 - beta) ** 2 * squares
+        largest = squares
+        if dots is not None:
+            carried = beta**2 * self._carry_squares[party]
+            largest = (np.sqrt(squares) + math.sqrt(carried)) ** 2
+            squares = squares + carried + 2 * beta * (1 - beta) * dots
+        return factors(self._dp.bound, squares, self._error * largest) / -self._batch

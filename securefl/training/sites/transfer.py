@@ -1,0 +1,70 @@
+"""Named arrays in main memory, from and to the tensors of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from securefl.training.sites.site import Arrays
+
+
+def read_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Return copies of the tensors as f32 arrays of their shapes.
+
+    Tensors of one GPU travel as one vector: a transfer for each of them would wait for the GPU each time.
+    """
+    if not _are_on_one_gpu(tensors):
+        return {n: tensor.detach().to("cpu", torch.float32).numpy().copy() for n, tensor in tensors.items()}
+    flat = torch.cat([tensor.detach().to(torch.float32).reshape(-1) for tensor in tensors.values()])
+    pieces = np.split(flat.cpu().numpy(), _ends(tensors))
+    return {
+        name: piece.reshape(tensor.shape)
+        for (name, tensor), piece in zip(tensors.items(), pieces, strict=True)
+    }
+
+
+def write_arrays(tensors: Mapping[str, torch.Tensor], arrays: Arrays) -> None:
+    """Overwrite each tensor with the array of its name, converted to the tensor's dtype.
+
+    Args:
+        tensors: their names are among those of ``arrays``.
+        arrays: of the tensors' shapes; not changed, and not kept.
+    """
+    with torch.no_grad():
+        if _are_on_one_gpu(tensors):
+            flat = np.concatenate([np.ravel(np.asarray(arrays[name], dtype=np.float32)) for name in tensors])
+            there = torch.from_numpy(flat).to(next(iter(tensors.values())).device)
+            pieces = torch.tensor_split(there, _ends(tensors))
+            for tensor, piece in zip(tensors.values(), pieces, strict=True):
+                tensor.copy_(piece.view(tensor.shape))
+            return
+        for name, tensor in tensors.items():
+            if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
+                # In one pass, and for read-only arrays too, which from_numpy refuses.
+                np.copyto(tensor.detach().numpy(), arrays[name])
+            else:
+                tensor.copy_(torch.from_numpy(np.array(arrays[name])))
+
+
+def all_finite(tensors: Mapping[str, torch.Tensor]) -> dict[str, bool]:
+    """Return for each tensor whether all its numbers are finite; reads a GPU once."""
+    if not tensors:
+        return {}
+    found = [tensor.isfinite().all() for tensor in tensors.values()]
+    one_device = len({flag.device for flag in found}) == 1
+    flags = torch.stack(found).cpu().tolist() if one_device else [bool(flag) for flag in found]
+    return dict(zip(tensors, flags, strict=True))
+
+
+def _are_on_one_gpu(tensors: Mapping[str, torch.Tensor]) -> bool:
+    devices = {tensor.device for tensor in tensors.values()}
+    return len(devices) == 1 and devices.pop().type != "cpu"
+
+
+def _ends(tensors: Mapping[str, torch.Tensor]) -> list[int]:
+    """Where each tensor but the last ends in their concatenation."""
+    ends: list[int] = np.cumsum([tensor.numel() for tensor in tensors.values()])[:-1].tolist()
+    return ends
