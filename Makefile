@@ -12,7 +12,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench clean
+.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda-kit cuda-rehearsal clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -108,5 +108,17 @@ soak: setup  ## a thousand rounds of processes, with and without kills: memory, 
 bench: setup  ## speed and size of the secure sum against the measured floor
 	$(BIN)/securefl bench secagg $(ARGS)
 
+# Wheels for a GPU machine without a network, and data: that machine has torch, and no index.
+cuda-kit: .venv-cuda/.installed  ## the wheels and data that a GPU machine without a network lacks, in .cuda-kit/
+	.venv-cuda/bin/python -m tools.cuda.kit $(ARGS)
+
+cuda-rehearsal: cuda-kit  ## install the kit offline beside what that machine has, without torch, and test there
+	.venv-cuda/bin/python -m tools.cuda.rehearse
+
+.venv-cuda/.installed: constraints.txt
+	$(PYTHON) -m venv .venv-cuda
+	.venv-cuda/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt packaging
+	@touch $@
+
 clean:  ## remove what setup and tools made
-	rm -rf $(VENV) .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* .cuda .cuda-kit* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

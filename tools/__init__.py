@@ -1,0 +1,1 @@
+"""Programs for developers; an installation of securefl does not include them."""
