@@ -55,10 +55,10 @@ class Step:
     exit_code: int = 0
 
 
-def steps(kit: Path, scratch: Path, out: Path) -> list[Step]:
+def steps(kit: Path, scratch: Path, folder: Path) -> list[Step]:
     """Return the steps after the stand-in was made."""
     program = ("-m", "securefl")
-    plan = ("plan", "--parties", "20", "--byzantine", "0.1")
+    plan = ("plan", "--parties", "20", "--byzantine", "0.1", "--out", str(folder / "plan"))
     return [
         Step("install", ("-m", "tools.cuda.install", "--kit", str(kit), "--target", str(scratch))),
         Step("import", ("-m", "tools.cuda.imports", STUB_MESSAGE), "0 failed"),
@@ -68,7 +68,7 @@ def steps(kit: Path, scratch: Path, out: Path) -> list[Step]:
         # Each process imports securefl and packages of the kit before it fails at the stub of torch.
         Step(
             "processes of a run",
-            (*program, "run", "quickstart", "--broker", "embedded", "--out", str(out)),
+            (*program, "run", "quickstart", "--broker", "embedded", "--out", str(folder / "run")),
             f"p11: internal error (ImportError: {STUB_MESSAGE})",
             3,
         ),
@@ -110,10 +110,10 @@ def rehearse(kit: Path, present: Path, folder: Path) -> None:
     failed = []
     with tempfile.TemporaryDirectory() as home:
         settings = environment(scratch, Path(home))
-        for step in steps(kit.resolve(), scratch, folder / "run"):
+        for step in steps(kit.resolve(), scratch, folder):
             progress(f"{step.title} ...")
             began = time.monotonic()
-            output = _take(step, [*cut, str(python)], settings)
+            output = take(step, [*cut, str(python)], settings)
             seconds = time.monotonic() - began
             print(f"{'failed' if output else 'passed'}  {step.title} ({seconds:.0f} s)", flush=True)
             if output:
@@ -124,7 +124,7 @@ def rehearse(kit: Path, present: Path, folder: Path) -> None:
     print("the rehearsal passed" + (", without a network" if cut else ""))
 
 
-def _take(step: Step, interpreter: Sequence[str], settings: dict[str, str]) -> list[str]:
+def take(step: Step, interpreter: Sequence[str], settings: dict[str, str]) -> list[str]:
     """Take a step; return the last lines of its output if it failed."""
     done = subprocess.run(
         [*interpreter, *step.arguments],

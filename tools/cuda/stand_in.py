@@ -68,7 +68,7 @@ def make_stand_in(folder: Path, present: Present, relied_on: Iterable[str]) -> P
     _call([*_pip(python), "install", "--no-deps", "--only-binary", ":all:", *lines], "pip failed")
     [packages] = folder.glob("lib/python*/site-packages")
     for name in sorted(present.keys() - real.keys() - {canonicalize_name("pip")}):
-        _write_stub(packages, name, str(present[name] or "0"))
+        write_stub(packages, name, str(present[name] or "0"))
     (packages / "torch").mkdir()
     (packages / "torch" / "__init__.py").write_text(f"raise ImportError({STUB_MESSAGE!r})\n")
     _check_exact(python, present)
@@ -109,7 +109,8 @@ def _resolve(python: Path, present: Present, names: set[NormalizedName]) -> dict
     raise FailedError("packages of present.txt need others that it lacks", "correct present.txt")
 
 
-def _write_stub(packages: Path, name: str, version: str) -> None:
+def write_stub(packages: Path, name: str, version: str) -> None:
+    """Write the metadata of a distribution that has no module."""
     folder = packages / f"{name.replace('-', '_')}-{version}.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
