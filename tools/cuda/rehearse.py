@@ -39,7 +39,7 @@ TESTS = (
     "tests/unit/transport",
     "tests/unit/privacy/test_calibration.py",
 )
-"""Tests that need no torch; between them they use each package of the kit but CrypTen and OmegaConf."""
+"""Tests that need no torch and whose results do not depend on the version of Python."""
 _TAIL = 12
 """Lines of output that are shown of a step that failed."""
 
