@@ -12,7 +12,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda-kit cuda-rehearsal clean
+.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda-kit cuda-rehearsal versions clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ mutants-changed: setup  ## the same for what differs from BASE (origin/main unle
 unchanged: setup  ## models, frames and verdicts are the bits that are committed
 	$(BIN)/python tools/unchanged.py $(ARGS)
 	$(TEST) tests/vectors -n $(WORKERS)
+
+versions:  ## the tests that need no torch on Python 3.12 and 3.13, in environments of their own
+	$(PYTHON) tools/versions.py --workers $(WORKERS) $(ARGS)
 
 chaos: setup  ## seeded faults against federations of processes; resumable: ARGS="--runs 200 --seed 1"
 	$(BIN)/python -m tests.chaos $(ARGS)
