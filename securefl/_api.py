@@ -239,7 +239,7 @@ def simulate(
         site: makes a party's site of its name, or says where that is (``"module:Name"``), for a model of type
             ``weights``.
         site_python: interpreter of an environment of the sites' own, where each runs in a process of its own.
-        site_memory: MB of addresses that each such process may use; 0 for any.
+        site_memory: MB of data that each such process may hold; 0 for any.
         verbose: print the header and a line a round.
 
     Raises:
@@ -340,7 +340,8 @@ def run(
         site: makes a party's site of its name, or says where that is (``"module:Name"``), for a model of type
             ``weights``. Each party's process imports it, so that it must lie in a module.
         site_python: interpreter of an environment of the sites' own, where each runs in a process of its own.
-        site_memory: MB of addresses that each such process may use; 0 for any.
+        site_memory: MB of data that each such process may hold; 0 for any, or all memory of the machine where
+            ``privacy.unit = "party"`` gives each site a process without ``site_python``.
         verbose: print the header and a line a round.
 
     Raises:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -144,4 +146,18 @@ def _main(
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except SystemExit as ending:
+        _leave(ending)
+        raise
+
+
+def _leave(ending: SystemExit) -> None:
+    """End the process at once if a training still runs: its thread may be inside a library, or never end."""
+    threads = sys.modules.get("securefl.runtime.process.work_thread")
+    if threads is None or not threads.any_is_busy():
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ending.code if isinstance(ending.code, int) else int(ending.code is not None))

@@ -69,7 +69,7 @@ SitePythonOption = Annotated[
     ),
 ]
 SiteMemoryOption = Annotated[
-    int, typer.Option(metavar="MB", min=0, help="Most addresses of a site's own process; 0 for any.")
+    int, typer.Option(metavar="MB", min=0, help="Most data of a site's own process; 0 for any.")
 ]
 KeepModelsOption = Annotated[
     str,

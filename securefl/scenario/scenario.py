@@ -183,6 +183,10 @@ class Stop(_Section, frozen=True, kw_only=True):
     """Value of ``metric`` that ends the run."""
 
 
+IN_TIME = 0.9
+"""Share of ``deadlines.training`` for the training itself. The rest is for the input on its way."""
+
+
 class Deadlines(_Section, frozen=True, kw_only=True):
     """Seconds that the server waits in each step before it goes on without the missing."""
 
@@ -196,7 +200,8 @@ class Deadlines(_Section, frozen=True, kw_only=True):
     """For local training and the masked inputs."""
     submit: Seconds | None = None
     """After the draw of the clusters: then every masked input leaves, not before. A training that has not
-    ended sends zeros. None: an input leaves once it is there, and so tells how long its training took."""
+    ended sends zeros. None: with ``[privacy]`` nine tenths of ``training``; without, an input leaves when its
+    training has ended, and so shows how long that took (:attr:`Scenario.submit_seconds`)."""
     certify: Seconds = 15.0
     release: Seconds = 15.0
     verify: Seconds = 30.0
@@ -296,3 +301,15 @@ class Scenario(_Section, frozen=True, kw_only=True):
     """Whether a local run adds an observer at the broker (metadata and hash of every frame)."""
     behaviours: tuple[Behaviour, ...] = ()
     expect: tuple[Expect, ...] = ()
+
+    @property
+    def submit_seconds(self) -> float | None:
+        """Seconds after the draw at which every masked input leaves; None: when its training has ended."""
+        hides_times = self.deadlines.submit is None and self.privacy.unit != "none"
+        return self.training_seconds if hides_times else self.deadlines.submit
+
+    @property
+    def training_seconds(self) -> float:
+        """Seconds after the draw at which a training that has not ended counts as failed."""
+        deadlines = self.deadlines
+        return IN_TIME * deadlines.training if deadlines.submit is None else deadlines.submit

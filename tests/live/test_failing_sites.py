@@ -24,9 +24,11 @@ from tests.live.federated import LIMIT, PATIENT, Run, run_program
 pytestmark = pytest.mark.live
 
 SITES = """
-import os, signal, sys, threading
+import asyncio, ctypes, os, signal, sys, threading
 from pathlib import Path
 import numpy as np
+import securefl
+from securefl.base.errors import UsageError
 
 HERE = Path(__file__).parent
 
@@ -74,8 +76,23 @@ def closes(self, after):
     os.closerange(0, 64)
     return after, 5, {}
 
-EITHER = [None, hangs, raises, not_finite, other_name, other_shape, other_dtype, too_many, exits]
-APART = EITHER + [eats, dies, leaves, babbles, closes]
+# Classes with a meaning of their own to the library, to generators, to event loops and to threads.
+class Panic(BaseException): pass
+def misuses(self, after): raise UsageError("whatever")
+def misjudges(self, after): return securefl.score_histogram(np.array([np.nan]), np.array([1])), 5, {}
+def stops(self, after): next(iter([]))
+def cancels(self, after): raise asyncio.CancelledError
+def interrupts(self, after): raise KeyboardInterrupt
+def closes_generator(self, after): raise GeneratorExit
+def panics(self, after): raise Panic("lost")
+
+# The interpreter's lock is held in C, or the process ends by a signal of its own.
+def holds(self, after): ctypes.PyDLL(None).sleep(3600)
+def crashes(self, after): ctypes.string_at(0)
+
+BY_CLASS = [misuses, misjudges, stops, cancels, interrupts, closes_generator, panics]
+EITHER = [None, hangs, raises, not_finite, other_name, other_shape, other_dtype, too_many, exits] + BY_CLASS
+APART = EITHER + [eats, dies, leaves, babbles, closes, holds, crashes]
 
 def cast(name):
     broken = APART[int(name[1:])]
@@ -100,20 +117,28 @@ rounds = 3
 REASONS = {
     "p01": "",
     "p02": "KeyError: 'no such patient'",
-    "p03": "SiteError: fit returned b with numbers that are not finite",
-    "p04": "SiteError: fit returned c, which does not travel",
-    "p05": "SiteError: fit returned b of shape (4,), expected ()",
-    "p06": "SiteError: fit returned b of dtype int32, expected floating-point numbers",
-    "p07": "SiteError: fit trained on 6 samples, and the party has declared 5: its weight would be wrong",
-    "p08": "SiteError: exits with 'done for today' in place of returning",
+    "p03": "fit returned b with numbers that are not finite",
+    "p04": "fit returned c, which does not travel",
+    "p05": "fit returned b of shape (4,), expected ()",
+    "p06": "fit returned b of dtype int32, expected floating-point numbers",
+    "p07": "fit trained on 6 samples, and the party has declared 5: its weight would be wrong",
+    "p08": "exits with 'done for today' in place of returning",
+    "p09": "UsageError: whatever",
+    "p10": "UsageError: ",
+    "p11": "StopIteration",
+    "p12": "CancelledError",
+    "p13": "KeyboardInterrupt",
+    "p14": "GeneratorExit",
+    "p15": "Panic: lost",
 }
 OF_APART = REASONS | {
-    "p01": "SiteError: its process took too long and was killed",
-    "p02": "SiteError: KeyError: 'no such patient'",
-    "p09": "SiteError: MemoryError",
-    "p10": "SiteError: its process ended (exit code 9)",
-    "p12": "SiteError: its process wrote what is no reply",
-    "p13": "SiteError: its process ended (exit code 1)",
+    "p01": "its process took too long and was killed",
+    "p16": "MemoryError",
+    "p17": "its process ended (exit code 9)",
+    "p19": "its process wrote what is no reply",
+    "p20": "its process ended (exit code 1)",
+    "p21": "its process took too long and was killed",
+    "p22": "its process ended (signal 11)",
 }
 
 
@@ -169,15 +194,15 @@ def of_rounds(ended: Run, party: str) -> list[Any]:
 
 def test_in_the_partys_process(tmp_path: Path) -> None:
     """Who hangs holds its thread for good: it sends zeros in the next round, too."""
-    ended = ran(tmp_path, 9)
-    check(ended, 9, REASONS, {party: {1, 2} if party == "p01" else {1} for party in REASONS})
+    ended = ran(tmp_path, 16)
+    check(ended, 16, REASONS, {party: {1, 2} if party == "p01" else {1} for party in REASONS})
 
 
 def test_in_a_process_of_its_own(tmp_path: Path) -> None:
     """All train again in the round after, and no process is left."""
-    ended = ran(tmp_path, 14, "--site-python", sys.executable, "--site-memory", "1500")
-    check(ended, 14, OF_APART, {party: {1} for party in OF_APART})
-    printed = "".join(entry.get("printed", "") for entry in noted(ended, "p12"))
+    ended = ran(tmp_path, 23, "--site-python", sys.executable, "--site-memory", "1500")
+    check(ended, 23, OF_APART, {party: {1} for party in OF_APART})
+    printed = "".join(entry.get("printed", "") for entry in noted(ended, "p19"))
     assert "patient" in printed, "standard output is the site's to write to"
     check_ended(int((tmp_path / "left").read_text()))
 

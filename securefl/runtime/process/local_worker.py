@@ -6,10 +6,16 @@ import asyncio
 import time
 
 from securefl.base.errors import SecureflError, UsageError
+from securefl.base.foreign import describe
 from securefl.protocol.kernel import Choose, Chosen, Consult, Consulted, Evaluate, Evaluated, Train, Trained
 from securefl.runtime.process.ports import LocalWork
+from securefl.runtime.process.work_thread import Failure, WorkThread
 
 LocalResult = Trained | Chosen | Evaluated | Consulted
+
+
+class _Outdated:
+    """Result of a choice that a newer round has made pointless."""
 
 
 class LocalWorker:
@@ -18,20 +24,21 @@ class LocalWorker:
     def __init__(self, work: LocalWork) -> None:
         """Set up for ``work``."""
         self._work = work
-        # A straggler may still be at the last round's training when the next one begins, with the same model.
-        self._training = asyncio.Lock()
-        # Not the same: how long the last training takes must not tell in when the next hello leaves.
-        self._choosing = asyncio.Lock()
+        # A late training may still run when the next one begins, with the same model: one after the other.
+        self._training = None if work.train is None else WorkThread("training")
+        # Another thread: the time that the last training takes must not show in when the next hello leaves.
+        self._choosing = None if work.choose is None else WorkThread("choosing")
         self._newest = -1
 
     async def do(self, effect: Train | Choose | Evaluate | Consult) -> LocalResult | None:
-        """Do what an effect asks for, in a worker thread; None where a newer round has made it pointless.
+        """Do what an effect asks for, in a worker thread; None if a newer round has made it pointless.
 
-        Training and choosing that fail, in whatever way, end in an event that says so: on which data they do
-        depends on the model, which the server makes, and a process that ended would tell it.
+        Training and choosing that fail, with any exception, end in an event that says so. On which data they
+        fail depends on the model, which the server makes: a process that ended, or stopped answering, would
+        answer the server's question about the data.
 
         Raises:
-            UsageError: this process has nothing to do it with, or its work was called wrongly: a bug.
+            UsageError: this process has nothing to do it with: a bug.
             Exception: a bug in evaluating or consulting.
         """
         match effect:
@@ -45,37 +52,34 @@ class LocalWorker:
                 return await self._consult(effect)
 
     async def _train(self, effect: Train) -> Trained | None:
-        if self._work.train is None:
+        train = self._work.train
+        if train is None or self._training is None:
             raise UsageError("this process does not train")
         self._newest = max(self._newest, effect.round)
-        try:
-            async with self._training:
-                if effect.round < self._newest:
-                    # A newer round's began to wait behind it, so the machine has left this one: to do it all
-                    # the same would keep a party that once was slow behind for good.
-                    return None
-                update = await asyncio.to_thread(self._work.train, effect)
-        except UsageError:
-            raise
-        except Exception as error:  # whatever a model raises on somebody's data
-            return Trained(time.monotonic(), effect.round, effect.work, None, _reason(error))
-        return Trained(time.monotonic(), effect.round, effect.work, update)
+        # If a newer round's training waits behind this one, the machine has left this round. To train all
+        # the same would keep a party that once was slow behind for good.
+        ended = await self._training.run(lambda: None if self._is_outdated(effect) else train(effect))
+        if isinstance(ended, Failure):
+            return Trained(time.monotonic(), effect.round, effect.work, None, _reason(ended.error))
+        return None if ended is None else Trained(time.monotonic(), effect.round, effect.work, ended)
 
     async def _choose(self, effect: Choose) -> Chosen | None:
-        if self._work.choose is None:
+        choose = self._work.choose
+        if choose is None or self._choosing is None:
             raise UsageError("this process has no data to choose by")
         self._newest = max(self._newest, effect.round)
-        async with self._choosing:
-            if effect.round < self._newest:
-                return None
-            try:
-                group = await asyncio.to_thread(self._work.choose, effect.params)
-                failure = "no model has a finite loss on its data" if group is None else ""
-            except UsageError:
-                raise
-            except Exception as error:  # whatever a model raises on somebody's data
-                group, failure = None, _reason(error)
-        return Chosen(time.monotonic(), effect.round, group, failure)
+        ended = await self._choosing.run(
+            lambda: _Outdated() if self._is_outdated(effect) else choose(effect.params)
+        )
+        if isinstance(ended, Failure):
+            return Chosen(time.monotonic(), effect.round, None, _reason(ended.error))
+        if isinstance(ended, _Outdated):
+            return None
+        failure = "no model has a finite loss on its data" if ended is None else ""
+        return Chosen(time.monotonic(), effect.round, ended, failure)
+
+    def _is_outdated(self, effect: Train | Choose) -> bool:
+        return effect.round < self._newest
 
     async def _evaluate(self, effect: Evaluate) -> Evaluated:
         if self._work.evaluate is None:
@@ -101,6 +105,6 @@ class LocalWorker:
         return Consulted(time.monotonic(), effect.round, gradients)
 
 
-def _reason(error: Exception) -> str:
-    """For the party's own log."""
-    return str(error) if isinstance(error, SecureflError) else f"{type(error).__name__}: {error}"
+def _reason(error: BaseException) -> str:
+    """Return a line for the party's own log."""
+    return str(error) if isinstance(error, SecureflError) else describe(error)

@@ -25,6 +25,7 @@ from securefl.training.sites import (
     SITE_LOG,
     Layout,
     SiteLog,
+    SiteProcess,
     SiteTrainer,
     columns_of,
     make_site,
@@ -68,7 +69,11 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     scenario = settings.scenario
     module = model_of(scenario, (), 0, settings.seed)
     layout = Layout.of(module)
-    maker = maker_of(settings.site, scenario, settings.site_python, settings.site_memory)
+    # A site that crashes, exits or holds the interpreter would show in this process's messages.
+    required = scenario.privacy.unit == "party"
+    apart = SiteProcess.of_party(settings.site_python, settings.site_memory, required=required)
+    python, memory = (apart.python, apart.memory) if apart else (None, settings.site_memory)
+    maker = maker_of(settings.site, scenario, python, memory)
     if scenario.model.by_columns:
         maker = columns_of(maker, scenario.evaluation)
     site = make_site(maker, settings.name, layout, scenario.model)

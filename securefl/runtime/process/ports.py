@@ -96,9 +96,9 @@ class DurableAccount(Protocol):
 class LocalWork:
     """Work that this process can do besides talking, in a worker thread.
 
-    Where training or choosing raises, whatever it is, the party sends zeros: only its own log says so. A
-    ``SecureflError`` in consulting costs the round its update. Anything else in there, and ``UsageError``, is
-    a bug and ends the process.
+    If training or choosing raises an exception of any class, the party sends zeros: only its own log says so.
+    A ``SecureflError`` in consulting costs the round its update. Any other error in consulting or evaluating
+    is a bug and ends the process.
     """
 
     train: Callable[[Train], F64] | None = None

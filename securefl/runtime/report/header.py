@@ -45,6 +45,7 @@ def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...
         *on_checks(scenario),
         *_on_robustness(scenario, limits),
         *on_shares(scenario),
+        _on_times(scenario),
         *on_server_data(scenario, limits.clusters, limits.p_clean),
         *_on_attacks(scenario.behaviours, scenario.parties, scenario.stop.rounds),
         *_on_behaviours(scenario),
@@ -84,6 +85,13 @@ def _on_clusters(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
         f"ring: 2^{limits.ring_bits} ({limits.max_cluster_size} members at most x {steps}"
         f" < 2^{limits.ring_bits - 1})"
     )
+
+
+def _on_times(scenario: Scenario) -> str:
+    submit = scenario.submit_seconds
+    if submit is None:
+        return "times: an input leaves when its training has ended, which shows (deadlines.submit hides it)"
+    return f"times: every input leaves {submit:g} s after the draw, however long its training took"
 
 
 def _on_dropouts(scenario: Scenario, limits: DerivedLimits) -> str:

@@ -123,6 +123,8 @@ def held_by_sites(
 
     def crew(_cast: Mapping[PartyId, PartyBehaviour], root: Entropy) -> ChosenTrainers:
         note = "training: at sites, one after the other, with the seeds of a run"
+        if scenario.privacy.unit == "party":
+            note += "; all in this process, where a run has one for each site"
         return ChosenTrainers(PartyByParty([trainers], root), vectorised=False, note=note)
 
     samples = {name: int(site.samples) for name, site in sites.items()}

@@ -15,6 +15,7 @@ import torch
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
+from securefl.base.foreign import pass_interrupt
 from securefl.base.ids import PartyId
 from securefl.protocol.round import party_entropy, training_entropy
 from securefl.runtime.misbehaviour import PartyBehaviour
@@ -91,7 +92,8 @@ class PartyByParty:
                 return crew[name](task.round, task.params, task.carries.get(name), entropy, task.samples)
             except UsageError:
                 raise
-            except Exception:  # whatever a model raises on somebody's data
+            except BaseException as error:  # of any class, as in a party's process
+                pass_interrupt(error)
                 return None
             finally:
                 self._idle.put(crew)

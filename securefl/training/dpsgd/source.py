@@ -12,11 +12,9 @@ from torch.utils.data import default_collate
 
 from securefl.base.arrays import I64, BoolArray
 from securefl.base.errors import ConfigError
+from securefl.base.foreign import pass_interrupt
 from securefl.training.data import SamplePool
 from securefl.training.dpsgd.examples import Losses, example_losses
-
-RAISED: Final = (Exception, SystemExit)
-"""What a user's data set, model or loss may raise on one record, an exit included: it would end the party."""
 
 _TRIES: Final = 100
 """Items that are looked at for one that makes a batch: where so many do not, the data set is another kind."""
@@ -122,7 +120,8 @@ class DatasetSource:
         for at, row in enumerate(x.tolist()):
             try:
                 one, target = self._collated([row])
-            except RAISED:
+            except BaseException as error:  # of any class: see DpStep
+                pass_interrupt(error)
                 continue
             if _alike(one, sample) and _alike(target, label):
                 samples[at], labels[at], there[at] = one[0], target[0], True
@@ -142,7 +141,8 @@ class DatasetSource:
         for row in range(min(len(self._dataset), _TRIES)):
             try:
                 return self._collated([row])
-            except RAISED as error:
+            except BaseException as error:
+                pass_interrupt(error)
                 first = first or error
         reason = f"none of the dataset's first items makes a batch: {type(first).__name__}: {first}"
         raise ConfigError("TorchSite", reason, "items (input, target), of tensors or numbers") from first

@@ -11,10 +11,11 @@ import torch
 
 from securefl.base.arrays import F32, F64, I64, expect
 from securefl.base.errors import UsageError
+from securefl.base.foreign import pass_interrupt
 from securefl.scenario import DpSgd
 from securefl.training.dpsgd.bounded import BoundedSums, PartyRows
 from securefl.training.dpsgd.examples import Examples
-from securefl.training.dpsgd.source import RAISED, ExampleSource
+from securefl.training.dpsgd.source import ExampleSource
 from securefl.training.dpsgd.ways import way_for
 from securefl.training.models import dimension, load_vector, pass_bytes, seeded
 from securefl.training.sgd import TrainingDivergedError
@@ -112,8 +113,9 @@ class DpStep:
     def _examples(self, x: I64, y: I64) -> Iterator[tuple[Examples, int, int]]:
         """Gradients of examples, and the first one's place and that behind the last.
 
-        One on which data set, model or loss raise counts as zero. To let it end the update would make that
-        depend on one example by its whole length.
+        One on which data set, model or loss raise an exception of any class counts as zero. To let it end the
+        update would make that depend on one example by its whole length; some classes would even end the
+        party, or stop its rounds.
         """
         samples, labels, there, odd = self._source.take(x, y)
         there = np.ones(len(x), dtype=bool) if there is None else there
@@ -121,7 +123,8 @@ class DpStep:
         try:
             # Copies: what a model did in place before one raised would be done to all others twice.
             examples = self.way.examples(samples.clone(), labels.clone())
-        except RAISED:
+        except BaseException as error:
+            pass_interrupt(error)
             singles |= {
                 one: (samples[one : one + 1], labels[one : one + 1]) for one in np.flatnonzero(there).tolist()
             }
@@ -134,7 +137,8 @@ class DpStep:
         for one, (sample, label) in singles.items():
             try:
                 alone = self.way.examples(sample, label)
-            except RAISED:
+            except BaseException as error:
+                pass_interrupt(error)
                 self.failed += 1
             else:
                 yield alone, one, one + 1

@@ -1,3 +1,4 @@
+from .apart import SiteProcess as SiteProcess
 from .columns import ColumnSite as ColumnSite
 from .columns import columns_of as columns_of
 from .columns import differences as differences

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
 import shlex
 import sys
 import time
@@ -37,7 +38,28 @@ class SiteProcess:
     python: Path
     """The interpreter of their environment."""
     memory: int = 0
-    """MB of addresses that each process may use; 0 for no limit."""
+    """MB of data that each process may hold; 0 for no limit."""
+
+    @classmethod
+    def of_party(cls, python: Path | None, memory: int, *, required: bool) -> SiteProcess | None:
+        """Return the process of a party's site; None for the party's own.
+
+        Args:
+            python: interpreter, as the operator named it.
+            memory: MB, as the operator named it; 0 for the default.
+            required: True if the site may not share the party's process: then the default is this process's
+                interpreter, and all memory of the machine.
+
+        Raises:
+            ConfigError: there is no such interpreter, or the system cannot isolate a site.
+        """
+        if python is None and not required:
+            return None
+        if python is None:
+            python, memory = Path(sys.executable), memory or _machine_megabytes()
+        found = cls(python, memory)
+        _check(found)
+        return found
 
 
 NOTHING = Given()
@@ -240,9 +262,16 @@ class ApartSite:
         return found
 
 
+def _machine_megabytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1_000_000
+
+
 def _check(process: SiteProcess) -> None:
     if sys.platform != "linux":
-        raise ConfigError("--site-python", "needs Linux", "leave it out")
+        reason = "a site in a process of its own needs Linux"
+        raise ConfigError(
+            "--site-python", reason, "leave it out, and privacy.unit too: it needs that process"
+        )
     if not process.python.is_file():
         raise ConfigError("--site-python", f"{process.python} is no file", "name a bin/python")
 

@@ -81,7 +81,7 @@ class Channel:
 
     Args:
         python: its interpreter.
-        memory: MB of addresses; 0 for no limit.
+        memory: MB of data; 0 for no limit.
         folder: its current directory.
         said: output that is still to be told.
 

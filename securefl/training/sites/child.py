@@ -7,6 +7,7 @@ none of it. Whatever it says is checked by :mod:`securefl.training.sites.apart`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import importlib.machinery
 import importlib.util
@@ -245,10 +246,14 @@ def _watch(descriptor: int) -> None:
 
 
 def main(descriptor: int, memory: int) -> None:
-    """Answer requests on the socket ``descriptor`` with at most ``memory`` bytes of addresses (0: any)."""
+    """Answer requests on the socket ``descriptor`` with at most ``memory`` bytes of data (0: any)."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        # Data, not addresses: libraries reserve many times the addresses that they use, CUDA terabytes.
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    with contextlib.suppress(OSError):
+        # A machine that runs out of memory ends this process before the party's.
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - takes no names
     channel = socket.socket(fileno=descriptor)
     threading.Thread(target=_watch, args=(descriptor,), daemon=True).start()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from securefl.base.errors import ConfigError
+from securefl.base.foreign import describe, pass_interrupt
 from securefl.base.ids import PartyId
 from securefl.scenario import Model, load_own
 from securefl.training.sites.adapters.offer import Refused
@@ -83,8 +84,9 @@ def offered(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
         samples, held = (0, {}) if lacking else (site.samples, site.parameters())
     except (ConfigError, Refused) as error:
         raise ConfigError(said, f"{party}: {error.reason}", error.remedy) from error
-    except (Exception, SystemExit) as error:  # whatever a user's code raises
-        raise ConfigError(said, f"{party}: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        pass_interrupt(error)
+        raise ConfigError(said, f"{party}: {describe(error)}") from error
     if lacking:
         raise ConfigError(said, f"has no {' and no '.join(lacking)}", "docs/sites.md says what a site offers")
     if not is_count(samples) or not samples:

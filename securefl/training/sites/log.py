@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from securefl.base.errors import SecureflError
+from securefl.base.foreign import describe
+from securefl.training.sites.layout import SiteError
 from securefl.training.sites.site import Metrics
 
 SITE_LOG = "{}.site.jsonl"
@@ -44,7 +46,8 @@ class SiteLog:
     def failed(self, round_: int, error: BaseException) -> None:
         """Note why there was no update, with the traceback."""
         lines = traceback.format_exception(error)
-        reason = f"{type(error).__name__}: {error}"
+        # A SiteError is the line to read: what the site raised, or what is wrong with its answer.
+        reason = str(error) if isinstance(error, SiteError) else describe(error)
         self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
         self._tell(round_, str(error) if isinstance(error, SecureflError) else reason)
 

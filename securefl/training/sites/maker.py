@@ -17,9 +17,6 @@ from securefl.training.sites.adapters.offer import Given, is_client_app, offer
 from securefl.training.sites.apart import START_SECONDS, ApartSite, SiteProcess, script_apart, site_apart
 from securefl.training.sites.load import SiteMaker, named, site_maker
 
-IN_TIME = 0.9
-"""Of ``deadlines.training``, for a site: what is left lets the zeros of a killed one arrive."""
-
 
 @dataclass(frozen=True)
 class _Federation:
@@ -42,7 +39,7 @@ def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) ->
         scenario: the sites'. Of a round's time a process of its own has as much as ``deadlines.submit`` says,
             or nine tenths of ``deadlines.training``.
         python: its interpreter.
-        memory: MB of addresses that it may use; 0 for any.
+        memory: MB of data that it may hold; 0 for any.
 
     Raises:
         ConfigError: as of :func:`securefl.training.sites.apart.site_apart` and
@@ -51,8 +48,7 @@ def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) ->
     known = _Federation(
         str(Path(getattr(scenario.model, "file", "")).resolve()), party_names(scenario.parties)
     )
-    deadlines = scenario.deadlines
-    seconds = IN_TIME * deadlines.training if deadlines.submit is None else deadlines.submit
+    seconds = scenario.training_seconds
     script = _script(name)
     if python is None:
         if memory:

@@ -12,6 +12,7 @@ import numpy as np
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
+from securefl.base.foreign import describe, pass_interrupt
 from securefl.base.loops import run_coroutine
 from securefl.methods.metrics import said_by
 from securefl.scenario import SiteEvaluation, Training
@@ -92,9 +93,9 @@ class SiteTrainer:
             samples: how many the site uses at most.
 
         Raises:
-            SiteError: what it returned cannot be used; one line, naming the array or the number.
+            SiteError: the site raised an exception of any class, or returned something that cannot be used;
+                one line, naming the exception, the array or the number.
             UsageError: a bug of ours.
-            Exception: whatever the site raised.
         """
         if carry is not None and self._steps is None:
             raise UsageError("a site carries no momentum of single examples")
@@ -121,17 +122,22 @@ class SiteTrainer:
             carry: as for :meth:`update`.
 
         Raises:
-            SiteError: what it returned cannot be used; one line, naming the array or the number.
-            Exception: whatever the site raised.
+            SiteError: as for :meth:`update`.
         """
         if self._steps is not None:
             return self._step(self._steps, params, carry, entropy)
         try:
             received, said = self._judge(params, told)
             return SiteFit(*self._fit(params, told), received, said)
+        except SiteError:
+            raise
         except SystemExit as error:
-            # It would end the party, and others would see on which model.
             raise SiteError(f"exits with {error.code!r} in place of returning") from error
+        except BaseException as error:
+            # Of any class: UsageError, StopIteration and CancelledError have a meaning of their own here, and
+            # others would end the party. What a site returns may raise, too, as it is read.
+            pass_interrupt(error)
+            raise SiteError(describe(error)) from error
 
     def _step(self, steps: RecordSteps, params: F32, carry: F64 | None, entropy: Entropy) -> SiteFit:
         carried = None if carry is None else self._layout.views(carry)
@@ -174,7 +180,7 @@ class SiteTrainer:
 
 
 def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
-    """The result of a function or a coroutine."""
+    """Return the result of a function or a coroutine."""
     if not inspect.isawaitable(result):
         return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from securefl.base.errors import ConfigError
@@ -11,8 +12,9 @@ from securefl.base.ids import PartyId
 from securefl.methods.feasibility.limits import check
 from securefl.protocol.kernel.effects import Report, Send
 from securefl.protocol.kernel.events import DeadlinePassed
-from securefl.protocol.messages.masking import MaskedInput
+from securefl.protocol.messages.masking import KeyAdvert, MaskedInput
 from securefl.protocol.round.shared.reports import NothingLearned, RoundDone, RunEffect
+from securefl.scenario import Privacy
 from tests.simulation.world import Node, World, scenario
 
 P1 = PartyId("p01")
@@ -91,6 +93,41 @@ def test_without_it_the_time_of_an_input_is_the_time_of_training() -> None:
     _, slow = run(9.0)
     times = [[at for at, kind, _ in left if kind == MaskedInput.__name__] for left in (quick, slow)]
     assert times[1][0] - times[0][0] == pytest.approx(8.0, abs=0.5)
+
+
+@pytest.mark.parametrize("sets", KINDS, ids=["masking", "reclustered", "new-work", "crypten", "active"])
+def test_a_training_that_never_ends_leaves_the_same_messages_without_it(sets: dict[str, str]) -> None:
+    """Zeros stand for it after nine tenths of ``deadlines.training``: silence would answer the server."""
+    world, quick = run(1.0, **sets, deadlines__training="60")
+    other, left = run(NEVER, **sets, deadlines__training="60")
+    assert [message[1:] for message in left] == [message[1:] for message in quick]
+    assert all(len(done.survivors) == 6 for done in other.reports(RoundDone))
+    assert len(other.reports(RoundDone)) == len(world.reports(RoundDone)) == 2
+    reasons = {note.reason for note in other.reports(NothingLearned, P1)}
+    assert reasons == {"training has not ended in time"}
+    first = {kind: at for at, kind, round_ in reversed(left) if round_ == 0}
+    if MaskedInput.__name__ in first:
+        assert 53 < first[MaskedInput.__name__] - first[KeyAdvert.__name__] < 55
+
+
+@pytest.mark.parametrize(
+    ("unit", "submit", "leaves", "late"),
+    [
+        ("none", None, None, 54.0),
+        ("none", 7.0, 7.0, 7.0),
+        ("party", None, 54.0, 54.0),
+        ("record", None, 54.0, 54.0),
+        ("party", 7.0, 7.0, 7.0),
+    ],
+)
+def test_privacy_hides_times_by_default(
+    unit: str, submit: float | None, leaves: float | None, late: float
+) -> None:
+    made = scenario(6, deadlines__training="60")
+    replace = msgspec.structs.replace
+    made = replace(made, deadlines=replace(made.deadlines, submit=submit), privacy=Privacy(unit=unit))  # type: ignore[arg-type]
+    assert made.submit_seconds == leaves
+    assert made.training_seconds == late
 
 
 def test_a_training_that_has_not_ended_sends_zeros_and_its_party_knows() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from securefl.base.entropy import InsecureSeededEntropy
@@ -263,6 +264,21 @@ def test_memory_is_limited(ward: Path) -> None:
     with pytest.raises(SiteError, match="MemoryError"):
         update(trainer, 1)
     site.close()
+
+
+def test_the_process_of_a_partys_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one is required: this interpreter, and all memory of the machine, unless others are named."""
+    assert SiteProcess.of_party(None, 0, required=False) is None
+    found = SiteProcess.of_party(None, 0, required=True)
+    assert found is not None
+    assert found.python == Path(sys.executable)
+    assert found.memory * 1_000_000 == pytest.approx(psutil.virtual_memory().total, rel=1e-3)
+    assert SiteProcess.of_party(None, 300, required=True) == SiteProcess(Path(sys.executable), 300)
+    assert SiteProcess.of_party(PYTHON, 0, required=True) == SiteProcess(PYTHON, 0)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert SiteProcess.of_party(None, 0, required=False) is None
+    with pytest.raises(ConfigError, match="needs Linux"):
+        SiteProcess.of_party(None, 0, required=True)
 
 
 def test_what_cannot_start_is_refused(ward: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from securefl.training.sites.layout import Layout
 from securefl.training.sites.log import SiteLog
 from securefl.training.sites.torch_site import TorchSite
 from securefl.training.sites.trainer import SiteTrainer
+from tests.foreign_errors import all_errors
 
 CPU = torch.device("cpu")
 RECORDS, INPUTS, CLASSES = 24, 5, 3
@@ -132,6 +134,59 @@ def test_a_record_that_cannot_be_used_costs_its_own_gradient_only(spoil: Any) ->
     # The divisor is the expected size of a batch, here 24 and there 23.
     expected = update_of(site_of(rest), Training(batch_size=RECORDS - 1, dp_sgd=CLIP))
     np.testing.assert_allclose(spoilt, expected * (RECORDS - 1) / RECORDS, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("where", ["data set", "loss", "model"])
+def test_an_exception_of_any_class_costs_its_own_gradient_only(where: str) -> None:
+    """In a worker thread: of the data set, or of the loss or the model on one record."""
+    kept = [row for row in range(RECORDS) if row != 7]
+    rest = TensorDataset(torch.from_numpy(X[kept]), torch.from_numpy(Y[kept]))
+    expected = update_of(site_of(rest), Training(batch_size=RECORDS - 1, dp_sgd=CLIP))
+    mark = float(X[7, 0])
+    for error in all_errors():
+
+        def raises(*_: Any, error: BaseException = error) -> Any:
+            raise error
+
+        class Failing(nn.Module):
+            def __init__(self, inner: nn.Module, fails: Any = raises) -> None:
+                super().__init__()
+                self.inner, self.fails = inner, fails
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                if bool((x[..., 0] == mark).any()):
+                    self.fails()
+                scores: torch.Tensor = self.inner(x)
+                return scores
+
+        more = {
+            "data set": {"dataset": Awkward(raises)},
+            "loss": {"dataset": Awkward(lambda x, _y: (x, 99)), "loss": LossOf(raises)},
+            "model": {"model": Failing(model_of())},
+        }[where]
+        found: list[Any] = []
+        thread = threading.Thread(
+            target=lambda more=more, found=found: found.append(update_of(site_of(**more)))
+        )  # type: ignore[misc]
+        thread.start()
+        thread.join()
+        assert len(found) == 1, error
+        np.testing.assert_allclose(
+            found[0], expected * (RECORDS - 1) / RECORDS, rtol=1e-4, atol=1e-7, err_msg=str(type(error))
+        )
+
+
+class LossOf(nn.CrossEntropyLoss):
+    """Fails on the label 99."""
+
+    def __init__(self, fails: Any) -> None:
+        super().__init__()
+        self.fails = fails
+
+    def forward(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if bool((labels == 99).any()):
+            self.fails()
+        return super().forward(scores, labels)
 
 
 def test_what_failed_is_counted_in_the_sites_own_log(tmp_path: Path) -> None:

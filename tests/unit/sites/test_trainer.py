@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from securefl.training.sites.layout import Layout, SiteError
 from securefl.training.sites.log import SiteLog
 from securefl.training.sites.site import Change, Round
 from securefl.training.sites.trainer import SiteTrainer
+from tests.foreign_errors import all_errors
 
 LAYOUT = Layout({"a": (2, 3), "b": (), "c.d": (4,)})
 PARAMS = np.arange(11, dtype=np.float32)
@@ -169,7 +171,7 @@ def test_the_log_keeps_metrics_and_tracebacks_and_is_its_owners(tmp_path: Path) 
         raise RuntimeError(f"no cohort for round {told.number}")
 
     update(trainer(lambda p, _: (p, 5, {"loss": float("inf")}), log, evaluate=lambda *_: (3, {"auc": 0.75})))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(SiteError, match="RuntimeError: no cohort for round 2"):
         update(trainer(fails, log))
     good, bad = map(json.loads, log.read_text().splitlines())
     assert good == {"round": 2, "samples": 5, "metrics": {"loss": None}, "received": {"auc": 0.75}}
@@ -204,3 +206,65 @@ def test_a_log_is_its_owners_alone(tmp_path: Path) -> None:
             assert path.stat().st_mode & 0o777 == 0o600
     finally:
         os.umask(former)
+
+
+def raising(error: BaseException, what: str) -> SiteTrainer:
+    """A trainer whose site raises in ``what``: fit, evaluate, or a coroutine of that name."""
+
+    def fit(parameters: Any, _told: Round) -> Any:
+        if what == "fit":
+            raise error
+        return parameters, 5, {}
+
+    async def async_fit(_parameters: Any, _told: Round) -> Any:
+        raise error
+
+    def evaluate(_parameters: Any, _told: Round) -> Any:
+        raise error
+
+    async def async_evaluate(_parameters: Any, _told: Round) -> Any:
+        raise error
+
+    judge = {"evaluate": evaluate, "async evaluate": async_evaluate}.get(what)
+    more: dict[str, Any] = {} if judge is None else {"evaluate": judge}
+    return trainer(async_fit if what == "async fit" else fit, **more)
+
+
+@pytest.mark.parametrize("what", ["fit", "async fit", "evaluate", "async evaluate"])
+def test_an_exception_of_any_class_is_a_site_error(what: str) -> None:
+    """In a worker thread, where a KeyboardInterrupt is the site's own."""
+    for error in all_errors():
+        found = raised_in_a_thread(raising(error, what))
+        assert isinstance(found, SiteError), (type(error), type(found))
+        assert "\n" not in str(found)
+        assert type(error).__name__ in str(found) or isinstance(error, SystemExit | SiteError)
+
+
+def raised_in_a_thread(of: SiteTrainer) -> BaseException | None:
+    found: list[BaseException] = []
+
+    def train() -> None:
+        try:
+            update(of)
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    return found[0] if found else None
+
+
+def test_an_interrupt_of_the_user_passes() -> None:
+    """Ctrl-C in ``simulate``, which trains in the main thread."""
+    with pytest.raises(KeyboardInterrupt):
+        update(raising(KeyboardInterrupt(), "fit"))
+
+
+def test_an_answer_that_raises_as_it_is_read() -> None:
+    class Trap(dict[str, Any]):
+        def items(self) -> Any:
+            raise GeneratorExit
+
+    with pytest.raises(SiteError, match="GeneratorExit"):
+        update(trainer(lambda parameters, _told: (parameters, 5, Trap())))

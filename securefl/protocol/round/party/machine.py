@@ -80,7 +80,7 @@ from securefl.protocol.round.party.phases import (
 )
 from securefl.protocol.round.party.release import on_certificate, on_freeze
 from securefl.protocol.round.party.shares import on_counts, released_again
-from securefl.protocol.round.party.sums import on_instance_message, on_submit, on_trained
+from securefl.protocol.round.party.sums import on_instance_message, on_late, on_submit, on_trained
 from securefl.protocol.round.party.verifying import on_proof
 from securefl.protocol.round.shared.allowance import extra
 from securefl.protocol.round.shared.charging import charged
@@ -179,10 +179,13 @@ class PartyMachine:
         return phase, ()
 
     def _woken(self, phase: PartyPhase, now: float) -> tuple[PartyPhase, Effects]:
-        """It is time to submit, or the server has been silent for too long."""
+        """It is time to submit, a training is late, or the server has been silent for too long."""
         if isinstance(phase, Working) and phase.submit_at is not None and now >= phase.submit_at:
             submitted, effects = on_submit(self._ctx, phase, now)
             return submitted, (*effects, WakeAt(now + self._patience))
+        if isinstance(phase, Working) and phase.late_at is not None and now >= phase.late_at:
+            without, effects = on_late(self._ctx, phase, now)
+            return without, (*effects, WakeAt(self._wake(without, now)))
         return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
 
     def _from_network(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
@@ -192,19 +195,26 @@ class PartyMachine:
         effects = (*noted, *effects)
         if refused or isinstance(after, Ended):
             return after, effects
-        submit = self._ctx.plan.scenario.deadlines.submit
-        if submit is not None and isinstance(after, Working) and not isinstance(phase, Working):
-            after = replace(after, submit_at=event.now + submit)
+        if isinstance(after, Working) and not isinstance(phase, Working):
+            after = self._timed(after, event.now)
         if after.past.paused is not isinstance(event.message, Pause):
             after = replace(after, past=replace(after.past, paused=not after.past.paused))
         return after, (*effects, WakeAt(self._wake(after, event.now)))
 
+    def _timed(self, phase: Working, now: float) -> Working:
+        """Set the times of a round in which the clusters have just been drawn."""
+        scenario = self._ctx.plan.scenario
+        submit = scenario.submit_seconds
+        if submit is None:
+            return replace(phase, late_at=now + scenario.training_seconds)
+        return replace(phase, submit_at=now + submit)
+
     def _wake(self, phase: PartyPhase, now: float) -> float:
-        """When to be woken: to submit, or having heard of nobody for too long."""
+        """Return the time of the next alarm: to submit, to give up a training, or the server's silence."""
         paused = not isinstance(phase, Ended) and phase.past.paused
         patience = now + (PAUSE_SECONDS if paused else self._patience)
-        due = phase.submit_at if isinstance(phase, Working) else None
-        return patience if due is None else min(due, patience)
+        times = (phase.submit_at, phase.late_at) if isinstance(phase, Working) else ()
+        return min(patience, *(due for due in times if due is not None), patience)
 
     def _on_model(
         self, phase: PartyPhase, place: Place, message: ModelAnnounce | BestModel

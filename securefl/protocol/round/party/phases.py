@@ -227,7 +227,9 @@ class Working:
     seat: int = field(default=-1, repr=False)
     """Of a hidden group, once the update is there."""
     submit_at: float | None = None
-    """When its masked inputs leave (``deadlines.submit``); None where each leaves once it is there."""
+    """When its masked inputs leave (``Scenario.submit_seconds``); None if each leaves once it is there."""
+    late_at: float | None = None
+    """When a training that has not ended counts as failed; None once it has passed, or with ``submit_at``."""
     trained: tuple[Trained, ...] = field(default=(), repr=False)
     """What ended before that, by local work: encoded, entered and sent in one go."""
 

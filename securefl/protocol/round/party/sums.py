@@ -118,8 +118,20 @@ def _kept(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Working, E
     return current, (Train(phase.round, event.work + 1, own, phase.past.carry, phase.samples),)
 
 
+def on_late(ctx: PartyContext, phase: Working, now: float) -> tuple[PartyPhase, Effects]:
+    """Submit zeros for the trainings that have not ended: silence would answer a question about the data."""
+    current: PartyPhase = replace(phase, late_at=None)
+    effects = list[Effects]()
+    for work in range(len(phase.uploads), works_of(ctx.plan.scenario.clustering)):
+        if isinstance(current, Working):
+            late = Trained(now, phase.round, work, None, "training has not ended in time")
+            current, more = on_trained(ctx, current, late)
+            effects.append(tuple(effect for effect in more if not isinstance(effect, Train)))
+    return current, tuple(effect for group in effects for effect in group)
+
+
 def on_submit(ctx: PartyContext, phase: Working, now: float) -> tuple[Working, Effects]:
-    """Let all masked inputs leave at the time that is the same for everybody (``deadlines.submit``).
+    """Let all masked inputs leave at the time that is the same for all parties (``Scenario.submit_seconds``).
 
     Zeros stand for works that have not ended: how long training takes is an answer about the data, too. Both
     are encoded now, and entered in journal and account: what is done before a message leaves delays it.

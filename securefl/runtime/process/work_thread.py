@@ -1,0 +1,93 @@
+"""A thread for code that may fail in any way, or never end: a party's training, its choice of a group."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception that the code raised, of any class.
+
+    It is a value, since exceptions such as ``StopIteration`` and ``CancelledError`` mean something else to
+    futures and event loops, and others end them.
+    """
+
+    error: BaseException
+
+
+class WorkThread:
+    """Runs one call after another, in the order of the calls.
+
+    The thread ends with the process, whatever the code is doing then: the interpreter does not wait for it
+    (:func:`any_is_busy`). It starts at once, so that no later call makes the process larger.
+
+    Args:
+        name: of the thread, for debuggers.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._calls: SimpleQueue[_Call[Any]] = SimpleQueue()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    async def run(self, call: Callable[[], ResultT]) -> ResultT | Failure:
+        """Return what ``call`` returns, or the failure that it ends with.
+
+        Cancelling the caller does not stop the call; its result is dropped.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[ResultT | Failure] = loop.create_future()
+        self._calls.put(_Call(call, loop, done))
+        return await done
+
+    def _work(self) -> None:
+        while True:
+            call = self._calls.get()
+            _BUSY.add(call)
+            result = outcome_of(call.function)
+            _BUSY.discard(call)
+            # The loop may have ended meanwhile: then nothing waits for the result.
+            with suppress(RuntimeError):
+                call.loop.call_soon_threadsafe(call.finish, result)
+
+
+def outcome_of(function: Callable[[], ResultT]) -> ResultT | Failure:
+    """Return what ``function`` returns, or its failure: no class of exception passes."""
+    try:
+        return function()
+    except BaseException as error:
+        return Failure(error)
+
+
+def any_is_busy() -> bool:
+    """Return True if code still runs in a work thread of this process.
+
+    The interpreter's shutdown would end such a thread in the middle of a library call, which aborts the
+    process: leave by ``os._exit`` then.
+    """
+    return bool(_BUSY)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call(Generic[ResultT]):
+    """A call, and the future of its result."""
+
+    function: Callable[[], ResultT]
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[ResultT | Failure]
+
+    def finish(self, result: ResultT | Failure) -> None:
+        """Set the result, unless the caller was cancelled. Runs in the loop's thread."""
+        if not self.done.done():
+            self.done.set_result(result)
+
+
+_BUSY: set[_Call[Any]] = set()
