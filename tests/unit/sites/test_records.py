@@ -165,15 +165,17 @@ def test_an_exception_of_any_class_costs_its_own_gradient_only(where: str) -> No
             "model": {"model": Failing(model_of())},
         }[where]
         found: list[Any] = []
-        thread = threading.Thread(
-            target=lambda more=more, found=found: found.append(update_of(site_of(**more)))
-        )  # type: ignore[misc]
+        thread = threading.Thread(target=_add_update, args=(found, more))
         thread.start()
         thread.join()
         assert len(found) == 1, error
         np.testing.assert_allclose(
             found[0], expected * (RECORDS - 1) / RECORDS, rtol=1e-4, atol=1e-7, err_msg=str(type(error))
         )
+
+
+def _add_update(found: list[Any], site: dict[str, Any]) -> None:
+    found.append(update_of(site_of(**site)))
 
 
 class LossOf(nn.CrossEntropyLoss):
