@@ -29,6 +29,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.runtime.transport.base import BrokerUrl
+from securefl.runtime.transport.client_ids import bound_client_id
 
 _BAD_USER = {4, 134}
 _NOT_AUTHORISED = {5, 135}
@@ -42,6 +43,7 @@ _LOG.setLevel(logging.CRITICAL)
 class Connection(aiomqtt.Client):
     """aiomqtt's client for one connection; open it with `open`, end it with `end`.
 
+    The broker knows the client by an id that belongs to its credentials as well (:func:`bound_client_id`).
     ``forget`` makes the broker drop what it kept for an earlier program of this client id.
     """
 
@@ -56,23 +58,25 @@ class Connection(aiomqtt.Client):
         patience: float,
         forget: bool = False,
     ) -> None:
+        tls = tls_context(url) if url.tls else None
         super().__init__(
             url.host,
             url.port,
             username=url.username,
             password=url.password,
-            identifier=client_id,
+            identifier=bound_client_id(client_id, url),
             clean_session=forget,
             will=aiomqtt.Will(*last_will, qos=1) if last_will else None,
             keepalive=keep_alive,
             max_inflight_messages=in_flight,
             timeout=patience,
-            tls_context=tls_context(url) if url.tls else None,
+            tls_context=tls,
             logger=_LOG,
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
         self.pending_calls_threshold = in_flight
         self._url = url
+        self._name = client_id
         self._hung_up = False
         self.session_present = False
         """Whether the broker had kept something for this client id."""
@@ -115,7 +119,7 @@ class Connection(aiomqtt.Client):
         codes = [answer.value if isinstance(answer, ReasonCode) else answer for answer in answers]
         for topic_filter, code in zip(filters, codes, strict=True):
             if code >= _REFUSED:
-                reason = f"{self._url} refuses {self.identifier!r} the subscription to {topic_filter}"
+                reason = f"{self._url} refuses {self._name!r} the subscription to {topic_filter}"
                 raise ConfigError("broker", reason, "check the broker's access rules")
 
     async def unsubscribe_all(self, filters: tuple[str, ...], within: float) -> None:
