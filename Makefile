@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Machines with a GPU have an interpreter with torch, and perhaps no network: `cuda` needs no `setup`.
+CUDA_PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 # Examples with Lightning, Hugging Face and torchvision: their packages stay out of the tested environment.
 EXAMPLES := .venv-examples
 ARGS ?=
@@ -12,7 +14,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda-kit cuda-rehearsal versions clean
+.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -107,6 +109,12 @@ chaos-ci: setup  ## the same, one fault of each kind at a time, in under two min
 
 soak: setup  ## a thousand rounds of processes, with and without kills: memory, files and time a round
 	$(BIN)/python -m tests.soak --kill-server-every 0 50 $(ARGS)
+
+cuda:  ## GPU: contract suites and measurements within a time limit; resumable: ARGS="--limit 480", "--device cpu"
+	$(CUDA_PYTHON) -m tools.cuda $(ARGS)
+
+cuda-page:  ## add results of `make cuda` to docs/results/cuda.jsonl, and write docs/results/cuda.md: ARGS=.cuda/cuda.jsonl
+	$(CUDA_PYTHON) -m tools.cuda.page $(ARGS)
 
 bench: setup  ## speed and size of the secure sum against the measured floor
 	$(BIN)/securefl bench secagg $(ARGS)

@@ -1,1 +1,1 @@
-"""Training on a GPU of a machine without a network: the kit of packages and data, and its rehearsal."""
+"""Training on a GPU: checks and measurements in one command, and the kit for a machine without a network."""

@@ -1,0 +1,1 @@
+"""Training for the measures. These modules import torch and securefl; the list of measures does not."""
