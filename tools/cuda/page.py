@@ -30,23 +30,25 @@ Row = Sequence[str]
 
 
 def newest(lines: Iterable[Line]) -> list[Line]:
-    """Return the lines that count, in the order of their keys' first appearance.
+    """Return the lines that count, each in the place of the first line that it replaces.
 
-    Of each part of a unit, of each end and of each environment it is the newest one, by device and machine;
-    of failed tests those of the newest run of their suite.
+    Of each part of a unit, of each end and of each environment it is the newest one, by device and machine.
+    Failed tests count if they are of the newest run of their suite.
     """
     found: dict[Key, Line] = {}
-    lines = sorted(lines, key=lambda line: str(line["run"]))
     for line in lines:
-        found.pop(_key(line), None)
-        found[_key(line)] = line
+        former = found.setdefault(_key(line), line)
+        if str(line["run"]) >= str(former["run"]):
+            found[_key(line)] = line
     runs = {
         _place(line): line["run"]
-        for line in lines
+        for line in found.values()
         if line["kind"] == "result" and line.get("part") == "tests"
     }
     return [
-        line for line in found.values() if line["kind"] != "test" or runs.get(_place(line)) == line["run"]
+        line
+        for line in found.values()
+        if line["kind"] != "test" or runs.get(_place(line), line["run"]) == line["run"]
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 _GIB: Final = 1024
@@ -45,6 +46,8 @@ def _digits(number: float) -> str:
     if number >= 9.95:
         scale = 10 ** max(0, len(str(round(number))) - (3 if str(round(number))[0] == "1" else 2))
         return f"{round(number / scale) * scale:,}"
-    if number >= 0.995:
-        return f"{number:.1f}"
-    return f"{number:.2g}"
+    if number <= 0:
+        return "0"
+    # Rounded to two digits first: 0.0996 is 0.10.
+    decimals = 1 - math.floor(math.log10(float(f"{number:.1e}")))
+    return f"{number:.{decimals}f}"

@@ -99,7 +99,13 @@ class Recorder:
         self._take({"kind": "test", "test": test, "outcome": "failed", "error": lines[-_ERROR_LINES:]})
 
 
-def run_suite(suite: Suite, device: str, take: Callable[[Result], None], root: Path = ROOT) -> int:
+def run_suite(
+    suite: Suite,
+    device: str,
+    take: Callable[[Result], None],
+    root: Path = ROOT,
+    processes: int = _PROCESSES,
+) -> int:
     """Run a suite; return the exit code of the unit: 0 if at least one test ran and none failed."""
     import pytest  # noqa: PLC0415 - the program that lists the suites works without pytest
 
@@ -110,7 +116,7 @@ def run_suite(suite: Suite, device: str, take: Callable[[Result], None], root: P
     os.environ[DEVICE_VARIABLE] = device
     recorder = Recorder(take)
     options = ["-v", "--tb=short", "-p", "no:cacheprovider", "-o", f"faulthandler_timeout={_HANG}"]
-    processes = min(_PROCESSES, cpus())
+    processes = min(processes, cpus())
     if processes > 1 and importlib.util.find_spec("xdist") is not None:
         options += ["-n", str(processes), "--dist", "worksteal"]
     code = pytest.main([*options, *suite.options, *files], plugins=[recorder])

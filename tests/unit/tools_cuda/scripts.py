@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,26 @@ def unit(folder: Path, text: str, *, name: str = "measure", **fields: Any) -> Un
 
 
 class Bench:
-    """A runner whose console is a list."""
+    """A runner whose console is a list; ``on_text`` sees each line of it."""
 
-    def __init__(self, folder: Path, *, seconds: float = 300.0, **setting: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        seconds: float = 300.0,
+        on_text: Callable[[str], object] = str,
+        **setting: str,
+    ) -> None:
         self.said: list[str] = []
+        self._on_text = on_text
         self.file = LineFile(folder / "out" / NAME)
         self.runner = Runner(
-            self.file, Clock(seconds), {**SETTING, **setting}, dict(os.environ), folder, self.said.append
+            self.file, Clock(seconds), {**SETTING, **setting}, dict(os.environ), folder, self._echo
         )
+
+    def _echo(self, text: str) -> None:
+        self.said.append(text)
+        self._on_text(text)
 
     def lines(self, kind: str) -> list[Any]:
         """Return the lines of a kind."""

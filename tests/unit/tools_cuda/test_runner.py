@@ -9,7 +9,7 @@ import pytest
 from tests.unit.tools_cuda.scripts import SETTING, Bench, unit
 from tools.cuda.lines import NAME, LineFile, read_lines
 from tools.cuda.processes import GRACE
-from tools.cuda.runner import CODE_UNFINISHED, RESERVE, Clock
+from tools.cuda.runner import CODE_UNFINISHED, RESERVE, Clock, Unit
 
 TWO = """
 import sys
@@ -18,6 +18,7 @@ for part in ("a", "b"):
     if part not in done:
         print('{"part": "%s", "seconds": 0.5}' % part, flush=True)
 """
+ONE = TWO.replace('("a", "b")', '("a",)')
 
 
 def test_results_are_lines_with_their_setting(tmp_path: Path) -> None:
@@ -55,7 +56,9 @@ print('{{"part": "b"}}', flush=True)
 
 def test_a_unit_that_hangs_is_stopped_and_reported(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    hanging = unit(tmp_path, 'import signal\nprint(\'{"part": "a"}\', flush=True)\nsignal.pause()', limit=2.0)
+    # A shell starts within milliseconds, so that its line comes before its limit.
+    command = ("sh", "-c", 'echo \'{"part": "a"}\'; exec sleep 1000')
+    hanging = Unit(name="measure", device="cpu", command=command, estimate=0.0, limit=1.5)
     after = unit(tmp_path, TWO, name="after")
     assert not bench.runner.run([hanging, after])
     assert [line["outcome"] for line in bench.lines("end")] == ["failed", "done"]
@@ -105,9 +108,8 @@ def test_a_signal_and_a_unit_without_results_are_failures(tmp_path: Path) -> Non
 
 
 def test_a_second_run_continues(tmp_path: Path) -> None:
-    first = f"{TWO}\nsys.exit({CODE_UNFINISHED})".replace('("a", "b")', '("a",)')
     bench = Bench(tmp_path)
-    assert bench.runner.run([unit(tmp_path, first)])
+    assert bench.runner.run([unit(tmp_path, f"{ONE}\nsys.exit({CODE_UNFINISHED})")])
     assert [line["outcome"] for line in bench.lines("end")] == ["unfinished"]
     for _ in range(2):
         bench = Bench(tmp_path)
@@ -134,19 +136,13 @@ def test_an_incomplete_result_is_measured_again(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_a_line(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    said = bench.said
+    def interrupt(text: str) -> None:
+        if "part a" in text:
+            raise KeyboardInterrupt
 
-    class Interrupting(list[str]):
-        def append(self, text: str) -> None:
-            said.append(text)
-            if "part a" in text:
-                raise KeyboardInterrupt
-
-    bench.runner._echo = Interrupting().append
-    waiting = TWO + "\nimport signal\nsignal.pause()"
+    bench = Bench(tmp_path, on_text=interrupt)
     with pytest.raises(KeyboardInterrupt):
-        bench.runner.run([unit(tmp_path, waiting)])
+        bench.runner.run([unit(tmp_path, ONE + "\nimport signal\nsignal.pause()")])
     assert [line["part"] for line in bench.lines("result")] == ["a"]
     assert [(line["outcome"], line["why"]) for line in bench.lines("end")] == [("stopped", "interrupted")]
 
