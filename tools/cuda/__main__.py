@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.machinery
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -136,7 +137,7 @@ def _run(given: argparse.Namespace, clock: Clock, out: Path, kit: Path) -> int:
         given.data_dir.resolve() if given.data_dir else default_data_dir(kit),
         [name for name in given.only.split(",") if name],
     )
-    scratch = _packages(kit, clock)
+    scratch = packages(kit, clock)
     environment = {**os.environ, "PYTHONPATH": search_path(scratch), "PYTHONUNBUFFERED": "1"}
     file = LineFile(out / NAME)
     setting = {
@@ -158,7 +159,7 @@ def _run(given: argparse.Namespace, clock: Clock, out: Path, kit: Path) -> int:
     return 0 if passed else 1
 
 
-def _packages(kit: Path, clock: Clock) -> Path | None:
+def packages(kit: Path, clock: Clock) -> Path | None:
     """Return the folder of installed packages, or None if the interpreter has all of them.
 
     Raises:
@@ -173,8 +174,9 @@ def _packages(kit: Path, clock: Clock) -> Path | None:
     stamp, content = _SCRATCH / _INSTALLED, _listing(kit)
     if not (stamp.exists() and stamp.read_text(encoding="utf-8") == content):
         print(f"installing from the kit: {named}")
-        _SCRATCH.mkdir(parents=True, exist_ok=True)
-        stamp.unlink(missing_ok=True)
+        # The remains of an installation that was interrupted, or of another kit.
+        shutil.rmtree(_SCRATCH, ignore_errors=True)
+        _SCRATCH.parent.mkdir(parents=True, exist_ok=True)
         ended = run_command(
             [sys.executable, "-c", _INSTALL, str(kit), str(_SCRATCH)],
             seconds=max(1.0, clock.left),

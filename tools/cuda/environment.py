@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).parents[2]
 _PACKAGES: Final = ("torch", "numpy", "scipy", "cryptography", "crypten", "amqtt")
 _SMI_SECONDS: Final = 10
 """Time limit of a call of nvidia-smi, which can hang with its driver."""
-_SOURCES: Final = ("securefl", "tools/cuda", "tests/contracts", "scenarios")
+_SOURCES: Final = ("securefl", "tools/cuda/measures", "tools/cuda/workloads", "tests/contracts", "scenarios")
 _SUFFIXES: Final = (".py", ".toml")
 
 

@@ -57,7 +57,7 @@ def render(lines: Iterable[Line]) -> str:
     kept = newest(lines)
     sections = [
         _opening(kept),
-        _section("Machines", _MACHINES, _machines(kept), ""),
+        _section("Machines", _MACHINES, _machines(kept)),
         _tests(kept),
         _section(
             "One party's training",
@@ -112,7 +112,12 @@ def render(lines: Iterable[Line]) -> str:
             f"Fashion-MNIST, not CIFAR-10. Accuracy is the mean of the last {_LAST} rounds so far. "
             "Curves are simulated side by side, so that a round takes longer than alone.",
         ),
-        _section("Not measured", ("suite or measure", "device", "reason"), _gaps(kept), ""),
+        _section(
+            "Not measured",
+            ("suite or measure", "device", "reason"),
+            _gaps(kept),
+            empty="No suite or measure was left out.",
+        ),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -176,7 +181,7 @@ def _tests(lines: Sequence[Line]) -> str:
         rows.append(
             (titles[line["unit"]], _device(line), f"{line['passed']}{end}", str(line["failed"]), count)
         )
-    text = _section("Contract tests", ("suite", "device", "passed", "failed", "skipped"), rows, "")
+    text = _section("Contract tests", ("suite", "device", "passed", "failed", "skipped"), rows)
     failed = [
         f"- `{line['test']}` on {_device(line)}: {_last_line(line)}"
         for line in lines
@@ -259,12 +264,14 @@ def _gaps(lines: Sequence[Line]) -> Iterator[Row]:
             yield titles[line["unit"]], _device(line), f"{line['outcome']}: {line['why']}{last}"
 
 
-def _section(title: str, heads: Row, rows: Iterable[Row], note: str) -> str:
-    """Return a section with a table; it says so if there are no rows."""
+def _section(
+    title: str, heads: Row, rows: Iterable[Row], note: str = "", *, empty: str = "No result yet."
+) -> str:
+    """Return a section with a note and a table, or with ``empty`` if there are no rows."""
     found = list(rows)
     text = f"## {title}\n\n"
     if not found:
-        return text + "No result yet."
+        return text + empty
     if note:
         text += f"{note}\n\n"
     table = [heads, ["---"] * len(heads), *found]

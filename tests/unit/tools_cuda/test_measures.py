@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tools.cuda.__main__ as program
 from securefl.lab.experiments import Source, comparison_of
 from tests.unit.tools_cuda.conftest import FakeSmi
 from tools.cuda.__main__ import default_data_dir, main, missing, units
@@ -19,6 +20,7 @@ from tools.cuda.measures.measure import measures
 from tools.cuda.measures.memory import Memory, resident_bytes
 from tools.cuda.measures.share import FOLDER, SCALE, comparison, curves
 from tools.cuda.measures.timing import LEAST, spread, time_step
+from tools.cuda.runner import Clock
 from tools.cuda.unit import Task, TimeIsUpError
 
 NAMES = {
@@ -86,6 +88,52 @@ def test_without_packages_or_kit_it_is_refused(
         main(["--device", "cpu", "--kit", str(tmp_path / "none"), "--out", str(tmp_path)])
     assert refusal.value.code == 2
     assert "packages are missing: msgspec" in capsys.readouterr().err
+
+
+INSTALL = """
+import sys
+from pathlib import Path
+kit, scratch = map(Path, sys.argv[1:])
+scratch.mkdir()  # the installer wants a new folder
+(scratch / "of_the_kit.py").write_text((kit / "wheel").read_text())
+if (kit / "broken").exists():
+    sys.exit("no wheel fits")
+"""
+
+
+def test_the_kit_is_installed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kit, scratch = tmp_path / "kit", tmp_path / "scratch" / "packages"
+    monkeypatch.setattr(program, "NEEDED", ("json", "of_the_kit"))
+    monkeypatch.setattr(program, "_INSTALL", INSTALL)
+    monkeypatch.setattr(program, "_SCRATCH", scratch)
+    kit.mkdir()
+    (kit / "wheel").write_text("value = 1")
+    for text, installs in (("value = 1", True), ("value = 1", False), ("value = 22", True)):
+        (kit / "wheel").write_text(text)
+        assert program.packages(kit, Clock(60.0)) == scratch
+        assert ("installing from the kit: of_the_kit" in capsys.readouterr().out) == installs
+        assert (scratch / "of_the_kit.py").read_text() == text
+    (kit / "broken").write_text("")
+    with pytest.raises(SystemExit) as refusal:
+        program.packages(kit, Clock(60.0))
+    assert refusal.value.code == 2
+    assert "no wheel fits" in capsys.readouterr().err
+    (kit / "broken").unlink()
+    assert program.packages(kit, Clock(60.0)) == scratch
+
+
+def test_a_kit_that_lacks_a_package_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(program, "NEEDED", ("of_the_kit", "of_no_kit"))
+    monkeypatch.setattr(program, "_INSTALL", INSTALL)
+    monkeypatch.setattr(program, "_SCRATCH", tmp_path / "scratch" / "packages")
+    (tmp_path / "wheel").write_text("")
+    with pytest.raises(SystemExit):
+        program.packages(tmp_path, Clock(60.0))
+    assert "the kit lacks of_no_kit" in capsys.readouterr().err
 
 
 def test_a_device_that_is_missing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

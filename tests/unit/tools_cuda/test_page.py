@@ -84,7 +84,8 @@ def test_the_devices_stand_in_the_first_paragraph() -> None:
 def test_missing_results_are_named_as_missing() -> None:
     text = render([])
     assert first(text).startswith("No GPU has run these checks yet.")
-    assert text.count("No result yet.") == 7
+    assert text.count("No result yet.") == 6
+    assert text.endswith("No suite or measure was left out.\n")
 
 
 def test_a_gpu_is_compared_with_the_cpu_beside_it() -> None:

@@ -106,8 +106,8 @@ def test_a():
     pass
 
 def test_b():
-    # As the runner does when the time is up; under xdist it is the parent that is stopped.
-    os.kill(os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid(), signal.SIGTERM)
+    # As the runner does when the time is up.
+    os.kill(int(os.environ["UNIT"]), signal.SIGTERM)
     signal.pause()
 """
 
@@ -116,7 +116,9 @@ def test_b():
 def test_an_interrupted_suite_keeps_its_numbers(tmp_path: Path, processes: int) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_own.py").write_text(STOPPED)
-    program = f"import signal, sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+    program = (
+        f"import os, signal, sys\nos.environ['UNIT'] = str(os.getpid())\nsys.path.insert(0, {str(ROOT)!r})\n"
+    )
     program += f"sys.argv[1:] = [{str(tmp_path / 'tests')!r}, {processes}]\n"
     program += "signal.signal(signal.SIGTERM, signal.default_int_handler)\n" + PROGRAM
     bench = Bench(tmp_path)

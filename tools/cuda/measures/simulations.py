@@ -38,7 +38,7 @@ MEASURES: Final = tuple(
         needs_data=True,
     )
     for parties, rounds, worth, seconds in (
-        (60, 6, 30, {"cuda": 15, "cpu": 10}),
+        (60, 6, 30, {"cuda": 20, "cpu": 20}),
         (1000, 6, 50, {"cuda": 25, "cpu": 25}),
         (10_000, 3, 55, {"cuda": 60, "cpu": 60}),
     )
