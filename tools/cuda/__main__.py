@@ -121,6 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     clock = Clock(given.limit)
     signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     out = (given.out or Path(os.environ.get("OUT") or ROOT / ".cuda")).resolve()
     kit = given.kit.resolve()
     try:

@@ -210,8 +210,9 @@ def _training(lines: Sequence[Line]) -> Iterator[Row]:
 def _federations(lines: Sequence[Line]) -> Iterator[Row]:
     names = [name for name in measures() if name.startswith("federation-")]
     for line in _by_part(_results(lines, *names)):
+        lost = f" (as few as {line['counted']} in time)" if line["counted"] < line["parties"] else ""
         yield (
-            f"`{line['scenario']}`, {line['parties']} parties: {line['text']}",
+            f"`{line['scenario']}`, {line['parties']} parties: {line['text']}{lost}",
             _device(line),
             str(line["processes"]),
             duration(line["seconds"]),

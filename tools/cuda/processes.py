@@ -10,8 +10,9 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import IO, Final, NamedTuple
 
 GRACE: Final = 5.0
@@ -81,9 +82,30 @@ def run_command(
         folder: its working directory.
         grace: seconds from SIGTERM to SIGKILL.
 
+    It is for the main thread, whose SIGINT and SIGTERM end the command first.
+
     Raises:
+        KeyboardInterrupt: SIGINT or SIGTERM has come.
         OSError: the program cannot be started.
     """
+    with _interrupts() as interrupts:
+        ended = _run(command, seconds, on_line, environment, folder, grace, interrupts)
+        # One that came as the command ended counts as well.
+        interrupted = _readable(interrupts)
+    if interrupted:
+        raise KeyboardInterrupt
+    return ended
+
+
+def _run(
+    command: Sequence[str],
+    seconds: float,
+    on_line: Callable[[str], None],
+    environment: Mapping[str, str],
+    folder: Path,
+    grace: float,
+    interrupts: int,
+) -> Ended:
     began = time.monotonic()
     errors = deque[str](maxlen=_KEPT)
     process = subprocess.Popen(
@@ -97,34 +119,61 @@ def run_command(
     )
     assert process.stdout is not None  # noqa: S101 - for the type checker: both are pipes
     assert process.stderr is not None  # noqa: S101
-    readers = (_Reader(process.stdout, on_line), _Reader(process.stderr, errors.append))
-    in_time = True
     with (
         process.stdout,
         process.stderr,
-        _exit_pipe(process) as ended,
+        _exit_pipe(process) as exited,
         selectors.DefaultSelector() as selector,
     ):
-        selector.register(ended, selectors.EVENT_READ)
-        for reader in readers:
+        selector.register(exited, selectors.EVENT_READ)
+        selector.register(interrupts, selectors.EVENT_READ)
+        for reader in (_Reader(process.stdout, on_line), _Reader(process.stderr, errors.append)):
             selector.register(reader.pipe, selectors.EVENT_READ, reader)
+        in_time = False
         try:
-            if not _read_until(selector, ended, began + seconds):
-                in_time = False
-                _signal(process, signal.SIGTERM)
-                _read_until(selector, ended, time.monotonic() + grace)
-        except BaseException:
-            _signal(process, signal.SIGTERM)
-            _read_until(selector, ended, time.monotonic() + grace)
-            raise
+            in_time = _read_until(selector, {exited, interrupts}, began + seconds) == exited
         finally:
+            # A further interrupt changes nothing: the command is being ended.
+            selector.unregister(interrupts)
+            if not in_time:
+                _signal(process, signal.SIGTERM)
+                _read_until(selector, {exited}, time.monotonic() + grace)
             # Until it is reaped, the leader's id is the group's: the signal can reach no other group.
             _signal(process, signal.SIGKILL)
-            gone = _read_until(selector, ended, time.monotonic() + STUCK)
-            selector.unregister(ended)
+            gone = _read_until(selector, {exited}, time.monotonic() + STUCK) == exited
+            selector.unregister(exited)
             _drain(selector, time.monotonic() + _DRAIN)
             code = process.wait() if gone else None
     return Ended(code, in_time, time.monotonic() - began, tuple(errors))
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[int]:
+    """Yield a descriptor that is readable once SIGINT or SIGTERM has come; meanwhile they raise nothing.
+
+    Otherwise one that comes while a command is started would leave it running.
+    """
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(theirs, b"x")
+
+    former = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield ours
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        os.close(ours)
+        os.close(theirs)
+
+
+def _readable(descriptor: int) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 @contextlib.contextmanager
@@ -145,17 +194,16 @@ def _exit_pipe(process: subprocess.Popen[bytes]) -> Iterator[int]:
         os.close(ours)
 
 
-def _read_until(selector: selectors.BaseSelector, ended: int, deadline: float) -> bool:
-    """Pass on lines until the process ends; return False if the deadline comes first."""
+def _read_until(selector: selectors.BaseSelector, awaited: Collection[int], deadline: float) -> int | None:
+    """Pass on lines until one of the awaited descriptors is readable; return it, or None at the deadline."""
     while True:
         ready = selector.select(max(0.0, deadline - time.monotonic()))
-        if any(key.fd == ended for key, _ in ready):
-            return True
-        if not ready and time.monotonic() >= deadline:
-            return False
+        for key, _ in ready:
+            if key.fd in awaited:
+                return key.fd
         _take(selector, ready)
         if time.monotonic() >= deadline:
-            return False
+            return None
 
 
 def _drain(selector: selectors.BaseSelector, deadline: float) -> None:

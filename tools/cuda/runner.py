@@ -142,7 +142,6 @@ class Runner:
 
     def _start(self, unit: Unit, found: list[Line], known: Sequence[str]) -> str:
         seconds = min(unit.limit, self._clock.left)
-        self._say(f"{unit.label}, at most {seconds:.0f} s")
         # The last seconds are the unit's own, to end in order before it is stopped.
         own = max(1.0, seconds - GRACE)
         command = [*unit.command, "--seconds", f"{own:.0f}", "--done", ",".join(known)]
@@ -157,6 +156,7 @@ class Runner:
                 spoiled.append(text)
 
         try:
+            self._say(f"{unit.label}, at most {seconds:.0f} s")
             ended = run_command(
                 command,
                 seconds=seconds,

@@ -97,6 +97,8 @@ def write_line(file: TextIO, line: Result) -> None:
 def run_unit(main: Callable[[Task], Iterable[Result]], task: Task) -> int:
     """Print the results of ``main`` one by one; return the exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
+    # A shell in the background lets its commands ignore it; commands of this unit are interrupted by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with reserved_output() as file:
         try:
             for result in main(task):

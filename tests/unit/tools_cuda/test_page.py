@@ -141,6 +141,7 @@ def test_every_kind_of_result_has_its_row() -> None:
         "parties": 12,
         "text": "12 party processes",
         "processes": 13,
+        "counted": 11,
     }
     curve = {
         "planned": 200,
@@ -176,6 +177,7 @@ def test_every_kind_of_result_has_its_row() -> None:
     assert row(text, "`quickstart`, 12 parties")[2:] == [
         *("13", "0.44 s", "0.30 s", "8.7 s", "2.8 GiB", "520 MiB", "6.6 GiB"),
     ]
+    assert row(text, "`quickstart`, 12 parties")[0].endswith("(as few as 11 in time)")
     assert row(text, "1,000")[2:] == ["0.44 s", "0.40 s to 0.50 s", "0.30 s", "8.7 s", "-", "-"]
     assert row(text, "R = 1")[1:] == ["NVIDIA H100 80GB HBM3", "2 of 200", "3.5 s", "55.0 %"]
     assert row(text, "NVIDIA H100 80GB HBM3, 16")[5:] == ["580", "80 GiB", "2026-01-01", "`abc`"]

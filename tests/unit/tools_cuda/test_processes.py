@@ -75,13 +75,21 @@ def test_a_command_that_is_stopped_leaves_no_child(tmp_path: Path, fifos: int) -
     assert until_end(fifos) == b"x"
 
 
-def test_an_interrupt_leaves_no_child(tmp_path: Path, fifos: int) -> None:
-    def interrupt(_line: str) -> None:
-        raise KeyboardInterrupt
+def raises(_line: str) -> None:
+    raise KeyboardInterrupt
 
+
+def signals(_line: str) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("on_line", [raises, signals])
+def test_an_interrupt_leaves_no_child(tmp_path: Path, fifos: int, on_line: Callable[[str], None]) -> None:
+    former = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        shell(FAMILY + "echo there\n" + HANGS, tmp_path, seconds=60.0, on_line=interrupt)
+        shell(FAMILY + "echo there\n" + HANGS, tmp_path, seconds=60.0, on_line=on_line)
     assert until_end(fifos) == b"x"
+    assert signal.getsignal(signal.SIGINT) is former
 
 
 def shell(text: str, folder: Path, seconds: float, on_line: Callable[[str], None] = print) -> Ended:

@@ -95,12 +95,14 @@ def measure_rounds(
             text = log.read_text(encoding="utf-8", errors="replace")[-_LAST:]
             raise RuntimeError(f"securefl {' '.join(arguments[:2])}: exit code {code}\n{text}")
         lines = (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        times = [json.loads(line)["seconds"] for line in lines]
+        done = [json.loads(line) for line in lines]
+    times = [one["seconds"] for one in done]
     counted = times[1:]
     return {
         **spread([one["total"] for one in counted]),
         "training": round(median(one["training"] for one in counted), 4),
         "start_and_end": round(whole - sum(one["total"] for one in times), 1),
+        "counted": min(one["counted"] for one in done),
         **memory.fields(),
     }
 

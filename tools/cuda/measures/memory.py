@@ -19,8 +19,8 @@ FORKSERVER: Final = "multiprocessing.forkserver"
 class Memory:
     """Samples the memory of a process and its descendants from a thread, while the context is open.
 
-    Of ``securefl run``, server and parties count, not launcher and broker. Sizes are the most of each
-    process in MiB; of several processes the median.
+    Of ``securefl run``, server and parties count, not launcher and broker; their number is the most at one
+    time. Sizes are the most of each process in MiB; of several processes the median.
 
     Args:
         device: with ``cuda`` nvidia-smi is asked, too.
@@ -33,6 +33,7 @@ class Memory:
         self._pid: int | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample_on, daemon=True)
+        self._processes = 0
         self._rss: dict[int, float] = {}
         self._apps: dict[int, float] = {}
         self._strangers = set(_apps()) if device == "cuda" else set()
@@ -56,7 +57,9 @@ class Memory:
 
     def sample(self, pid: int) -> None:
         """Take one sample."""
-        for process, size in self._resident(pid).items():
+        found = self._resident(pid)
+        self._processes = max(self._processes, len(found))
+        for process, size in found.items():
             self._rss[process] = max(self._rss.get(process, 0.0), size / 2**20)
         if self._device != "cuda":
             return
@@ -69,7 +72,7 @@ class Memory:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a result; those that nvidia-smi does not print are missing."""
-        found: dict[str, Any] = {"processes": len(self._rss)}
+        found: dict[str, Any] = {"processes": self._processes}
         if self._rss:
             found["rss_mib"] = round(median(self._rss.values()))
         if self._apps:
