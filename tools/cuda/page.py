@@ -129,7 +129,8 @@ def _opening(lines: Sequence[Line]) -> str:
         first = f"These checks have run on {' and '.join(gpus)}."
     else:
         first = (
-            "No GPU has run these checks yet. The code paths for GPUs are untested; all figures are of CPUs."
+            "No GPU has run these checks yet. The code paths for GPUs have not run on one; all figures are"
+            " of CPUs."
         )
     if cpus:
         first += f" {'For comparison they' if gpus else 'They'} have run on {' and '.join(cpus)}."
