@@ -153,6 +153,7 @@ def _row(record: RoundRecord) -> dict[str, float | int | None]:
         "sums": len(record.sums),
         "rejected": len(record.rejected),
         "lost": len(record.lost),
+        "failed_trainings": None if record.failures is None else len(record.failures),
         "epsilon": max(spent, default=None),
         "seconds": sum(record.seconds.values()),
         **{one.name: one.value for one in record.metrics},

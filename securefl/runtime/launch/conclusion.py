@@ -9,9 +9,25 @@ from typing import assert_never
 from securefl.base.ids import RunId
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.runtime.launch.interrupts import SignalledError
-from securefl.runtime.report import RunDirectory, RunMetrics, Summary, summarise
+from securefl.runtime.report import RoundRecord, RunDirectory, RunMetrics, Summary, summarise
 from securefl.runtime.transcript import ends_in
 from securefl.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Untrained:
+    """Stopped: every training of a round failed."""
+
+    reason: str
+
+    @classmethod
+    def after(cls, record: RoundRecord) -> Untrained:
+        """Return the end after a round without a successful training."""
+        failures = record.failures or {}
+        first = min(failures)
+        return cls(
+            f"all {len(failures)} trainings of round {record.round} failed; {first}: {failures[first]}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +51,7 @@ class Interrupted:
 def conclude(
     directory: RunDirectory,
     metrics: RunMetrics,
-    outcome: Finished | Aborted | Interrupted,
+    outcome: Finished | Aborted | Interrupted | Untrained,
     *,
     run: RunId,
     scenario: Scenario,
@@ -55,6 +71,8 @@ def conclude(
             metrics.on_finished(reason)
         case Aborted(reason=reason):
             metrics.on_aborted(reason)
+        case Untrained(reason=reason):
+            metrics.on_untrained(reason)
         case Interrupted(reason=reason, paused=paused):
             metrics.on_interrupted(reason, paused=paused)
         case _:

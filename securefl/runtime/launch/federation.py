@@ -19,7 +19,7 @@ from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.secure_sum import sums_of
 from securefl.protocol.wire import topics
 from securefl.runtime.launch import process
-from securefl.runtime.launch.conclusion import Interrupted, conclude
+from securefl.runtime.launch.conclusion import Interrupted, Untrained, conclude
 from securefl.runtime.launch.devices import LocalDevice, local_device
 from securefl.runtime.launch.following import Following, header_of, notes_without_privacy, settled_notes
 from securefl.runtime.launch.options import RunOptions
@@ -34,7 +34,7 @@ from securefl.runtime.process import (
     local_setup,
     scratch_folder,
 )
-from securefl.runtime.report import RUNS, Ending, Progress, RunDirectory, RunMetrics, Summary
+from securefl.runtime.report import RUNS, Progress, RunDirectory, RunMetrics, Summary
 from securefl.runtime.transport import (
     OBSERVER,
     Brokers,
@@ -67,12 +67,18 @@ class LocalRun:
         self._directory = directory
         self._metrics = metrics
         self._progress = progress
-        self._following = Following(metrics, progress, party_names(scenario.parties))
+        # With privacy a failed training is its party's secret, on one machine as elsewhere.
+        self._knows_trainings = scenario.privacy.unit == "none" or options.lab
+        self._following = Following(
+            metrics, progress, party_names(scenario.parties), trainings=self._knows_trainings
+        )
+        if self._knows_trainings:
+            metrics.know_failures(self._following.failures)
         self._fatal: dict[PartyId, Fatal] = {}
         self._device = LocalDevice("auto")
 
-    def run(self) -> Ending:
-        """Run to the end and return how the server's run ended.
+    def run(self) -> Finished | Aborted | Untrained:
+        """Run to the end and return how the server's run ended, or that no party trained.
 
         Raises:
             ConfigError: refused before or while starting.
@@ -99,12 +105,14 @@ class LocalRun:
             stack.callback(children.end)
             self._start(children, setup, broker, tls, frame_limit)
             self._follow(children)
+        if self._metrics.untrained is not None:
+            return Untrained.after(self._metrics.untrained)
         if self._following.ending is None:
             fatal = self._fatal.get(SERVER)
             if fatal is not None and fatal.refused:
                 raise ConfigError("server", fatal.reason)
             raise RunAbortedError(fatal.reason if fatal else "the server process died")
-        return self._following.ending
+        return self._following.ending.outcome
 
     @property
     def scenario(self) -> Scenario:
@@ -225,6 +233,8 @@ class LocalRun:
         """Pass news on until the server has ended, then let the parties end by themselves for a moment."""
         until: float | None = None
         while children.running and (until is None or time.monotonic() < until):
+            if self._metrics.untrained is not None:
+                return
             for news in children.wait(None if until is None else until - time.monotonic()):
                 match news:
                     case Said(name=name, item=item):
@@ -296,7 +306,7 @@ def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, pr
         metrics = RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
         federation = LocalRun(scenario, options, directory, metrics, progress)
 
-        def concluded(outcome: Finished | Aborted | Interrupted) -> Summary:
+        def concluded(outcome: Finished | Aborted | Interrupted | Untrained) -> Summary:
             rows.close()
             return conclude(
                 directory,
@@ -310,9 +320,9 @@ def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, pr
                 files=directory.files(federation.scenario.groups.count),
             )
 
-        outcome: Finished | Aborted | Interrupted
+        outcome: Finished | Aborted | Interrupted | Untrained
         try:
-            outcome = federation.run().outcome
+            outcome = federation.run()
         except KeyboardInterrupt as interrupt:
             outcome = Interrupted.by(interrupt)
         except RunAbortedError as error:

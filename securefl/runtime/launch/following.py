@@ -83,17 +83,31 @@ class Following:
         progress: shows it.
         parties: names of all: whom a message to everybody goes to.
         alone: whether the server is the only one that is heard: remarks need no name then.
+        trainings: True if failed trainings may be known outside their parties: on one machine without
+            ``[privacy]``, or in the lab.
     """
 
     def __init__(
-        self, metrics: RunMetrics, progress: Progress, parties: Collection[PartyId], *, alone: bool = False
+        self,
+        metrics: RunMetrics,
+        progress: Progress,
+        parties: Collection[PartyId],
+        *,
+        alone: bool = False,
+        trainings: bool = False,
     ) -> None:
         self._metrics = metrics
         self._progress = progress
         self._parties = tuple(parties)
         self._alone = alone
+        self._trainings = trainings
+        self._failures: dict[PartyId, tuple[int, str]] = {}
         self.ending: Ending | None = None
         """How the server's run ended, once it has said so."""
+
+    def failures(self, round_: int) -> dict[PartyId, str]:
+        """Return the reasons of the trainings that failed in a round, by party."""
+        return {party: reason for party, (last, reason) in self._failures.items() if last == round_}
 
     def take(self, name: PartyId, item: object) -> None:
         """Take one piece of news of the process ``name``; what is none is passed over.
@@ -121,8 +135,8 @@ class Following:
             self._metrics.on_report(fact.now, fact.item)
             if not (isinstance(fact.item, RoundDone) and self._metrics.was_done(fact.item.round)):
                 self._progress.on_report(fact.now, fact.item)
-        elif isinstance(fact.item, NothingLearned):
-            # Everybody is on this machine, and whose training it is will want to know.
+        elif isinstance(fact.item, NothingLearned) and self._trainings:
+            self._failures[name] = fact.item.round, fact.item.reason
             self._progress.note(f"{name}: {event_text(fact.item)}")
 
     def _remark(self, name: PartyId, item: Remark | Waiting) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +20,8 @@ from securefl.base.text import count
 from securefl.methods.attacks import behaviours_of, party_names
 from securefl.methods.privacy import check_budget
 from securefl.protocol.kernel import Aborted, Finished
-from securefl.protocol.round import AnyReport, NothingLearned, Standing, drawn_lines
-from securefl.runtime.launch.conclusion import Interrupted, conclude
+from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing, drawn_lines
+from securefl.runtime.launch.conclusion import Interrupted, Untrained, conclude
 from securefl.runtime.process import keep_result
 from securefl.runtime.report import (
     Accounts,
@@ -99,15 +99,23 @@ class _SiteLogs:
         self._progress = progress
         self._logs: dict[PartyId, SiteLog] = {}
         self._failures: Counter[PartyId] = Counter()
+        self._last: dict[PartyId, tuple[int, str]] = {}
 
     def of(self, party: PartyId) -> SiteLog:
         """The log of one party's site."""
 
         def tell(round_: int, reason: str) -> None:
             self._failures[party] += 1
+            self._last[party] = round_, reason
             self._progress.note(f"{party}: {event_text(NothingLearned(round_, 0, reason))}")
 
         return self._logs.setdefault(party, SiteLog(None, tell))
+
+    def reasons(self, failed: Collection[PartyId], round_: int) -> dict[PartyId, str]:
+        """Return why the trainings of these parties failed in a round; built-in ones keep no log."""
+        built_in = "its training raised an error, or ended in numbers that are not finite"
+        found = {party: self._last.get(party, (-1, "")) for party in failed}
+        return {party: reason if last == round_ else built_in for party, (last, reason) in found.items()}
 
     def go_to(self, folder: Path) -> None:
         """Write into this folder from now on."""
@@ -148,13 +156,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         site_log=logs.of,
     )
     plan, scenario = federation.plan, federation.plan.scenario
-    accounts = None
-    if plan.mechanism is not None:
-        if not options.seeded:
-            check_budget(scenario, plan.length)
-        without = forgoing(scenario, options.seed)
-        void = why_none(scenario.behaviours, seeded=options.seeded)
-        accounts = Accounts(plan, plan.mechanism, void=void, without=without)
+    accounts = _accounts(plan, options)
     if options.resume:
         directory, standing, dead = _former(options.out, federation)
         records = directory.read_records(before=standing.round)
@@ -168,6 +170,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
     with closing(directory.metrics(records)) as rows:
         cast = behaviours_of(scenario, options.seed)
         metrics = RunMetrics(scenario, rows.append, dishonest=cast.keys(), earlier=records)
+        metrics.know_failures(lambda round_: logs.reasons(federation.trainings.failed(round_), round_))
         metrics.watch(plan, cast)
         if accounts is not None:
             metrics.account_for(accounts)
@@ -178,8 +181,10 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
 
         def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
             write_checkpoint(checkpoint, federation.plan, standing, dead, training=federation.training)
+            if metrics.untrained is not None:
+                raise _UntrainedError
 
-        outcome: Finished | Aborted | Interrupted
+        outcome: Finished | Aborted | Interrupted | Untrained
         try:
             progress.start(_header(federation, options), scenario.stop.rounds, len(records))
             course = SimulatedRounds(
@@ -190,7 +195,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
                 dead,
                 schedule=schedule,
             )
-            outcome = course.run(evaluate)
+            outcome = _played(course, evaluate, metrics)
             logs.conclude()
         except KeyboardInterrupt:
             outcome = _interrupted(checkpoint, options)
@@ -216,6 +221,38 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
     if not isinstance(outcome, Interrupted):
         checkpoint.unlink(missing_ok=True)
     return summary
+
+
+class _UntrainedError(Exception):
+    """Every training of a round has failed."""
+
+
+def _played(
+    course: SimulatedRounds, evaluate: Callable[[F32], Evaluation | None], metrics: RunMetrics
+) -> Finished | Aborted | Untrained:
+    """Go through the rounds, until every training of one has failed."""
+    try:
+        outcome = course.run(evaluate)
+    except _UntrainedError:
+        assert metrics.untrained is not None  # noqa: S101 - for mypy
+        return Untrained.after(metrics.untrained)
+    # The last round has no checkpoint, and so nothing stopped behind it.
+    return outcome if metrics.untrained is None else Untrained.after(metrics.untrained)
+
+
+def _accounts(plan: RunPlan, options: SimulationOptions) -> Accounts | None:
+    """Return the account of a simulation with privacy.
+
+    Raises:
+        ConfigError: the budget does not hold.
+    """
+    if plan.mechanism is None:
+        return None
+    if not options.seeded:
+        check_budget(plan.scenario, plan.length)
+    without = forgoing(plan.scenario, options.seed)
+    void = why_none(plan.scenario.behaviours, seeded=options.seeded)
+    return Accounts(plan, plan.mechanism, void=void, without=without)
 
 
 def _schedule(like: Path, scenario: Scenario) -> Schedule:

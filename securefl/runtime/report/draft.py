@@ -137,6 +137,11 @@ class RoundDraft:
         volumes = self.traffic.setdefault(party, {})
         volumes[direction] = volumes.get(direction, Volume()).plus(frames, size)
 
+    @property
+    def is_unchanged(self) -> bool:
+        """True if the round's step left the model as it was."""
+        return self._norm == 0
+
     def refuse(self, refusal: RefusedMessage) -> None:
         """Note a refused message."""
         known = refusal in self.refusals or len(self.refusals) < _MAX_REFUSALS

@@ -190,7 +190,12 @@ def sieve(groups: Groups) -> str:
 
 
 def round_text(
-    done: RoundDone, spent: float | None = None, *, by: str = "rule", heard: int | None = None
+    done: RoundDone,
+    spent: float | None = None,
+    *,
+    by: str = "rule",
+    heard: int | None = None,
+    unchanged: bool = False,
 ) -> str:
     """One line on a round that ended.
 
@@ -201,15 +206,17 @@ def round_text(
         heard: parties in opened sums (:func:`securefl.runtime.report.records.heard_in`); None where nobody
             followed
             them: all survivors pass as counted, too many where a sum is lost or groups are hidden.
+        unchanged: True if the step left the model as it was.
     """
     survivors = len(done.survivors) if heard is None else heard
     planned = len(done.opened) + len(done.lost)
     took = "" if spent is None else f", {seconds(spent)}"
     rejected = f", {counted(len(done.failed), 'cluster')} left out by the checks" if done.failed else ""
     rejected += f", {counted(len(done.rejected), 'cluster')} left out by the {by}" if done.rejected else ""
+    same = ", the model did not change" if unchanged else ""
     return (
         f"round {done.round}: {tested_text(done)} {survivors} of {len(done.participants)}"
-        f" counted, {len(done.opened)} of {counted(planned, 'sum')} opened{rejected}{took}"
+        f" counted, {len(done.opened)} of {counted(planned, 'sum')} opened{rejected}{same}{took}"
     )
 
 

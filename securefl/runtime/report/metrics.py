@@ -61,6 +61,10 @@ class RunMetrics:
     ) -> None:
         self._write = write
         self._reread = reread
+        self._failures: Callable[[int], Mapping[PartyId, str]] | None = None
+        self._untrained = False
+        self.untrained: RoundRecord | None = None
+        """The first round in which every training failed; None if there was none, or nothing is known."""
         self._chosen_by = scenario.stop.metric
         self._dishonest = frozenset(dishonest)
         sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
@@ -94,6 +98,14 @@ class RunMetrics:
         for record in self._each_record():
             if record.drawn:
                 accounts.count(record.participants)
+
+    def know_failures(self, failures: Callable[[int], Mapping[PartyId, str]]) -> None:
+        """Count failed trainings; without this call they are unknown, as to a server.
+
+        Args:
+            failures: returns the reasons of the trainings that failed in a round, by party.
+        """
+        self._failures = failures
 
     def watch(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
         """Say who deviates, for the tally of what the checks leave out, if there are checks."""
@@ -165,6 +177,12 @@ class RunMetrics:
             self._accounts.count(done.participants)
         spent = None if self._accounts is None else self._accounts.epsilons()
         record = replace(draft.close(now, done, self._expected, spent), claims=self._heard)
+        if self._failures is not None:
+            failed = self._failures(done.round)
+            known = {name: failed[name] for name in record.counted if name in failed}
+            record = replace(record, failures=known)
+        if record.is_untrained and self.untrained is None:
+            self.untrained = record
         self._heard = {}
         self._records.append(record)
         if self._write is not None:
@@ -191,6 +209,11 @@ class RunMetrics:
     def on_aborted(self, reason: str) -> None:
         """The run could not go on."""
         self._aborted = True
+        self._end(reason)
+
+    def on_untrained(self, reason: str) -> None:
+        """The run was stopped since every training of a round had failed."""
+        self._untrained = True
         self._end(reason)
 
     def on_interrupted(self, reason: str, *, paused: bool = False) -> None:
@@ -238,6 +261,9 @@ class RunMetrics:
             interrupted=self._interrupted,
             paused=self._paused,
             reason=self._reason,
+            failures=_total_failures(records),
+            untrained=self._untrained,
+            unchanged=sum(record.is_unchanged for record in records),
             evaluation=self._evaluation(),
             epsilon=None if self._accounts is None else self._accounts.total().epsilon,
             checks_failed=None if checked is None else checked.failed,
@@ -279,3 +305,8 @@ class RunMetrics:
         if self._draft is None:
             self._draft = RoundDraft(started=now)
         return self._draft
+
+
+def _total_failures(records: Sequence[RoundRecord]) -> int | None:
+    known = [len(record.failures) for record in records if record.failures is not None]
+    return sum(known) if known else None

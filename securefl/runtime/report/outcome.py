@@ -46,6 +46,12 @@ class Outcome:
     """Rounds whose step verifiers have confirmed; None where nobody repeats it."""
     fruitless: int = 0
     """Rounds at the end of the run that made no model: no sum was usable, or verifiers refused the step."""
+    failures: int | None = None
+    """Trainings that failed, over all rounds and counted parties; None where this process cannot know."""
+    untrained: bool = False
+    """True if the run ended since every training of a round had failed."""
+    unchanged: int = 0
+    """Rounds whose step left the model as it was."""
     evaluation: Mapping[str, float] = field(default_factory=dict)
     """What sites said of the model that the run ends with where ``stop.metric`` picks it, else of the last
     model that they said anything of."""

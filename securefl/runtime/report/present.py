@@ -89,7 +89,14 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
             f"the model is destroyed: its loss of {loss} nats is worse than guessing", style="bold red"
         )
     sent = "" if summary.simulated else f"; {size(summary.up.size)} up, {size(summary.down.size)} down"
-    done = f"{counted(outcome.rounds, 'round')} with a new model in {seconds(summary.seconds)}"
+    if outcome.untrained or (outcome.rounds and outcome.unchanged == outcome.rounds):
+        yield Text("the model did not change: it is the first one", style="bold red")
+    elif outcome.unchanged:
+        yield Text(f"the model did not change in {counted(outcome.unchanged, 'round')}", style="red")
+    if outcome.failures:
+        yield Text(f"{counted(outcome.failures, 'training')} failed and sent zeros", style="red")
+    new = outcome.rounds - outcome.unchanged
+    done = f"{counted(new, 'round')} with a new model in {seconds(summary.seconds)}"
     yield Text(done + sent, style="dim")
 
 
@@ -302,7 +309,7 @@ def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
     """
     if len(records) <= _MAX_ROUNDS:
         return list(records)
-    eventful = [at for at, r in enumerate(records) if r.left_out or r.lost or r.retries or r.redraws]
+    eventful = [at for at, r in enumerate(records) if any(_happened(r))]
 
     def dullness(at: int) -> int:
         return (not records[at].lost) + (_happened(records[at]) == _happened(records[at - 1]))
@@ -313,7 +320,8 @@ def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
 
 def _happened(record: RoundRecord) -> tuple[object, ...]:
     """The key of alike rounds: clusters are drawn anew, so that which sums were lost says nothing."""
-    return frozenset(record.left_out), len(record.lost), record.retries, record.redraws
+    failed = len(record.failures or ())
+    return frozenset(record.left_out), len(record.lost), record.retries, record.redraws, failed
 
 
 def _round_line(record: RoundRecord, by: str) -> str:
@@ -326,12 +334,7 @@ def _round_line(record: RoundRecord, by: str) -> str:
 
 
 def _events(record: RoundRecord, by: str) -> Iterator[str]:
-    by_reason: dict[str, list[LeftOut]] = {}
-    for out in record.left_out:
-        by_reason.setdefault(out.reason, []).append(out)
-    for reason, group in by_reason.items():
-        said = reason if len(group) == 1 else reason.replace("its update was", "their updates were")
-        yield f"{listed(out.party for out in group)}: {printable(said)}"
+    yield from _left_out(record)
     if record.failed:
         yield f"{counted(len(record.failed), 'sum')} out by checks"
     if record.doubted:
@@ -340,12 +343,29 @@ def _events(record: RoundRecord, by: str) -> Iterator[str]:
         yield f"{counted(len(record.rejected), 'cluster')} out by {by}"
     if closed := sum(reason.startswith(CLOSED) for reason in record.lost.values()):
         yield f"{counted(closed, 'sum')} kept closed"
+    yield from _repeats(record)
+    if record.failures:
+        yield f"{counted(len(record.failures), 'training')} failed"
+    if record.update_norm is None:
+        yield "no new model"
+    elif record.is_unchanged:
+        yield "the model did not change"
+
+
+def _left_out(record: RoundRecord) -> Iterator[str]:
+    by_reason: dict[str, list[LeftOut]] = {}
+    for out in record.left_out:
+        by_reason.setdefault(out.reason, []).append(out)
+    for reason, group in by_reason.items():
+        said = reason if len(group) == 1 else reason.replace("its update was", "their updates were")
+        yield f"{listed(out.party for out in group)}: {printable(said)}"
+
+
+def _repeats(record: RoundRecord) -> Iterator[str]:
     if record.redraws:
         yield counted(record.redraws, "void draw")
     if record.retries:
         yield f"{counted(record.retries, 'sum')} started over"
-    if record.update_norm is None:
-        yield "no new model"
 
 
 def _expected(record: RoundRecord) -> int:

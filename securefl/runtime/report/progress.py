@@ -79,7 +79,8 @@ class PlainProgress:
         self._draft.take(now, report)
         if isinstance(report, RoundDone):
             heard = heard_in(self._draft.sums)
-            text: str | None = round_text(report, now - self._since, by=self._by, heard=heard)
+            same = self._draft.is_unchanged
+            text: str | None = round_text(report, now - self._since, by=self._by, heard=heard, unchanged=same)
         else:
             text = event_text(report)
         if text is not None:

@@ -127,6 +127,9 @@ class RoundRecord:
     """Updates that were measured: about each an evaluator that deviates can learn one bit of its choice."""
     weighing: Weighing | None = None
     """What declared counts weighed; None where all weigh the same."""
+    failures: Mapping[PartyId, str] | None = None
+    """Reasons of failed trainings, by counted party; None if this process cannot know. Rows have the names
+    only: reasons are in the parties' own logs."""
     claims: Mapping[int, str] = field(default_factory=dict)
     """What verifiers have said since the row before, by round: why its step is void, or nothing."""
 
@@ -134,6 +137,16 @@ class RoundRecord:
     def heard(self) -> int:
         """Parties whose updates were opened in sums: fewer than :attr:`counted` where groups are hidden."""
         return heard_in(self.sums)
+
+    @property
+    def is_untrained(self) -> bool:
+        """True if the training of every counted party is known to have failed."""
+        return bool(self.counted) and self.failures is not None and not set(self.counted) - set(self.failures)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """True if the round's step left the model as it was."""
+        return self.update_norm == 0
 
     @property
     def drawn(self) -> bool:
@@ -197,6 +210,9 @@ class RoundRecord:
             projections=row.get("projections", 0),
             measured=row.get("measured", 0),
             weighing=Weighing.from_json(row["weights"]) if "weights" in row else None,
+            failures={PartyId(party): "" for party in row["failed_trainings"]}
+            if "failed_trainings" in row
+            else None,
             claims={one["round"]: one["reason"] for one in row.get("claims", ())},
         )
 
@@ -245,6 +261,7 @@ class RoundRecord:
             **({"projections": self.projections} if self.projections else {}),
             **({"measured": self.measured} if self.measured else {}),
             **({} if self.weighing is None else {"weights": self.weighing.to_json()}),
+            **({} if self.failures is None else {"failed_trainings": sorted(self.failures)}),
             **(
                 {"claims": [{"round": r, "reason": w} for r, w in self.claims.items()]} if self.claims else {}
             ),

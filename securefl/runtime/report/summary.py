@@ -158,6 +158,8 @@ class Summary:
                 "clusters_lost": outcome.clusters_lost,
                 "opened_sums": outcome.opened_sums,
                 "refusals": outcome.refusals,
+                "unchanged_rounds": outcome.unchanged,
+                **({} if outcome.failures is None else {"failed_trainings": outcome.failures}),
                 "epsilon": finite(outcome.epsilon),
                 **({"evaluation": dict(outcome.evaluation)} if outcome.evaluation else {}),
             },
@@ -185,6 +187,7 @@ class Summary:
                     "rejected": len(record.rejected),
                     **({"failed": len(record.failed)} if self.checked is not None else {}),
                     "lost": len(record.lost),
+                    **({} if record.failures is None else {"failed_trainings": len(record.failures)}),
                     **({"metrics": metric_rows(record.metrics)} if record.metrics else {}),
                     "seconds": round(record.seconds["total"], 3),
                 }

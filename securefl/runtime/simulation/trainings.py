@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
@@ -31,6 +31,11 @@ class Trainings:
         self._carries = NO_CARRY
         self._samples: int | None = None
         self._kept: dict[tuple[PartyId, int], F64 | None] = {}
+        self._failed: dict[PartyId, int] = {}
+
+    def failed(self, round_: int) -> Collection[PartyId]:
+        """Return the parties whose last training failed in this round."""
+        return [party for party, last in self._failed.items() if last == round_]
 
     def carry(self, carries: Carries) -> None:
         """Say what per-example momentum goes on from, until it is said anew."""
@@ -60,4 +65,7 @@ class Trainings:
             task = TrainingTask(
                 occasion.round, occasion.work, occasion.before, names, self._carries, self._samples
             )
-            yield from self._trainers.train(task)
+            for name, update in self._trainers.train(task):
+                if update is None:
+                    self._failed[name] = occasion.round
+                yield name, update

@@ -79,7 +79,7 @@ def test_roots_are_the_extras_crypten_and_the_packages_of_the_tests() -> None:
     assert lines[:2] == ["securefl[crypten,dp,embedded-broker,images,learn,plots,tables]", "crypten"]
     developer = tomllib.loads(path.read_text())["project"]["optional-dependencies"]["dev"]
     assert {str(Requirement(line)) for line in developer} >= set(lines[2:])
-    assert "torch>=2.4" in {str(one).partition(";")[0] for one in project.requires}
+    assert "torch>=2.6" in {str(one).partition(";")[0] for one in project.requires}
 
 
 def test_a_kit_has_pinned_wheels_and_data(index: Path, data_dir: Path, root: Path, tmp_path: Path) -> None:
