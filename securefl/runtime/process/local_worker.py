@@ -14,8 +14,12 @@ from securefl.runtime.process.work_thread import Failure, WorkThread
 LocalResult = Trained | Chosen | Evaluated | Consulted
 
 
-class _Outdated:
-    """Result of a choice that a newer round has made pointless."""
+class _Lane:
+    """A thread for one kind of work, and the lock of the work that it is at."""
+
+    def __init__(self, name: str) -> None:
+        self.free = asyncio.Lock()
+        self.thread = WorkThread(name)
 
 
 class LocalWorker:
@@ -25,9 +29,9 @@ class LocalWorker:
         """Set up for ``work``."""
         self._work = work
         # A late training may still run when the next one begins, with the same model: one after the other.
-        self._training = None if work.train is None else WorkThread("training")
-        # Another thread: the time that the last training takes must not show in when the next hello leaves.
-        self._choosing = None if work.choose is None else WorkThread("choosing")
+        self._training = _Lane("training") if work.train else None
+        # Another lane: the time that the last training takes must not show in when the next hello leaves.
+        self._choosing = _Lane("choosing") if work.choose else None
         self._newest = -1
 
     async def do(self, effect: Train | Choose | Evaluate | Consult) -> LocalResult | None:
@@ -56,30 +60,29 @@ class LocalWorker:
         if train is None or self._training is None:
             raise UsageError("this process does not train")
         self._newest = max(self._newest, effect.round)
-        # If a newer round's training waits behind this one, the machine has left this round. To train all
-        # the same would keep a party that once was slow behind for good.
-        ended = await self._training.run(lambda: None if self._is_outdated(effect) else train(effect))
+        async with self._training.free:
+            if effect.round < self._newest:
+                # A newer round's training began to wait behind this one: the machine has left this round. To
+                # train all the same would keep a party that once was slow behind for good.
+                return None
+            ended = await self._training.thread.run(lambda: train(effect))
         if isinstance(ended, Failure):
             return Trained(time.monotonic(), effect.round, effect.work, None, _reason(ended.error))
-        return None if ended is None else Trained(time.monotonic(), effect.round, effect.work, ended)
+        return Trained(time.monotonic(), effect.round, effect.work, ended)
 
     async def _choose(self, effect: Choose) -> Chosen | None:
         choose = self._work.choose
         if choose is None or self._choosing is None:
             raise UsageError("this process has no data to choose by")
         self._newest = max(self._newest, effect.round)
-        ended = await self._choosing.run(
-            lambda: _Outdated() if self._is_outdated(effect) else choose(effect.params)
-        )
+        async with self._choosing.free:
+            if effect.round < self._newest:
+                return None
+            ended = await self._choosing.thread.run(lambda: choose(effect.params))
         if isinstance(ended, Failure):
             return Chosen(time.monotonic(), effect.round, None, _reason(ended.error))
-        if isinstance(ended, _Outdated):
-            return None
         failure = "no model has a finite loss on its data" if ended is None else ""
         return Chosen(time.monotonic(), effect.round, ended, failure)
-
-    def _is_outdated(self, effect: Train | Choose) -> bool:
-        return effect.round < self._newest
 
     async def _evaluate(self, effect: Evaluate) -> Evaluated:
         if self._work.evaluate is None:

@@ -12,10 +12,9 @@ from typer.testing import Result
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.protocol.kernel.effects import Aborted, Finished
 from securefl.runtime.report.rundir import RunDirectory
-from securefl.runtime.report.witness import Ending
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
-Ends = Callable[[RunDirectory], Ending]
+Ends = Callable[[RunDirectory], Finished | Aborted]
 
 
 def run(
@@ -26,7 +25,7 @@ def run(
             self.scenario = scenario
             self._directory = directory
 
-        def run(self) -> Ending:
+        def run(self) -> Finished | Aborted:
             return ends(self._directory)
 
     monkeypatch.setattr("securefl.runtime.launch.federation.LocalRun", StandIn)
@@ -40,7 +39,7 @@ EXPECTING_AN_ABORT = SCENARIO + '[[expect]]\nmetric = "aborted"\nat_least = 1\n'
 def test_an_aborted_run_says_why_on_stderr_and_keeps_its_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = run(monkeypatch, tmp_path, lambda _d: Ending(Aborted("2 of 6 parties [b]joined")))
+    result = run(monkeypatch, tmp_path, lambda _d: Aborted("2 of 6 parties [b]joined"))
     assert refusal(result, code=3) == "2 of 6 parties [b]joined"
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert (summary["aborted"], summary["exit_code"]) == (True, 3)
@@ -48,7 +47,7 @@ def test_an_aborted_run_says_why_on_stderr_and_keeps_its_summary(
 
 
 def test_json_output_stays_json_when_a_run_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run(monkeypatch, tmp_path, lambda _d: Ending(Aborted("why")), SCENARIO, "--json")
+    result = run(monkeypatch, tmp_path, lambda _d: Aborted("why"), SCENARIO, "--json")
     assert [json.loads(line)["event"] for line in result.stdout.splitlines()][-1] == "summary"
     assert refusal(result, code=3) == "why"
 
@@ -65,21 +64,21 @@ def test_json_output_stays_json_when_a_run_aborts(tmp_path: Path, monkeypatch: p
 def test_an_outcome_and_what_was_expected_make_the_code(
     text: str, outcome: Finished | Aborted, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = run(monkeypatch, tmp_path, lambda _d: Ending(outcome), text)
+    result = run(monkeypatch, tmp_path, lambda _d: outcome, text)
     assert result.exit_code == code
     assert result.stderr == ""
 
 
-def _refused(directory: RunDirectory) -> Ending:
+def _refused(directory: RunDirectory) -> Finished | Aborted:
     raise ConfigError("data.set", "is missing")
 
 
-def _refused_after_a_start(directory: RunDirectory) -> Ending:
+def _refused_after_a_start(directory: RunDirectory) -> Finished | Aborted:
     _write_transcript(directory)
     raise ConfigError("server", "refused itself")
 
 
-def _refused_beside_a_strangers_file(directory: RunDirectory) -> Ending:
+def _refused_beside_a_strangers_file(directory: RunDirectory) -> Finished | Aborted:
     (directory.path / "precious").write_text("data")
     raise ConfigError("data.set", "is missing")
 
@@ -90,28 +89,28 @@ def _write_transcript(directory: RunDirectory) -> None:
     path.write_text("something")
 
 
-def _never_started(directory: RunDirectory) -> Ending:
+def _never_started(directory: RunDirectory) -> Finished | Aborted:
     # As by a process that was refused before it wrote anything.
     (directory.path / "transcripts").mkdir()
     raise RunAbortedError("the broker is out of reach")
 
 
-def _crashed_at_its_start(directory: RunDirectory) -> Ending:
+def _crashed_at_its_start(directory: RunDirectory) -> Finished | Aborted:
     (directory.path / "server.crash.log").write_text("Traceback")
     raise RunAbortedError("internal error")
 
 
-def _broke_off_after_a_round(directory: RunDirectory) -> Ending:
+def _broke_off_after_a_round(directory: RunDirectory) -> Finished | Aborted:
     directory.metrics_file.write_text("{}\n")
     raise RunAbortedError("the broker is gone")
 
 
-def _died(directory: RunDirectory) -> Ending:
+def _died(directory: RunDirectory) -> Finished | Aborted:
     _write_transcript(directory)
     raise RunAbortedError("the server process died")
 
 
-def _interrupted(directory: RunDirectory) -> Ending:
+def _interrupted(directory: RunDirectory) -> Finished | Aborted:
     raise KeyboardInterrupt
 
 

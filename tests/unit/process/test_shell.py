@@ -180,10 +180,8 @@ def test_bugs_in_any_task_surface(failure: Exception) -> None:
         raise failure
 
     waiting: Effects = (WakeAt(None),)
-    training = (Script((Train(0, 0, PARAMS), *waiting)), LocalWork(train=broken))
     for script, work in (
-        # Whatever else training raises may be its data's doing, and is for this party's log alone.
-        *([training] if isinstance(failure, UsageError) else []),
+        # Not training: what it raises may be its data's doing, and is for this party's log alone.
         (Script((Evaluate(0, PARAMS), *waiting)), LocalWork(evaluate=broken)),
         (Script((Consult(0, PARAMS, (0,)), *waiting)), LocalWork(consult=broken)),
         (Script((Evaluate(0, PARAMS),), broken), LocalWork(evaluate=lambda _params: Evaluation(0.5, 0.5))),

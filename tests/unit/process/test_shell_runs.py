@@ -182,7 +182,7 @@ def test_what_cannot_be_journalled_never_leaves(entries: int, withheld: type[Any
     [
         (ConfigError("data", "is damaged"), "data: is damaged"),
         (ZeroDivisionError("a model's own"), "ZeroDivisionError: a model's own"),
-        (MemoryError(), "MemoryError: "),
+        (MemoryError(), "MemoryError"),
     ],
 )
 def test_a_party_that_cannot_train_sends_zeros_and_keeps_the_reason(error: Exception, reason: str) -> None:
