@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, cast, get_args
+from typing import Final, Literal, Self, cast, get_args
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.runtime.transport.acl import mosquitto_acl
@@ -110,6 +110,12 @@ class RunningBroker:
         self.stop()
 
 
+QUEUE_BYTES: Final = 1 << 30
+"""Most bytes that mosquitto keeps for one client that is away or slow. Without a limit one party fills the
+machine's memory while the server is away. It is several times what all parties send in a round, since frames
+beyond it are dropped, whoever sent them."""
+
+
 def start_mosquitto(
     directory: Path,
     *,
@@ -177,8 +183,9 @@ def _mosquitto_lines(directory: Path, port: int, tls: LocalTls | None, acl: bool
         "persistence false",
         "sys_interval 0",
         "set_tcp_nodelay true",
-        # What a round sends is the bound; beyond a limit of its own mosquitto drops frames in silence.
+        # By bytes, not by messages: beyond a limit mosquitto drops frames in silence.
         "max_queued_messages 0",
+        f"max_queued_bytes {QUEUE_BYTES}",
         "max_inflight_messages 32",
         "log_dest stderr",
         "log_type error",
