@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -248,3 +249,23 @@ def test_a_simulation_like_it_has_the_same_model(
         lines = (tmp_path / "sim" / "metrics.jsonl").read_text().splitlines()
         for ran, again in zip(place.rows(), map(json.loads, lines), strict=True):
             assert ran["clusters"]["opened"] == again["clusters"]["opened"]
+
+
+TIGHT = tuple(
+    word
+    for step in ("hello", "reveal", "keys", "shares", "training", "certify", "release")
+    for word in ("--set", f"deadlines.{step}=4")
+)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_server_that_stood_still_loses_no_round(step: str, tmp_path: Path) -> None:
+    """Stopped for twice the deadline: deadlines move by the time that was not run, and all are counted."""
+    with site(tmp_path, "embedded", parties=6, size=3) as place:
+        parties = place.start_parties(*TIGHT, training=0.2)
+        server = place.start("server", *TIGHT)
+        until_recorded(place, server, kind="step_reached", round=1, step=step)
+        with stopped({"server": server}):
+            threading.Event().wait(8)  # the fault itself: a machine that is suspended
+        check_end(place, server, parties, 3, void=0)
+        assert place.counted() == [6, 6, 6]

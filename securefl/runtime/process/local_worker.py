@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from securefl.base.errors import SecureflError, UsageError
 from securefl.base.foreign import describe
@@ -25,9 +26,10 @@ class _Lane:
 class LocalWorker:
     """The worker of one process: trains, tests and consults, one training at a time."""
 
-    def __init__(self, work: LocalWork) -> None:
-        """Set up for ``work``."""
+    def __init__(self, work: LocalWork, clock: Callable[[], float] = time.monotonic) -> None:
+        """Set up for ``work``; events have the time of ``clock``."""
         self._work = work
+        self._clock = clock
         # A late training may still run when the next one begins, with the same model: one after the other.
         self._training = _Lane("training") if work.train else None
         # Another lane: the time that the last training takes must not show in when the next hello leaves.
@@ -67,8 +69,8 @@ class LocalWorker:
                 return None
             ended = await self._training.thread.run(lambda: train(effect))
         if isinstance(ended, Failure):
-            return Trained(time.monotonic(), effect.round, effect.work, None, _reason(ended.error))
-        return Trained(time.monotonic(), effect.round, effect.work, ended)
+            return Trained(self._clock(), effect.round, effect.work, None, _reason(ended.error))
+        return Trained(self._clock(), effect.round, effect.work, ended)
 
     async def _choose(self, effect: Choose) -> Chosen | None:
         choose = self._work.choose
@@ -80,19 +82,17 @@ class LocalWorker:
                 return None
             ended = await self._choosing.thread.run(lambda: choose(effect.params))
         if isinstance(ended, Failure):
-            return Chosen(time.monotonic(), effect.round, None, _reason(ended.error))
+            return Chosen(self._clock(), effect.round, None, _reason(ended.error))
         failure = "no model has a finite loss on its data" if ended is None else ""
-        return Chosen(time.monotonic(), effect.round, ended, failure)
+        return Chosen(self._clock(), effect.round, ended, failure)
 
     async def _evaluate(self, effect: Evaluate) -> Evaluated:
         if self._work.evaluate is None:
             raise UsageError("this process does not evaluate")
         tested = await asyncio.to_thread(self._work.evaluate, effect.params)
         if tested is None:
-            return Evaluated(time.monotonic(), effect.round, None, None)
-        return Evaluated(
-            time.monotonic(), effect.round, tested.accuracy, tested.loss, tested.backdoor_success
-        )
+            return Evaluated(self._clock(), effect.round, None, None)
+        return Evaluated(self._clock(), effect.round, tested.accuracy, tested.loss, tested.backdoor_success)
 
     async def _consult(self, effect: Consult) -> Consulted:
         if self._work.consult is None:
@@ -104,8 +104,8 @@ class LocalWorker:
         except UsageError:
             raise
         except SecureflError as error:
-            return Consulted(time.monotonic(), effect.round, None, str(error))
-        return Consulted(time.monotonic(), effect.round, gradients)
+            return Consulted(self._clock(), effect.round, None, str(error))
+        return Consulted(self._clock(), effect.round, gradients)
 
 
 def _reason(error: BaseException) -> str:

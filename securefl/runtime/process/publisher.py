@@ -64,6 +64,7 @@ class Publisher:
         witness: is told of every message and every frame.
         failed: called with the error of a publication that failed.
         remembers: whether the last frames are kept for ``ResendLast``.
+        clock: of the process.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Publisher:
         witness: Witness,
         failed: Callable[[BaseException], None],
         remembers: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._run = run
         self._me = me
         self._outbox = outbox
@@ -140,7 +143,7 @@ class Publisher:
         for effect in effects:
             # The witness's disk may be what failed.
             with contextlib.suppress(Exception):
-                self._witness.sent(time.monotonic(), effect)
+                self._witness.sent(self._clock(), effect)
             for frame in self._outbox.frames(effect.to, effect.place, effect.message):
                 await self._publish(self._topic(effect), frame, retain=_ends_the_run(effect))
         if self._me != SERVER:
@@ -157,7 +160,7 @@ class Publisher:
                     await self._publish(topic, frame)
             case Presence(present=True):
                 if self._here is not None:
-                    await self.send(self._here, time.monotonic())
+                    await self.send(self._here, self._clock())
             case Presence():
                 await self._publish(topics.status(self._run, self._me), GONE)
             case Crash():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -50,6 +49,7 @@ from securefl.runtime.misbehaviour import EffectSeam, Fault
 from securefl.runtime.process.local_worker import LocalWorker
 from securefl.runtime.process.ports import DurableAccount, DurableJournal, DurableState, LocalWork, Witness
 from securefl.runtime.process.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
+from securefl.runtime.process.running_clock import PARTY_TOLERANCE, SERVER_TOLERANCE, RunningClock
 from securefl.runtime.process.vigil import Vigil
 from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportClosedError
 
@@ -101,6 +101,7 @@ class Shell(Generic[PhaseT]):
         self._machine = machine
         self._transport = transport
         self._inbox = inbox
+        self._clock = RunningClock(SERVER_TOLERANCE if me == SERVER else PARTY_TOLERANCE)
         self._publisher = Publisher(
             run=run,
             me=me,
@@ -109,8 +110,9 @@ class Shell(Generic[PhaseT]):
             witness=witness,
             failed=self._unpublished,
             remembers=seam is not None,
+            clock=self._clock,
         )
-        self._desk = LocalWorker(work)
+        self._desk = LocalWorker(work, self._clock)
         self._witness = witness
         self._journal = journal
         self._account = account
@@ -119,7 +121,9 @@ class Shell(Generic[PhaseT]):
         self._farewell = farewell
         self._awaited = awaited
         self._end_within = broker_patience + END_SECONDS
-        self._vigil = Vigil(time.monotonic())
+        self._vigil = Vigil(self._clock())
+        self._overdue = 0
+        """Frames to handle before a deadline that has passed: those that were there when it was noticed."""
         self._events: asyncio.Queue[ArrivedFrame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
         self._room = asyncio.Semaphore(_BACKLOG)
         self._stopping = asyncio.Event()
@@ -143,7 +147,7 @@ class Shell(Generic[PhaseT]):
             self._stop(Aborted(reason, resumable=True, over=False))
         else:
             self._pausing = True
-            self._events.put_nowait(PauseAsked(time.monotonic(), reason))
+            self._events.put_nowait(PauseAsked(self._clock(), reason))
 
     def stop(self, reason: str) -> None:
         """Ask the machine's run to end early (from a signal handler)."""
@@ -151,7 +155,7 @@ class Shell(Generic[PhaseT]):
 
     def _stop(self, end: Aborted) -> None:
         if not self._stopping.is_set():
-            self._stopped = time.monotonic()
+            self._stopped = self._clock()
             self._stopping.set()
         self._events.put_nowait(_Stop(end))
 
@@ -165,6 +169,7 @@ class Shell(Generic[PhaseT]):
         self._transport.watch(self._linked, self._publisher.lost)
         reader = asyncio.create_task(self._read())
         reader.add_done_callback(self._worked)
+        beating = asyncio.create_task(self._clock.keep_beating())
         try:
             phase, outcome = await self._to_the_end()
             stopped = self._outcome is None
@@ -179,12 +184,13 @@ class Shell(Generic[PhaseT]):
         else:
             return outcome
         finally:
-            for task in (reader, *self._working):
+            tasks = (reader, beating, *self._working)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(reader, *self._working, self._publisher.cancel(), return_exceptions=True)
+            await asyncio.gather(*tasks, self._publisher.cancel(), return_exceptions=True)
 
     async def _to_the_end(self) -> tuple[PhaseT, Finished | Aborted]:
-        phase, effects = await asyncio.to_thread(self._machine.start, time.monotonic())
+        phase, effects = await asyncio.to_thread(self._machine.start, self._clock())
         await self._perform(effects)
         while self._outcome is None:
             item = await self._next_event(phase)
@@ -195,7 +201,7 @@ class Shell(Generic[PhaseT]):
             before = phase
             phase, faults = await asyncio.to_thread(self._step, phase, item)
             if phase is not before:
-                self._vigil.begin(time.monotonic(), type(phase))
+                self._vigil.begin(self._clock(), type(phase))
             await self._perform(faults)
             while self._unheard:
                 to, kept = self._unheard.pop()
@@ -239,7 +245,7 @@ class Shell(Generic[PhaseT]):
 
     def _linked(self, link: Link) -> None:
         """The connection broke, or stands again."""
-        now = time.monotonic()
+        now = self._clock()
         self._online = link.up
         self._links += 1
         self._publisher.linked(link)
@@ -250,30 +256,43 @@ class Shell(Generic[PhaseT]):
             self._events.put_nowait(Offline(now))
 
     async def _next_event(self, phase: PhaseT) -> ArrivedFrame | Event[AnyMessage] | _Stop | _Broken:
-        """The next event; a deadline that has passed comes first, or a flood of frames would put it off.
+        """Return the next event.
 
-        But not before the machine knows what became of the connection: deadlines may stand still with it.
+        A deadline that has passed comes after what has come before it, and before what comes later: a slow
+        process loses no input that it already has, and a flood of frames puts no deadline off. The machine
+        first learns the state of the connection: deadlines may stand still with it.
         """
-        while self._links or self._wake is None or self._wake > time.monotonic():
+        while self._links or self._wake is None or self._wake > self._clock():
             due = (None if self._links else self._wake, self._inbox.expires, self._vigil.due)
             until = min(when for when in due if when is not None)
             try:
-                async with asyncio.timeout(until - time.monotonic()):
+                async with asyncio.timeout(until - self._clock()):
                     item = await self._events.get()
             except TimeoutError:
                 # Who began a message and fell silent sends nothing that would bring it to mind.
-                self._inbox.sweep(time.monotonic())
+                self._inbox.sweep(self._clock())
                 self._say_whom_we_wait_for(phase)
                 continue
-            if isinstance(item, ArrivedFrame):
-                self._room.release()
-            elif isinstance(item, Offline | Online):
-                self._links -= 1
-            return item
+            return self._taken(item)
+        if self._overdue == 0:
+            self._overdue = 1 + self._events.qsize()
+        self._overdue -= 1
+        if self._overdue and not self._events.empty():
+            return self._taken(self._events.get_nowait())
+        self._overdue = 0
         return self._deadline_passed()
 
+    def _taken(
+        self, item: ArrivedFrame | Event[AnyMessage] | _Stop | _Broken
+    ) -> ArrivedFrame | Event[AnyMessage] | _Stop | _Broken:
+        if isinstance(item, ArrivedFrame):
+            self._room.release()
+        elif isinstance(item, Offline | Online):
+            self._links -= 1
+        return item
+
     def _say_whom_we_wait_for(self, phase: PhaseT) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if self._vigil.due <= now:
             whom: Collection[str] = () if self._working else self._awaited(phase)
             whom = whom if self._online else ("broker",)
@@ -283,13 +302,13 @@ class Shell(Generic[PhaseT]):
 
     def _deadline_passed(self) -> DeadlinePassed:
         self._wake = None
-        return DeadlinePassed(time.monotonic())
+        return DeadlinePassed(self._clock())
 
     def _step(
         self, phase: PhaseT, item: ArrivedFrame | Event[AnyMessage]
     ) -> tuple[PhaseT, tuple[RunEffect | Fault, ...]]:
         """Verify and reassemble if it is a frame, then step. Runs in a worker thread."""
-        now = time.monotonic()
+        now = self._clock()
         if isinstance(item, ArrivedFrame):
             try:
                 event = self._open(item, now)
@@ -342,7 +361,7 @@ class Shell(Generic[PhaseT]):
     async def _perform(self, effects: tuple[RunEffect | Fault, ...]) -> None:
         """Perform effects in order. A journal that cannot be written ends everything before what follows."""
         for effect in effects:
-            now = time.monotonic()
+            now = self._clock()
             match effect:
                 case Send():
                     await self._unless_stopped(self._publisher.send(effect, now))
@@ -380,7 +399,7 @@ class Shell(Generic[PhaseT]):
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                left = self._stopped + FAREWELL_SECONDS - time.monotonic()
+                left = self._stopped + FAREWELL_SECONDS - self._clock()
                 await asyncio.wait({task}, timeout=max(0.0, left))
             if task.done():
                 task.result()
@@ -400,7 +419,7 @@ class Shell(Generic[PhaseT]):
         if not isinstance(asked, AwaitSent):
             return await self._desk.do(asked)
         await self._publisher.so_far()
-        return AllSent(time.monotonic(), asked.round, asked.draw)
+        return AllSent(self._clock(), asked.round, asked.draw)
 
     def _unpublished(self, error: BaseException) -> None:
         lost = isinstance(error, TransportClosedError | RunAbortedError)

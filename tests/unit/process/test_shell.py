@@ -795,3 +795,19 @@ def test_while_the_end_leaves_the_machine_still_answers() -> None:
         topics.down(RUN, PartyId("p00")),
     ]
     assert witness.facts == []
+
+
+def test_frames_that_are_there_as_a_deadline_passes_come_before_it() -> None:
+    """A slow process has its inputs: its own backlog costs nobody a round. Later frames come after it."""
+    line, order = Line(), list[str]()
+    wait: Effects = (WakeAt(0.0),)
+
+    def answer(event: Event[AnyMessage]) -> Effects:
+        order.append(type(event).__name__)
+        return (DONE,) if isinstance(event, DeadlinePassed) else ()
+
+    one = shell(Script(wait, answer), line)
+    for party in ("p00", "p01", "p02"):
+        one._events.put_nowait(PresenceHint(0.0, PartyId(party)))
+    assert asyncio.run(asyncio.wait_for(one.run(), SECONDS)) == DONE
+    assert order == ["PresenceHint"] * 3 + ["DeadlinePassed"]
