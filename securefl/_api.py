@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -155,7 +156,7 @@ def _row(record: RoundRecord) -> dict[str, float | int | None]:
         "lost": len(record.lost),
         "failed_trainings": None if record.failures is None else len(record.failures),
         "epsilon": max(spent, default=None),
-        "seconds": sum(record.seconds.values()),
+        "seconds": math.fsum(record.seconds.values()),
         **{one.name: one.value for one in record.metrics},
     }
 

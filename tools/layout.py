@@ -1,12 +1,16 @@
 """Checks the layout of ``securefl``: wings, units, and what units take from each other (docs/adr/0040).
 
 A wing is a package directly in ``securefl``; a unit a package or module directly in a wing, or one of
-the wings that are one: ``cli`` and ``scenario``. Four rules, three of them for every import in product code:
+the wings that are one: ``cli`` and ``scenario``. Four rules, three of them for every import in
+product code:
 
 1. Wings import downward: cli > lab > runtime > training > protocol > methods > scenario > base.
 2. Units of one wing import each other without a circle.
 3. Of another unit that is a package only what its stub ``__init__.pyi`` exports.
 4. A public class has a name of its own; ``SHARED`` holds the exceptions.
+
+A fifth rule is about calls: ``protocol`` and ``methods`` do without builtin ``sum``, whose result for floats
+depends on the version of Python (docs/adr/0059).
 
 ``python tools/layout.py`` checks; ``--table`` prints who imports whom, with numbers of imports.
 """
@@ -32,6 +36,8 @@ SHARED = {
 }
 """Class names that may stand twice. Phases of several machines (client, member, party, server, dealer) are
 named alike where they mean the same step of the protocol; no module has two machines."""
+SAME_BITS = ("securefl.protocol", "securefl.methods")
+"""Wings that several machines repeat: their results must not depend on the version of Python."""
 FACES = ("securefl", "securefl.__main__", "securefl._api")
 """The package itself, and the program. They may take from any wing, and no wing from them."""
 
@@ -116,6 +122,31 @@ def complaints(known: dict[str, Path]) -> Iterator[str]:
     yield from _circles(siblings)
     yield from _idle(exports, taken, known)
     yield from _namesakes(known)
+    yield from sum_complaints(known)
+
+
+def builtin_sums(source: str) -> Iterator[int]:
+    """Yield the lines that use the builtin ``sum``, as a call or as a value, or import ``builtins``."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found = node.id == "sum" and isinstance(node.ctx, ast.Load)
+        elif isinstance(node, ast.Import):
+            found = any(alias.name == "builtins" for alias in node.names)
+        else:
+            found = isinstance(node, ast.ImportFrom) and node.module == "builtins"
+        if found:
+            yield node.lineno
+
+
+def sum_complaints(known: dict[str, Path]) -> Iterator[str]:
+    """Yield a line for each builtin ``sum`` of the wings whose results must have the same bits everywhere."""
+    for module, path in known.items():
+        if module.startswith(SAME_BITS):
+            for line in builtin_sums(path.read_text()):
+                yield (
+                    f"{path.relative_to(ROOT)}:{line}: builtin sum depends on the version of Python:"
+                    " math.fsum for floats, securefl.base.sums.exact_sum for integers"
+                )
 
 
 def _namesakes(known: dict[str, Path]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -140,7 +141,7 @@ def _partition(record: dict[str, Any]) -> str:
 
 def _summary(record: dict[str, Any]) -> str:
     sizes, distances = record["samples"].values(), record["distance"].values()
-    mean = sum(distances) / len(distances)
+    mean = math.fsum(distances) / len(distances)
     return (
         f"{len(sizes)} parties with {min(sizes):,} to {max(sizes):,} samples; total variation between"
         f" a party's labels and all labels: mean {mean:.3f}, largest {max(distances):.3f}"

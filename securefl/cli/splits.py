@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from securefl.base.errors import ConfigError
@@ -26,7 +27,7 @@ def split_of(job: SimulationJob, shows: Shows) -> tuple[SeedRecord, Shares]:
         distances = list(counts["distance"].values())
         parties: list[list[int]] = list(counts["parties"].values())
         everybody = [sum(column) for column in zip(*parties, strict=True)]
-        measured = sum(distances) / len(distances)
+        measured = math.fsum(distances) / len(distances)
         shares = tuple(tuple(round(n / sum(row), 6) for n in row) for row in (*parties, everybody))
     record = SeedRecord(
         seed=job.seed,

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 import scenarios
+from securefl.base.sums import ordered_sum
 from securefl.cli.leakage import STUDY
 from securefl.lab.experiments.claims import ClaimVerdict, judge, labels_of, overall
 from securefl.lab.experiments.exhibits import exhibits, papers, sweep_of
@@ -68,7 +69,7 @@ def _sweeps() -> Iterator[tuple[str, dict[str, Any]]]:
         for cell in record.cells:
             seen = cell.finals(1)
             rows[cell.label] = [
-                sum(seen) / len(seen) if seen else None,
+                ordered_sum(seen) / len(seen) if seen else None,
                 min(seen, default=None),
                 max(seen, default=None),
                 max(seed.values["once"] for seed in cell.seeds),

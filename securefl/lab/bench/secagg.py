@@ -8,6 +8,7 @@ too. Rows follow Bonawitz et al. 2017 in counting one instance; the round around
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -164,9 +165,9 @@ def _measure(row: BenchRow, repetitions: int, entropy: Entropy) -> RowResult:
 
 def _side(meters: Sequence[Meter], operations: Operations, rates: Rates) -> Side:
     stages = {name: median(m.seconds[name] for m in meters) for name in meters[0].seconds if name != ENCODE}
-    seconds = median(sum(m.seconds.values()) - m.seconds.get(ENCODE, 0.0) for m in meters)
+    seconds = median(math.fsum(m.seconds.values()) - m.seconds.get(ENCODE, 0.0) for m in meters)
     parts = floor_seconds(operations, rates)
-    floor = sum(parts.values())
+    floor = math.fsum(parts.values())
     return Side(
         seconds=seconds,
         floor=floor,

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import statistics
 import sys
 import tempfile
@@ -229,7 +230,7 @@ def _descend(module: nn.Module, loader: Any) -> float:
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         losses.append(loss.item())
-    return sum(losses) / len(losses)
+    return math.fsum(losses) / len(losses)
 
 
 def _apart(length: int, repetitions: int) -> ApartRow:

@@ -9,6 +9,7 @@ one thread, medians over parties and repetitions.
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -178,7 +179,7 @@ def _cost(members: int, length: int, pairs: Sequence[tuple[_Rounds, ...]]) -> Ve
         return median(one for run in after for node in run.parties for one in node.spent[role])
 
     def totals(runs: Sequence[_Rounds], name: str) -> float:
-        return median(sum(node.spent[name]) for run in runs for node in run.of(name))
+        return median(math.fsum(node.spent[name]) for run in runs for node in run.of(name))
 
     return VerifiedCost(
         members,

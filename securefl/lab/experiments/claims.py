@@ -13,6 +13,7 @@ from typing import Annotated, Literal, assert_never
 import msgspec
 from msgspec import Meta, Struct
 
+from securefl.base.sums import ordered_sum
 from securefl.scenario import NonNegativeReal, PositiveReal, Section
 
 Measure = Literal["final", "unrest"]
@@ -154,10 +155,10 @@ def measured(accuracies: Accuracies, measure: Measure, last: int, rounds: int) -
     whole = [*accuracies, *[accuracies[-1]] * (rounds - len(accuracies))]
     if measure == "final":
         tail = whole[-last:]
-        return sum(tail) / len(tail)
+        return ordered_sum(tail) / len(tail)
     half = whole[len(whole) // 2 :]
     steps = [abs(after - before) for before, after in pairwise(half)]
-    return sum(steps) / max(1, len(steps))
+    return ordered_sum(steps) / max(1, len(steps))
 
 
 def judge(
@@ -179,13 +180,13 @@ def judge(
         for label, seeds in curves.items()
     }
     seeds = len(next(iter(values.values())))
-    ruling = _ruling(claim, lambda label: sum(values[label]) / seeds)
+    ruling = _ruling(claim, lambda label: ordered_sum(values[label]) / seeds)
     alone = [_ruling(claim, _of_seed(values, index)) for index in range(seeds)]
     digits = 3 if claim.measure == "final" else 4
     return ClaimVerdict(
         says=claim.says,
         ruling=ruling,
-        numbers=_numbers(claim, lambda label: f"{sum(values[label]) / seeds:.{digits}f}"),
+        numbers=_numbers(claim, lambda label: f"{ordered_sum(values[label]) / seeds:.{digits}f}"),
         agreeing=alone.count(ruling),
         seeds=seeds,
         ours=claim.ours,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.files import write_whole
+from securefl.base.sums import ordered_sum
 from securefl.lab.experiments.claims import Accuracies, ClaimVerdict, measured
 from securefl.lab.experiments.experiment import JOINT, Kind, Place, ScaleName, Shows
 from securefl.lab.experiments.freshness import fingerprint
@@ -327,7 +328,7 @@ def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) ->
         ConfigError: their clusters were drawn differently.
     """
     refuse_mixed(label, {seed.seed: seed.draws for seed in seeds})
-    return sum(measured(seed.accuracies, "final", last, rounds) for seed in seeds) / len(seeds)
+    return ordered_sum(measured(seed.accuracies, "final", last, rounds) for seed in seeds) / len(seeds)
 
 
 def encode(record: Struct) -> bytes:

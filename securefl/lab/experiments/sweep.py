@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError
+from securefl.base.sums import ordered_sum
 from securefl.lab.experiments.claims import Text
 from securefl.lab.experiments.experiment import (
     Choice,
@@ -156,11 +157,11 @@ class Sweep(Section, frozen=True, kw_only=True):
         else:
             empty = len(cell.seeds) - len(seen)
             deviation = cell.deviation(1)
-            text = f"{sum(seen) / len(seen):.0%}" + (f" ± {deviation:.0%}" if deviation else "")
+            text = f"{ordered_sum(seen) / len(seen):.0%}" + (f" ± {deviation:.0%}" if deviation else "")
             once, fresh = (max(seed.values[name] for seed in cell.seeds) for name in ("once", "fresh"))
             text += f"\n{once:.2f} / {fresh:.2f}"
             text += f"\n{empty} draw{'s open' if empty > 1 else ' opens'} nothing" if empty else ""
-        final = epsilon if epsilon is not None else sum(seen) / len(seen) if seen else None
+        final = epsilon if epsilon is not None else ordered_sum(seen) / len(seen) if seen else None
         marked = column == setting.threshold and bool(seen)
         return msgspec.structs.replace(cell, final=final, text=text, marked=marked)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from securefl.base.sums import ordered_sum
 from securefl.lab.experiments.claims import AnyClaim, judge, labels_of
 from securefl.lab.experiments.exhibits import CellPlan, Exhibit
 from securefl.lab.experiments.experiment import SPLITS, CellChoice, Dimension, ScaleName, StudyDataset
@@ -82,7 +83,7 @@ def tabulate(done: ExhibitResults) -> Record:
         cells=cells,
         verdicts=tuple(judge(claim, accuracies, sheet.last, rounds) for claim in judged),
         unjudged=tuple(_unjudged(claim, cells) for claim in claims if claim not in judged),
-        seconds=round(sum(seed.seconds for cell in cells for seed in cell.seeds), 1),
+        seconds=round(ordered_sum(seed.seconds for cell in cells for seed in cell.seeds), 1),
         jobs=done.jobs,
         versions=dict(done.versions),
         commit=commit(),
@@ -141,7 +142,7 @@ def _cell(done: ExhibitResults, cell: CellChoice) -> CellRecord:
     if drawn is not None:
         bare = msgspec.structs.replace(bare, rounds=1, seeds=seeds, values=done.values.get(label, {}))
         finals = bare.finals(1)
-        final = round(sum(finals) / len(finals), 6) if finals else None
+        final = round(ordered_sum(finals) / len(finals), 6) if finals else None
         return drawn.shown(msgspec.structs.replace(bare, final=final))
     scenario = done.plan.scenarios[label]
     rounds = scenario.stop.rounds

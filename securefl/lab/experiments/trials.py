@@ -19,6 +19,7 @@ from msgspec import Meta
 from securefl.base.arrays import F64
 from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, UsageError
+from securefl.base.sums import ordered_sum
 from securefl.lab.experiments.claims import AnyClaim, Text
 from securefl.lab.experiments.experiment import (
     UNNAMED,
@@ -363,7 +364,7 @@ class Trials:
         """The cell with what a table shows of it."""
 
         def mean(name: str) -> float:
-            return sum(seed.values[name] for seed in cell.seeds) / len(cell.seeds)
+            return ordered_sum(seed.values[name] for seed in cell.seeds) / len(cell.seeds)
 
         matched, nearest, recovered = map(mean, ("matched", "nearest", "recovered"))
         deviation = cell.deviation(1)

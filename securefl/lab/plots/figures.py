@@ -175,7 +175,7 @@ def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
         colour, dashes = next(baselines) if line.baseline else (next(colours), "-")
         known = [(at, values) for at, values in enumerate(line.values) if values]
         columns = [at for at, _ in known]
-        means = [sum(values) / len(values) for _, values in known]
+        means = [math.fsum(values) / len(values) for _, values in known]
         spreads = [stdev(values) if len(values) > 1 else 0.0 for _, values in known]
         axes.plot(columns, means, color=colour, linestyle=dashes, marker="o", markersize=4, label=line.label)
         axes.errorbar(columns, means, spreads, color=colour, alpha=0.5, linestyle="none")
@@ -359,7 +359,7 @@ def _band(
     longest = max(len(one) for one in accuracies)
     filled = [[*one, *[one[-1]] * (longest - len(one))] for one in accuracies]
     columns = list(zip(*filled, strict=True))
-    means = [sum(column) / len(column) for column in columns]
+    means = [math.fsum(column) / len(column) for column in columns]
     spreads = [stdev(column) if len(column) > 1 else 0.0 for column in columns]
     low, high = ([m + sign * s for m, s in zip(means, spreads, strict=True)] for sign in (-1, 1))
     return list(range(1, longest + 1)), low, means, high

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
+from securefl.base.sums import exact_sum
 from securefl.methods.attacks.needs import differing_backdoors, first_round, same_poison
 from securefl.scenario import (
     Behaviour,
@@ -109,7 +110,7 @@ def check_behaviours(scenario: Scenario) -> None:
     for index, behaviour in enumerate(scenario.behaviours):
         _check_actors(behaviour, f"behaviours.{index}", names, scenario.parties)
     named = {name for behaviour in scenario.behaviours for name in behaviour.parties}
-    drawn = sum(behaviour.count for behaviour in scenario.behaviours)
+    drawn = exact_sum(behaviour.count for behaviour in scenario.behaviours)
     if len(named) + drawn > scenario.parties:
         raise ConfigError(
             "behaviours",

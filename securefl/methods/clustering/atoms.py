@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from securefl.base.ids import PartyId
+from securefl.base.sums import exact_sum
 from securefl.methods.clustering.assignment import Assignment, shuffled
 from securefl.methods.clustering.sizes import atom_sizes, dealt
 
@@ -89,7 +90,11 @@ def draw_unions(
     """
     order = shuffled(sorted(atoms), seed, "participants")
     chosen = next(
-        (taken for taken in _prefixes(order, per_cluster, wanted, largest) if sum(map(len, taken)) >= fewest),
+        (
+            taken
+            for taken in _prefixes(order, per_cluster, wanted, largest)
+            if exact_sum(map(len, taken)) >= fewest
+        ),
         (),
     )
     rows = tuple(
@@ -104,8 +109,8 @@ def _prefixes(
     """Yield the leading atoms that may take part, ascending, the most of them first."""
     for count in range(len(order), per_cluster - 1, -1):
         sizes = [len(atom) for atom in order[:count]]
-        clusters = [sum(sizes[place] for place in places) for places in dealt(sizes, per_cluster)]
-        if sum(sizes) <= wanted and max(clusters) <= largest:
+        clusters = [exact_sum(sizes[place] for place in places) for places in dealt(sizes, per_cluster)]
+        if exact_sum(sizes) <= wanted and max(clusters) <= largest:
             yield tuple(sorted(order[:count]))
 
 

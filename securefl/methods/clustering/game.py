@@ -13,6 +13,7 @@ The header, ``plan`` and the premise of shared noise have their odds from here (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -143,7 +144,7 @@ class Game:
 
     def _chance(self, present: int, drawn: int, least: _Least) -> float:
         sizes = cluster_sizes(drawn, self.size)
-        return sum(
+        return math.fsum(
             sizes.count(size) * size / present * self._met(present, size, least(size, drawn))
             for size in set(sizes)
         )

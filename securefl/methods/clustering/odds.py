@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from securefl.base.arrays import F64
+from securefl.base.sums import exact_sum
 
 _EXACT_WORK = 300_000
 """Integer products that an exact count may cost; beyond it clusters are treated as independent."""
@@ -17,7 +18,7 @@ _EXACT_WORK = 300_000
 
 def tail(population: int, marked: int, drawn: int, at_least: int) -> float:
     """P(``drawn`` of ``population``, without replacement, hold ``at_least`` or more of the ``marked``)."""
-    ways = sum(
+    ways = exact_sum(
         math.comb(marked, hit) * math.comb(population - marked, drawn - hit)
         for hit in range(max(at_least, 0), min(drawn, marked) + 1)
     )
@@ -61,7 +62,7 @@ def all_within(sizes: Sequence[int], marked: int, allowed: Callable[[int], int],
         allowed: the most that a cluster of a given size may hold.
         resting: parties that are in no cluster.
     """
-    population = sum(sizes) + resting
+    population = exact_sum(sizes) + resting
     if population * marked > _EXACT_WORK:
         kept = {size: 1 - tail(population, marked, size, allowed(size) + 1) for size in set(sizes)}
         return math.prod(kept[size] for size in sizes)
@@ -86,7 +87,7 @@ def clusters_kept(
         min_survivors: fewest members that a cluster must keep.
         parties: all, those in no cluster included.
     """
-    resting = parties - sum(map(sum, clusters))
+    resting = parties - exact_sum(map(exact_sum, clusters))
     if parties * dropouts > _EXACT_WORK:
         rate = dropouts / parties
         return math.prod(cluster_kept_at(atoms, rate, min_survivors) for atoms in clusters)
@@ -108,7 +109,7 @@ def _ways_to_lose(atoms: tuple[int, ...], min_survivors: int, dropouts: int) -> 
             by_members[lost + atom] = _sum(by_members.get(lost + atom, []), more)
     allowed: list[int] = []
     for lost, ways in by_members.items():
-        if sum(atoms) - lost >= min_survivors:
+        if exact_sum(atoms) - lost >= min_survivors:
             allowed = _sum(allowed, ways)
     return allowed
 
@@ -123,7 +124,9 @@ def cluster_kept_at(atoms: Sequence[int], rate: float, min_survivors: int) -> fl
             after[lost] = after.get(lost, 0.0) + chance * whole
             after[lost + atom] = after.get(lost + atom, 0.0) + chance * (1 - whole)
         by_members = after
-    return sum(chance for lost, chance in by_members.items() if sum(atoms) - lost >= min_survivors)
+    return math.fsum(
+        chance for lost, chance in by_members.items() if exact_sum(atoms) - lost >= min_survivors
+    )
 
 
 def touched_at_most(sizes: Sequence[int], marked: int, most: int, resting: int = 0) -> float:
@@ -135,10 +138,10 @@ def touched_at_most(sizes: Sequence[int], marked: int, most: int, resting: int =
     """
     if most >= min(len(sizes), marked):
         return 1.0
-    population = sum(sizes) + resting
+    population = exact_sum(sizes) + resting
     if population * marked * min(most + 1, marked) > _EXACT_WORK:
         return _touched_normal(sizes, population, marked, most)
-    hits = sum(
+    hits = exact_sum(
         (-1 if (most - chosen) % 2 else 1)
         * math.comb(len(sizes) - chosen - 1, most - chosen)
         * sets
@@ -165,11 +168,13 @@ def _unions(sizes: tuple[int, ...]) -> Mapping[tuple[int, int], int]:
 def _touched_normal(sizes: Sequence[int], population: int, marked: int, most: int) -> float:
     untouched = {size: 1 - tail(population, marked, size, 1) for size in set(sizes)}
     clean = [untouched[size] for size in sizes]
-    mean = len(sizes) - sum(clean)
-    size = round(sum(sizes) / len(sizes))
+    mean = len(sizes) - math.fsum(clean)
+    size = round(exact_sum(sizes) / len(sizes))
     pair = 1 - tail(population, marked, min(2 * size, population), 1)
-    single = sum(clean) / len(clean)
-    variance = sum(p * (1 - p) for p in clean) + len(sizes) * (len(sizes) - 1) * (pair - single * single)
+    single = math.fsum(clean) / len(clean)
+    variance = math.fsum(p * (1 - p) for p in clean) + len(sizes) * (len(sizes) - 1) * (
+        pair - single * single
+    )
     if variance <= 0:
         return 1.0 if mean <= most else 0.0
     return 0.5 * math.erfc((mean - most - 0.5) / math.sqrt(2 * variance))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from securefl.base.errors import UsageError
+from securefl.base.sums import exact_sum
 from securefl.scenario import Clustering, Groups, Scenario, Training
 
 MAX_DRAWS = 3
@@ -69,7 +70,7 @@ def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
     clustering, participants = scenario.clustering, participants_of(scenario)
     atoms = atom_sizes(participants, clustering.atoms)
     clusters = [[atoms[k] for k in places] for places in dealt(atoms, atoms_per_cluster(scenario.clustering))]
-    return tuple(sorted((tuple(sizes) for sizes in clusters), key=sum, reverse=True))
+    return tuple(sorted((tuple(sizes) for sizes in clusters), key=exact_sum, reverse=True))
 
 
 def atoms_per_cluster(clustering: Clustering) -> int:
@@ -79,7 +80,7 @@ def atoms_per_cluster(clustering: Clustering) -> int:
 
 def planned_sizes(scenario: Scenario) -> tuple[int, ...]:
     """Members of the clusters when everybody who is planned takes part, larger ones first."""
-    return tuple(sum(atoms) for atoms in planned_atoms(scenario))
+    return tuple(exact_sum(atoms) for atoms in planned_atoms(scenario))
 
 
 def largest_cluster(scenario: Scenario) -> int:

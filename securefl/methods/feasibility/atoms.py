@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from securefl.base.errors import ConfigError
+from securefl.base.sums import exact_sum
 from securefl.methods.clustering import (
     atom_draws,
     atom_sizes,
@@ -87,7 +88,9 @@ def tolerated_dropouts(scenario: Scenario) -> tuple[int, ...]:
     """By planned cluster: how many dropouts it stands, each of which takes its whole atom along."""
     least = scenario.secure_sum.min_survivors
     return tuple(
-        sum(lost <= sum(atoms) - least for lost in itertools.accumulate(sorted(atoms, reverse=True)))
+        exact_sum(
+            lost <= exact_sum(atoms) - least for lost in itertools.accumulate(sorted(atoms, reverse=True))
+        )
         for atoms in planned_atoms(scenario)
     )
 

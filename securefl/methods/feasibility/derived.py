@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from securefl.base.crypto import digest
+from securefl.base.sums import exact_sum
 from securefl.methods.clustering import (
     max_cluster_size,
     odds,
@@ -74,7 +75,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     quorum = quorum_of(parties, plan.colluders) if plan.server == "active" else None
     alone, in_run = p_alone(scenario)
     return DerivedLimits(
-        participants=sum(sizes),
+        participants=exact_sum(sizes),
         cluster_sizes=sizes,
         max_cluster_size=max_cluster_size(scenario),
         ring_bits=ring_bits,
@@ -82,7 +83,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         quorum=quorum,
         breakdown=tolerated,
         p_clean=1 - odds.tail(parties, byzantine, max(sizes), 1),
-        p_rule_holds=odds.touched_at_most(judged, byzantine, tolerated, parties - sum(judged)),
+        p_rule_holds=odds.touched_at_most(judged, byzantine, tolerated, parties - exact_sum(judged)),
         p_alone_per_opening=alone,
         p_alone_in_run=in_run,
         p_shares_fail=p_shares_fail(scenario),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from securefl.base.errors import ConfigError
+from securefl.base.sums import exact_sum
 from securefl.methods.attacks import is_of_server
 from securefl.methods.clustering import cluster_sizes, group_sizes, hides_groups, tail
 from securefl.methods.robust import clusters_needed_by, needs_server_gradient
@@ -62,10 +65,10 @@ def _check_sizes(scenario: Scenario) -> None:
         raise ConfigError(
             "groups.sizes", "data as they are split have no groups to size", 'groups.tasks = "rotations"'
         )
-    if len(groups.sizes) != groups.count or sum(groups.sizes) != parties:
+    if len(groups.sizes) != groups.count or exact_sum(groups.sizes) != parties:
         raise ConfigError(
             "groups.sizes",
-            f"{len(groups.sizes)} groups of {sum(groups.sizes)} parties in all,"
+            f"{len(groups.sizes)} groups of {exact_sum(groups.sizes)} parties in all,"
             f" and there are {groups.count} of {parties}",
             f"{groups.count} numbers that add up to {parties}",
         )
@@ -234,7 +237,7 @@ def unheard(scenario: Scenario) -> float:
     """
     sums, parties, mates = scenario.secure_sum, scenario.parties, scenario.clustering.size - 1
     needed = sums.colluders_per_cluster + sums.k_anonymity - 1
-    return sum(
+    return math.fsum(
         size / parties * (1 - tail(parties - 1, size - 1, mates, needed)) for size in group_sizes(scenario)
     )
 
@@ -254,5 +257,5 @@ def judged_together(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[int, ..
         return cluster_sizes(least, scenario.clustering.size)
     sums = scenario.secure_sum
     needed = sums.colluders_per_cluster + sums.k_anonymity
-    opened = sum(tail(scenario.parties, least, size, needed) for size in sizes)
+    opened = math.fsum(tail(scenario.parties, least, size, needed) for size in sizes)
     return sizes[: max(1, int(opened))]

@@ -14,6 +14,7 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
+from securefl.base.sums import exact_sum
 from securefl.methods.leakage.ledger import LeakageLedger
 
 MOST_COLLUDERS = 2
@@ -62,7 +63,7 @@ def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
 
 
 def _disjoint(ledger: LeakageLedger) -> bool:
-    return sum(map(len, ledger.openings)) == len({column for row in ledger.openings for column in row})
+    return exact_sum(map(len, ledger.openings)) == len({column for row in ledger.openings for column in row})
 
 
 def _least_variances(variances: F64, helpers: I64, colluders: int) -> F64:

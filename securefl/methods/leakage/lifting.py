@@ -14,6 +14,7 @@ import numpy as np
 
 from securefl.base.arrays import I64
 from securefl.base.errors import UsageError
+from securefl.base.sums import exact_sum
 from securefl.methods.leakage.echelon import Echelon
 from securefl.methods.leakage.modular import product, wrapped_product
 
@@ -83,7 +84,7 @@ def _inverse(matrix: I64, prime: int) -> I64:
 def _solves(rows: Sequence[Sequence[int]], solution: Fractions, right: Sequence[int]) -> bool:
     x = solution.numerators
     return all(
-        sum(x[j] for j in row) == solution.denominator * target
+        exact_sum(x[j] for j in row) == solution.denominator * target
         for row, target in zip(rows, right, strict=True)
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
 from securefl.base.ids import PartyId
+from securefl.base.sums import exact_sum
 from securefl.methods.leakage.admission import Sums, judged
 from securefl.methods.leakage.ledger import UpdateVersion
 from securefl.methods.leakage.limits import Crossing, LeakageLimits
@@ -50,7 +51,7 @@ class _Joined(Mapping[bytes, Sums]):
         yield from (model for model in self.latest if model not in self.former)
 
     def __len__(self) -> int:
-        return len(self.former) + sum(model not in self.former for model in self.latest)
+        return len(self.former) + exact_sum(model not in self.former for model in self.latest)
 
 
 def joined(given: Given, more: Given) -> Given:

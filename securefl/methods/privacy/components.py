@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from securefl.base.errors import ConfigError, UsageError
+from securefl.base.sums import exact_sum
 from securefl.methods.privacy.shares import std_of
 
 
@@ -54,7 +55,7 @@ class ComponentPlan:
         missing = max(0, self.planned - survivors)
         if missing > len(self.stds):
             raise UsageError(f"{survivors} survivors of {self.planned}, {len(self.stds)} dropouts tolerated")
-        return sum((Fraction(std) ** 2 for std in (self.share_std, *self.stds[:missing])), start=Fraction(0))
+        return exact_sum(Fraction(std) ** 2 for std in (self.share_std, *self.stds[:missing]))
 
 
 def plan_components(

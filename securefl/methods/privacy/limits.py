@@ -7,6 +7,7 @@ What takes the model's size or an accountant comes later (:mod:`securefl.methods
 from __future__ import annotations
 
 from securefl.base.errors import ConfigError
+from securefl.base.sums import exact_sum
 from securefl.methods.clustering import planned_sizes, works_of
 from securefl.scenario import (
     MAX_COMPONENTS,
@@ -141,7 +142,7 @@ def _check_placement(scenario: Scenario) -> None:
             f"{tolerated} dropouts are tolerated, and noise is made for {MAX_COMPONENTS} at most",
             f'at least {sums.min_survivors + tolerated - MAX_COMPONENTS}, or privacy.placement = "threshold"',
         )
-    skippers = sum(len(b.parties) or b.count for b in scenario.behaviours if isinstance(b, NoNoise))
+    skippers = exact_sum(len(b.parties) or b.count for b in scenario.behaviours if isinstance(b, NoNoise))
     if skippers > sums.colluders:
         raise ConfigError(
             "secure_sum.colluders",

@@ -112,7 +112,7 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
         survivors=(honest,) * openings_of(scenario),
         leverage=1.0 if openings_of(scenario) > 1 else None,
         mu_slack=mu_slack(honest * std**2),
-        delta_slack=float(draws * sum(one.table_error for one in (table, *components)))
+        delta_slack=float(draws * math.fsum(one.table_error for one in (table, *components)))
         + scenario.evaluation.words * shares.honest * WORST_ERROR,
     )
     return Mechanism(

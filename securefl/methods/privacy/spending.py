@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from securefl.base.sums import exact_sum
 from securefl.methods.privacy.accountant import (
     epsilon,
     epsilon_on_grid,
@@ -56,7 +57,7 @@ class Ledger:
             unit=self.unit,
             relation=self.relation,
             samplers=tuple(dict.fromkeys(event.sampling() for event in self.events)),
-            steps=sum(event.steps for event in self.events),
+            steps=exact_sum(event.steps for event in self.events),
             colluders=colluders,
             failure=failure,
         )

@@ -33,6 +33,7 @@ from securefl.base.arrays import I64, U64, expect
 from securefl.base.crypto import derive_key, prg
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
+from securefl.base.sums import exact_sum
 from securefl.methods.privacy.laws import NoiseLaw, Weights, weights
 
 MIN_STD = 4.0
@@ -195,8 +196,8 @@ def _build(law: NoiseLaw, std: float) -> NoiseTable:
 
 def _rounded(true: Weights) -> tuple[list[int], Fraction]:
     """The thresholds below 2^127, and an upper bound of the distance, a multiple of 2^-192."""
-    low_total = 2 * sum(true.low) - true.low[0]
-    high_total = 2 * (sum(true.high) + true.beyond) - true.high[0]
+    low_total = 2 * exact_sum(true.low) - true.low[0]
+    high_total = 2 * (exact_sum(true.high) + true.beyond) - true.high[0]
     bits = _WORD_BITS + _FURTHER_BITS
     whole = 1 << bits
     thresholds: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -67,7 +68,7 @@ class Leading:
         parties = tuple(sorted(plan.roster.parties))
         self._directory.keep_scenario(scenario)
         self._rows = self._open_rows()
-        self._before = sum(record.seconds["total"] for record in self._directory.each_record())
+        self._before = math.fsum(record.seconds["total"] for record in self._directory.each_record())
         metrics = RunMetrics(
             scenario,
             self._rows.append,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,7 @@ def weighing(counts: Mapping[PartyId, int], drawn: Collection[PartyId], cap: int
         sum(counts[name] > cap for name in names),
         most,
         counts[most],
-        weights[most] / sum(weights.values()),
+        weights[most] / math.fsum(weights.values()),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -87,9 +88,9 @@ class GroupEvaluator:
         pairs = [row[task] for row, task in zip(table, matched, strict=True)]
         backdoor = [one.backdoor_success for one in pairs if one.backdoor_success is not None]
         return Evaluation(
-            sum(one.accuracy for one in pairs) / len(pairs),
-            sum(one.loss for one in pairs) / len(pairs),
-            sum(backdoor) / len(backdoor) if backdoor else None,
+            math.fsum(one.accuracy for one in pairs) / len(pairs),
+            math.fsum(one.loss for one in pairs) / len(pairs),
+            math.fsum(backdoor) / len(backdoor) if backdoor else None,
         )
 
 

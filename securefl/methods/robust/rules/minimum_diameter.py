@@ -12,6 +12,7 @@ from msgspec import Meta
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
+from securefl.base.sums import exact_sum
 from securefl.methods.robust.distances import in_row_order, squared_distances
 from securefl.methods.robust.products import combine, total
 from securefl.scenario import Rule
@@ -108,7 +109,7 @@ def _cover_fits(graph: Graph, budget: int) -> bool:
         largest = max(degrees)
         if largest == 0:
             return True
-        if sum(degrees) > 2 * budget * largest:
+        if exact_sum(degrees) > 2 * budget * largest:
             return False
         vertex = degrees.index(largest)
         if 1 in degrees:
@@ -128,4 +129,4 @@ def _without(graph: Graph, removed: int) -> Graph:
 
 
 def _graph(edges: npt.NDArray[np.bool_]) -> Graph:
-    return [sum(1 << other for other in np.flatnonzero(row).tolist()) for row in edges]
+    return [exact_sum(1 << other for other in np.flatnonzero(row).tolist()) for row in edges]

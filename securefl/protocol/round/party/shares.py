@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
+from securefl.base.sums import exact_sum
 from securefl.methods.clustering import COUNTS, hides_groups
 from securefl.protocol.kernel import Enter, Journal, Place, Report, Send, SumsGiven
 from securefl.protocol.messages import Release, ReleasedShares, SlotCounts
@@ -75,7 +76,7 @@ def on_counts(
     members = next(iter(phase.slots.values())).setup.members
     alive = phase.survivors.intersection(members)
     counts = counts_at(message.seats, ctx.plan.models)
-    if len(message.seats) != len(alive) or sum(counts) != len(alive):
+    if len(message.seats) != len(alive) or exact_sum(counts) != len(alive):
         raise PeerError(SERVER, f"tells counts that are not those of {len(alive)} survivors")
     if phase.seat not in message.seats:
         raise PeerError(SERVER, "tells counts without this party: it, or a member of the cluster, lies")

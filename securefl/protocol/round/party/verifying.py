@@ -8,6 +8,7 @@ from dataclasses import replace
 from securefl.base.crypto import BoxError
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
+from securefl.base.sums import exact_sum
 from securefl.protocol.kernel import ROOT, Journal, Place, Report, Send
 from securefl.protocol.messages import (
     Announce,
@@ -133,7 +134,7 @@ def accepted(past: Past, link: ChainLink) -> tuple[Past, tuple[RunEffect, ...]]:
 
 def vouched(ctx: PartyContext, link: ChainLink, reveals: Mapping[PartyId, Reveal]) -> bool:
     """Whether more than q others say that they have seen the link confirmed: one of them is honest."""
-    saying = sum(
+    saying = exact_sum(
         isinstance(said, ChainedReveal) and said.root == link.root and party != ctx.me
         for party, said in reveals.items()
     )

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from securefl.base.arrays import Ring
 from securefl.base.ids import EVERYONE, SERVER
+from securefl.base.sums import exact_sum
 from securefl.methods.clustering import hides_groups, sums_apart
 from securefl.methods.encoding import from_wire, to_wire
 from securefl.protocol.kernel import Keep, Place, Report, Send
@@ -107,7 +108,9 @@ def _totals(ctx: ServerContext, frozen: Frozen) -> dict[ClusterKey, Ring]:
 def _vectors(ctx: ServerContext, frozen: Frozen) -> Mapping[ClusterKey, Mapping[int, bytes]] | None:
     """The masked vectors of sums that are verified, which prove them; None where they are too many."""
     verified = {key: one for key, one in frozen.instances.items() if one.setup.verified}
-    size = sum(len(one.inputs) * one.setup.length * one.setup.ring_bits // 8 for one in verified.values())
+    size = exact_sum(
+        len(one.inputs) * one.setup.length * one.setup.ring_bits // 8 for one in verified.values()
+    )
     if size > ctx.plan.scenario.secure_sum.spool_megabytes * _MEGABYTE:
         return None
     return {

@@ -15,6 +15,7 @@ from securefl.base.arrays import F64, Ring
 from securefl.base.crypto import digest
 from securefl.base.ids import PartyId
 from securefl.base.stack import Stack
+from securefl.base.sums import ordered_sum
 from securefl.methods.encoding import from_ring
 from securefl.methods.robust import (
     InnerProduct,
@@ -93,7 +94,7 @@ def stack_of(
 
     The mean of an ``excluded`` sum is zero.
     """
-    totals = [sum(weights[party] for party in opened.survivors) for opened in sums]
+    totals = [ordered_sum(weights[party] for party in opened.survivors) for opened in sums]
     decoded = [
         np.zeros(plan.length)
         if opened.key in excluded

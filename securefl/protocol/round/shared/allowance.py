@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+from securefl.base.sums import exact_sum
 from securefl.methods.clustering import COUNTS, hides_groups
 from securefl.methods.feasibility import proofs_of
 from securefl.protocol.round.shared.plan import RunPlan
@@ -29,7 +31,7 @@ def vector_bytes(plan: RunPlan, step: Step) -> int:
     if step == "hello":
         return 4 * plan.broadcast
     if step == "verify":
-        return sum(proof_bytes(plan))
+        return exact_sum(proof_bytes(plan))
     words = plan.scenario.clustering.reclusterings * plan.length
     if hides_groups(plan.scenario.groups):
         words = plan.words(COUNTS) + plan.broadcast
@@ -49,4 +51,4 @@ def proof_bytes(plan: RunPlan) -> tuple[int, int]:
 def extra(plan: RunPlan) -> float:
     """Seconds by which a round may exceed the sum of its deadlines, for its vectors."""
     steps: tuple[Step, ...] = ("hello", "shares", "training", "verify")
-    return sum(allowed(plan, step) - float(getattr(plan.scenario.deadlines, step)) for step in steps)
+    return math.fsum(allowed(plan, step) - float(getattr(plan.scenario.deadlines, step)) for step in steps)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from securefl.base.ids import PartyId
+from securefl.base.sums import exact_sum
 from securefl.methods.clustering import (
     Assignment,
     atoms_per_cluster,
@@ -64,7 +65,7 @@ def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b""
 def _unfit_for(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) -> str | None:
     """Return what those who are present lack for clusters."""
     if plan.scenario.clustering.atoms > 1:
-        counted = sum(map(len, whole(_atoms(plan, atom_seed), present))) if atom_seed else len(present)
+        counted = exact_sum(map(len, whole(_atoms(plan, atom_seed), present))) if atom_seed else len(present)
         if counted >= plan.fewest:
             return None
         where = " of them are in whole atoms" if atom_seed else " are there"

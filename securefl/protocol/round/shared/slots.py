@@ -14,6 +14,7 @@ import numpy as np
 
 from securefl.base.arrays import Ring
 from securefl.base.entropy import Entropy
+from securefl.base.sums import exact_sum
 from securefl.methods.clustering import COUNTS
 from securefl.methods.encoding import from_ring, to_ring
 from securefl.protocol.messages import SEATS, Limits
@@ -69,7 +70,7 @@ def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
 
 def counts_at(seats: Sequence[int], groups: int) -> tuple[int, ...]:
     """The number of the seats in each slot."""
-    return tuple(sum(seat // SEATS == group for seat in seats) for group in range(groups))
+    return tuple(exact_sum(seat // SEATS == group for seat in seats) for group in range(groups))
 
 
 def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, ...]:
@@ -83,7 +84,7 @@ def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, 
     Returns:
         None of them where the counts cannot be those of ``survivors`` members in one group each.
     """
-    if min(counts) < 0 or sum(counts) != survivors:
+    if min(counts) < 0 or exact_sum(counts) != survivors:
         return ()
     return tuple(group for group, count in enumerate(counts) if count >= max(least, 1))
 

@@ -15,6 +15,7 @@ from securefl.base.crypto import Roster, digest
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
+from securefl.base.sums import exact_sum
 from securefl.methods.encoding import ring_dtype
 from securefl.protocol.messages import (
     InstanceSeed,
@@ -146,7 +147,7 @@ class _Member(MemberEnd):
 
     def release(self, phase: InputSent, survivors: Collection[PartyId]) -> Opening:
         setup, i = phase.setup, phase.setup.instance
-        alive = sum(setup.members[index] in survivors for index in phase.sharers)
+        alive = exact_sum(setup.members[index] in survivors for index in phase.sharers)
         chain = secret_chain(own(phase, Among).noise, setup.components)
         secret = next((chain[number] for number in setup.superfluous(alive)), NOTHING)
         return InstanceSeed(reclustering=i.reclustering, cluster=i.cluster, attempt=i.attempt, seed=secret)

@@ -25,6 +25,7 @@ from securefl.base.crypto import KEY_BYTES, derive_key, digest, expand
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import Instance, PartyId
+from securefl.base.sums import exact_sum
 from securefl.methods.encoding import from_wire, to_wire
 
 Kind = Literal["square", "and"]
@@ -126,7 +127,7 @@ class Tuples:
             PeerError: the dealer sent another amount than the check takes.
         """
         self._requests = tuple(requests)
-        size = sum(request.size for request in requests) if rank == 0 else 0
+        size = exact_sum(request.size for request in requests) if rank == 0 else 0
         if len(received.seed) != KEY_BYTES or len(received.correction) != 8 * size:
             raise PeerError(
                 dealer,
@@ -186,7 +187,7 @@ class _Stream:
     """One evaluator's words, request after request."""
 
     def __init__(self, seed: bytes, context: bytes, requests: Sequence[Request]) -> None:
-        words = sum(_PARTS[request.kind] * request.size for request in requests)
+        words = exact_sum(_PARTS[request.kind] * request.size for request in requests)
         self._words = expand(derive_key(seed, "correlated randomness", context), words, np.uint64)
         self._at = 0
 

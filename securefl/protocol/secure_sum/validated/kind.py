@@ -11,6 +11,7 @@ from securefl.base.crypto import Roster
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import DEALER, SERVER, PartyId, RunId
+from securefl.base.sums import exact_sum
 from securefl.methods.feasibility import norm_test_of
 from securefl.methods.privacy import NormTest
 from securefl.protocol.kernel import Place
@@ -293,7 +294,7 @@ class _Server(SharesServer):
     def doubt(self, phase: CollectingInputs, opened: Ring, weights: Mapping[PartyId, float]) -> str:
         accepted = own(phase, CheckedShares).accepted
         # The longest that the sum of the accepted updates can be, in steps.
-        longest = sum(self.tests.of(weights[phase.setup.members[i]]).norm for i in accepted)
+        longest = exact_sum(self.tests.of(weights[phase.setup.members[i]]).norm for i in accepted)
         if is_too_long(opened, longest):
             return "longer than the accepted updates can be together: somebody's share is wrong"
         return ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from securefl.base.arrays import Ring
 from securefl.base.crypto import digest
 from securefl.base.ids import DEALER, PartyId
+from securefl.base.sums import exact_sum
 from securefl.methods.encoding import from_ring
 
 SHARE_NUMBER = 1 << 30
@@ -43,7 +44,7 @@ class Validation:
 def is_too_long(opened: Ring, norm: int) -> bool:
     """Whether an opened sum is longer than ``norm``, the C of all in it together: some share is wrong."""
     values = [int(v) for v in from_ring(opened)]
-    return sum(v * v for v in values) > norm**2
+    return exact_sum(v * v for v in values) > norm**2
 
 
 def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:

@@ -1,0 +1,40 @@
+"""Sums that give the same bits with every version of Python.
+
+Builtin ``sum`` adds floats from left to right up to Python 3.11, and compensates for rounding from 3.12 on.
+Two parties with different versions would disagree about the last bit of a model. The wings ``protocol`` and
+``methods`` therefore do without it (``tools/layout.py``). Floats are added by :func:`math.fsum`, which
+rounds once, or by :func:`ordered_sum` if the bits of runs that have begun depend on the order; all other
+numbers by :func:`exact_sum` (docs/adr/0059).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from numbers import Rational
+from typing import TypeVar
+
+from securefl.base.errors import UsageError
+
+Exact = TypeVar("Exact", int, Fraction)
+"""Numbers whose sum needs no rounding; a type checker refuses floats."""
+
+
+def exact_sum(values: Iterable[Exact]) -> Exact:
+    """Return the sum of integers or fractions; 0 if there are none.
+
+    Raises:
+        UsageError: one of the values is a float, which :func:`math.fsum` is for.
+    """
+    total = sum(values)
+    if not isinstance(total, Rational):
+        raise UsageError(f"exact_sum adds integers and fractions, not {type(total).__name__}")
+    return total
+
+
+def ordered_sum(values: Iterable[float]) -> float:
+    """Return the sum of floats from left to right, rounded after each step, as ``sum`` of Python 3.11."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
