@@ -20,7 +20,7 @@ BROKER: Final = "broker"
 SERVER: Final = "server"
 DEALER: Final = "dealer"
 
-_OUTSIDE: Final = frozenset({"JoinRun", "RollCall", "Goodbye"})
+_OUTSIDE: Final = frozenset({"JoinRun", "Software", "RollCall", "Goodbye"})
 """Kinds of frames of no round."""
 
 Way = Literal["up", "down", "both"]

@@ -27,7 +27,7 @@ from securefl.protocol.kernel.events import (
     Trained,
 )
 from securefl.protocol.kernel.machine import Event
-from securefl.protocol.messages.control import Join, JoinRun, Pause
+from securefl.protocol.messages.control import Join, JoinRun, Pause, Software
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import Retry
 from securefl.protocol.messages.rounds import BestModel, ModelAnnounce, SlotCounts
@@ -137,13 +137,14 @@ VERIFIED = (
 """Messages of runs with verified rounds."""
 
 SERVER_DUE = {
-    "Joining": {"Here", "Join", "JoinRun"},
-    "Greeting": {"Here", "Join", "JoinRun", "Hello"},
-    "Revealing": {"Here", "Join", "JoinRun", "Reveal", "ChainedReveal"},
+    "Joining": {"Here", "Join", "JoinRun", "Software"},
+    "Greeting": {"Here", "Join", "JoinRun", "Software", "Hello"},
+    "Revealing": {"Here", "Join", "JoinRun", "Software", "Reveal", "ChainedReveal"},
     "Summing": {
         "Here",
         "Join",
         "JoinRun",
+        "Software",
         "KeyAdvert",
         "ShareBoxes",
         "MaskedInput",
@@ -156,11 +157,11 @@ SERVER_DUE = {
         "SketchNonce",
         "Verdict",
     },
-    "Certifying": {"Here", "Join", "JoinRun", "Endorse"},
-    "Releasing": {"Here", "Join", "JoinRun", "Release"},
-    "Consulting": {"Here", "Join", "JoinRun"},
-    "Attesting": {"Here", "Join", "JoinRun", "Attest"},
-    "Evaluating": {"Here", "Join", "JoinRun"},
+    "Certifying": {"Here", "Join", "JoinRun", "Software", "Endorse"},
+    "Releasing": {"Here", "Join", "JoinRun", "Software", "Release"},
+    "Consulting": {"Here", "Join", "JoinRun", "Software"},
+    "Attesting": {"Here", "Join", "JoinRun", "Software", "Attest"},
+    "Evaluating": {"Here", "Join", "JoinRun", "Software"},
     "Ended": set[str](),
 }
 
@@ -232,6 +233,10 @@ class Recorded:
             replace(event, message=Join(config_digest=event.message.config_digest))
             for event in self.events["JoinRun"]
             if isinstance(event.message, JoinRun)
+        ]
+        self.events["Software"] = [
+            replace(event, message=Software(python="3.12.1", numpy="2.4.6", securefl="0.2.0"))
+            for event in self.events["JoinRun"]
         ]
         self.events["Pause"] = [
             replace(event, message=Pause(reason="stopped")) for event in self.events["RollCall"]

@@ -54,6 +54,7 @@ from securefl.protocol.kernel.events import (
     Trained,
 )
 from securefl.protocol.kernel.machine import Event, Machine
+from securefl.protocol.messages.control import Software
 from securefl.protocol.messages.masking import ShareBoxes
 from securefl.protocol.messages.rounds import ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
@@ -174,6 +175,7 @@ class World:
         choose: Callable[[PartyId, int], int | None] = lambda _party, _round: 0,
         given: Callable[[RunPlan, PartyId], Given] = lambda _plan, _party: NOTHING_GIVEN,
         parties: tuple[PartyId, ...] | None = None,
+        software: Callable[[PartyId], Software | None] = lambda _name: None,
     ) -> None:
         self.scenario = scenario
         names = parties or party_names(scenario.parties)
@@ -210,6 +212,7 @@ class World:
         """Servers that have been started."""
         self.server_store = MemoryStore()
         self._initial = start
+        self._software = software
         server = self._server()
         for name, machine in [(SERVER, server)] + [
             (
@@ -225,6 +228,7 @@ class World:
                         identity=identities[n],
                         first=self.first_link(start),
                         prepared=self.plan.sums.prepared(),
+                        software=software(n),
                     )
                 ),
             )
@@ -250,7 +254,9 @@ class World:
         entropy = self._root.child("server")
         keys = self.identities[SERVER]
         return ServerMachine(
-            ServerContext(self.plan, keys, self.server_store, self._initial, entropy, resumed)
+            ServerContext(
+                self.plan, keys, self.server_store, self._initial, entropy, resumed, self._software(SERVER)
+            )
         )
 
     def kill_server(self) -> None:

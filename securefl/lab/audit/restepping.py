@@ -20,6 +20,7 @@ from securefl.lab.audit.wiretap import Wiretap, frames_of
 from securefl.methods.attacks import behaviours_of
 from securefl.methods.clustering import hides_groups
 from securefl.protocol.kernel import PresenceHint
+from securefl.protocol.messages import Software
 from securefl.protocol.round import (
     PartyContext,
     PartyMachine,
@@ -151,17 +152,40 @@ def _told(recorded: Recorded, party: PartyId) -> dict[int, int | None]:
 def _machine(
     recorded: Recorded, truth: GroundTruth, stage: _Stage, vantage: PartyId
 ) -> PartyMachine | ServerMachine:
+    software = _software(recorded, vantage)
     if vantage == SERVER:
-        context = ServerContext(
-            stage.plan, stage.identities[SERVER], MemoryStore(), stage.first, server_entropy(stage.root)
+        keys, own = stage.identities[SERVER], server_entropy(stage.root)
+        return ServerMachine(
+            ServerContext(stage.plan, keys, MemoryStore(), stage.first, own, software=software)
         )
-        return ServerMachine(context)
     own, seams = party_entropy(stage.root, vantage), truth_seams(truth, vantage)
     samples, sums = _samples(recorded, vantage), stage.plan.sums.prepared()
     identity, first = stage.identities[vantage], first_of(stage.plan, stage.first)
     return PartyMachine(
-        PartyContext(stage.plan, vantage, samples, own, seams, identity=identity, first=first, prepared=sums)
+        PartyContext(
+            stage.plan,
+            vantage,
+            samples,
+            own,
+            seams,
+            identity=identity,
+            first=first,
+            prepared=sums,
+            software=software,
+        )
     )
+
+
+def _software(recorded: Recorded, vantage: PartyId) -> Software | None:
+    """Return the versions that a process reported: a party in its message, a server if others differed."""
+    if vantage == SERVER:
+        for entry, _ in recorded.of(SERVER, "versions_differ"):
+            own: Any = entry.fields["own"]
+            return Software(**dict(zip(Software.__struct_fields__, map(str, own), strict=True)))
+        return None
+    for entry, _ in recorded.messages(vantage, "sent", "Software"):
+        return Software(**{name: str(entry.fields[name]) for name in Software.__struct_fields__})
+    return None
 
 
 def _hints(recorded: Recorded) -> Iterator[PresenceHint]:

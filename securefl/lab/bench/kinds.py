@@ -73,7 +73,7 @@ SIZES: Final = ((3, 25_450), (5, 25_450), (3, 1_000_000))
 
 _RUN = RunId("bench")
 _AROUND: Final = frozenset(
-    {"Here", "RollCall", "JoinRun", "Goodbye", "Invite", "ModelAnnounce"}
+    {"Here", "RollCall", "JoinRun", "Software", "Goodbye", "Invite", "ModelAnnounce"}
     | {"Hello", "Announce", "Reveal", "Reveals"}
 )
 """Messages of the round around the sum."""

@@ -11,6 +11,7 @@ from .control import Join as Join
 from .control import JoinRun as JoinRun
 from .control import Pause as Pause
 from .control import RollCall as RollCall
+from .control import Software as Software
 from .crypten import InstanceSeed as InstanceSeed
 from .crypten import PeerBox as PeerBox
 from .masking import BoxList as BoxList

@@ -12,6 +12,10 @@ WIRE_VERSION: Final = 2
 """What this version speaks. 1: servers without epochs."""
 
 
+Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]
+"""The version of a program, as it is printed."""
+
+
 class Here(Message, frozen=True, kw_only=True):
     """A process to the server, the server to all: my connection stands. Said on each one.
 
@@ -47,6 +51,17 @@ class JoinRun(Join, frozen=True, kw_only=True):
     """The session of the server of the highest epoch that it knows; empty for none."""
     round: Annotated[int, Meta(ge=-1, lt=2**31)]
     """The last round of which it has seen the draw; -1 for none."""
+
+
+class Software(Message, frozen=True, kw_only=True):
+    """Party to server, before it joins: versions that the last bits of its results may depend on.
+
+    The server compares them with its own and reports differences. Nothing depends on them.
+    """
+
+    python: Version
+    numpy: Version
+    securefl: Version
 
 
 class Pause(Message, frozen=True, kw_only=True):

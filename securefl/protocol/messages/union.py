@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, get_args
 
-from securefl.protocol.messages.control import Goodbye, Here, Join, JoinRun, Pause, RollCall
+from securefl.protocol.messages.control import Goodbye, Here, Join, JoinRun, Pause, RollCall, Software
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import (
     BoxList,
@@ -78,6 +78,7 @@ AnyMessage: TypeAlias = (
     | RollCall
     | Join
     | JoinRun
+    | Software
     | Pause
     | Goodbye
     | RoundMessage
@@ -104,7 +105,17 @@ SumToServer: TypeAlias = (
 )
 """What members of a sum, and its dealer, say to the server."""
 NotForParties: TypeAlias = (
-    SumToServer | Join | JoinRun | Hello | Reveal | ChainedReveal | Endorse | Release | DealRequest | Attest
+    SumToServer
+    | Join
+    | JoinRun
+    | Software
+    | Hello
+    | Reveal
+    | ChainedReveal
+    | Endorse
+    | Release
+    | DealRequest
+    | Attest
 )
 """What nobody says to a party, but for what it is passed on."""
 PassedOn: TypeAlias = PeerBox | DealtTo

@@ -151,6 +151,8 @@ from .shared.reports import Suspect as Suspect
 from .shared.reports import TriplesDealt as TriplesDealt
 from .shared.reports import UpdateEncoded as UpdateEncoded
 from .shared.reports import UpdatesValidated as UpdatesValidated
+from .shared.reports import Versions as Versions
+from .shared.reports import VersionsDiffer as VersionsDiffer
 from .shared.reports import is_report as is_report
 from .shared.signed_claim import announced_contents as announced_contents
 from .shared.signed_claim import check_signed as check_signed

@@ -32,7 +32,7 @@ CHECKPOINT: Final = "server.checkpoint"
 """The file in the server's folder."""
 _HEAD: Final = b"securefl server checkpoint\n"
 _OF_SESSION: Final = frozenset(
-    {"gone", "pace", "clock", "interrupted", "leader", "elsewhere", "ahead", "pausing"}
+    {"gone", "pace", "clock", "interrupted", "leader", "elsewhere", "ahead", "software", "pausing"}
 )
 """What a standing holds of a process, which ends with it."""
 _DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)

@@ -26,6 +26,7 @@ from securefl.runtime.process.privacy import check_own_privacy
 from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
+from securefl.runtime.process.software import own_software
 from securefl.training.models import dimension, frozen_digest, limit_threads
 
 KEPT_MODEL = "{}.model.safetensors"
@@ -76,6 +77,7 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
             rooted=memory.journal.rooted,
             leader=memory.journal.leader,
             prepared=plan.sums.prepared(),
+            software=own_software(),
         )
         transport, frame_limit = await open_transport(settings)
         try:

@@ -44,6 +44,7 @@ from securefl.runtime.process.publisher import Publisher
 from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
+from securefl.runtime.process.software import own_software
 from securefl.runtime.transport import RunOverError, Transport, sole_server
 from securefl.training.data import Shard, load_samples
 from securefl.training.models import (
@@ -169,6 +170,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
         work.initial,
         server_entropy(root),
         resumed,
+        own_software(),
     )
 
     def evaluate(params: F32) -> Evaluation | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from securefl.methods.metrics import Measured
@@ -44,6 +44,8 @@ from securefl.protocol.round import (
     TriplesDealt,
     UpdateEncoded,
     UpdatesValidated,
+    Versions,
+    VersionsDiffer,
 )
 from securefl.runtime.report.records import CLOSED, RoundRecord
 from securefl.runtime.report.text import counted, digits, listed, percent, printable, seconds
@@ -78,9 +80,8 @@ def event_text(report: AnyReport) -> str | None:
         return None
     text: str | None
     match report:
-        case PartiesJoined(present=present, missing=missing):
-            absent = f"; missing: {listed(missing)}" if missing else ""
-            text = f"{len(present)} of {len(present) + len(missing)} parties present{absent}"
+        case PartiesJoined() | VersionsDiffer():
+            text = _on_joining(report)
         case InstanceRetried() | InstanceLost() | SumChecked() | UpdatesValidated():
             text = _on_sum(report)
         case DrawVoided() | ConsultingFailed() | SurvivorsFrozen() | ClaimRefused() | Convicted():
@@ -118,6 +119,36 @@ def _on_round(
             return f"{told}, without {listed(dropped)}" if dropped else None
         case _:
             assert_never(report)
+
+
+def _on_joining(report: PartiesJoined | VersionsDiffer) -> str:
+    """Return the line on the parties that are there, or on those with other versions."""
+    match report:
+        case PartiesJoined(present=present, missing=missing):
+            absent = f"; missing: {listed(missing)}" if missing else ""
+            return f"{len(present)} of {len(present) + len(missing)} parties present{absent}"
+        case VersionsDiffer(own=own, others=others):
+            return _on_versions(own, others)
+        case _:
+            assert_never(report)
+
+
+_PROGRAMS = Versions("Python", "numpy", "securefl")
+
+
+def _on_versions(own: Versions, others: Iterable[tuple[str, Versions]]) -> str:
+    """Return the line on other versions: parties by what they run, the server's version beside it."""
+    running: dict[tuple[int, str], list[str]] = {}
+    for party, versions in others:
+        for place, (version, servers) in enumerate(zip(versions, own, strict=True)):
+            if version != servers:
+                running.setdefault((place, version), []).append(party)
+    parts = (
+        f"{listed(names)} run{'s' if len(names) == 1 else ''} {_PROGRAMS[place]} {printable(version, 32)},"
+        f" the server {own[place]}"
+        for (place, version), names in sorted(running.items())
+    )
+    return f"versions differ: {'; '.join(parts)}"
 
 
 def _on_server(report: EpochLed | EpochFollowed | RunPaused) -> str:

@@ -41,8 +41,11 @@ from securefl.protocol.wire import ASKING, NOBODY, epoch_of
 VOID: Final = "the server was started again, and the round is void"
 
 
-def join(ctx: PartyContext, phase: PartyPhase) -> Send[AnyMessage]:
-    """Say that this party is there, and what it knows of the run."""
+def join(ctx: PartyContext, phase: PartyPhase) -> tuple[Send[AnyMessage], ...]:
+    """Report the party's versions, if they are known, its presence, and its progress in the run.
+
+    Versions come first: the server compares those of all parties once the last one has joined.
+    """
     past = None if isinstance(phase, Ended) else phase.past
     message = JoinRun(
         config_digest=ctx.plan.config_digest(),
@@ -50,7 +53,8 @@ def join(ctx: PartyContext, phase: PartyPhase) -> Send[AnyMessage]:
         leader=NOBODY if past is None else past.leader,
         round=_drawn(phase),
     )
-    return Send(SERVER, Place(-1), message)
+    joining: Send[AnyMessage] = Send(SERVER, Place(-1), message)
+    return (joining,) if ctx.software is None else (Send(SERVER, Place(-1), ctx.software), joining)
 
 
 def asked_only(phase: PartyPhase, event: Received[AnyMessage]) -> bool:

@@ -133,7 +133,7 @@ class PartyMachine:
             leader=ctx.leader,
         )
         outside = Outside(past)
-        return outside, (Send(SERVER, Place(-1), FIRST), join(ctx, outside), WakeAt(now + self._patience))
+        return outside, (Send(SERVER, Place(-1), FIRST), *join(ctx, outside), WakeAt(now + self._patience))
 
     def step(self, phase: PartyPhase, event: Event[AnyMessage]) -> tuple[PartyPhase, Effects]:
         """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
@@ -231,7 +231,7 @@ class PartyMachine:
             case Here():
                 return ()
             case RollCall():
-                return (join(self._ctx, phase),)
+                return join(self._ctx, phase)
             case Pause(reason=reason):
                 return (Report(RunPaused(reason)),)
             case _:

@@ -21,7 +21,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
 from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given
 from securefl.protocol.kernel import Place, Trained
-from securefl.protocol.messages import Hello, Release
+from securefl.protocol.messages import Hello, Release, Software
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
 from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink
 from securefl.protocol.round.shared.charges import RoundPreimage, SignedClaim
@@ -67,6 +67,9 @@ class PartyContext:
     """The session of the server that it followed before it was started, by its journal."""
     prepared: SecureSum | None = field(default=None, repr=False)
     """The kind of sum with what members compute with; None where they need nothing."""
+
+    software: Software | None = None
+    """Versions that it reports when it joins; None for no report."""
 
     @property
     def sums(self) -> SecureSum:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from securefl.base.ids import DEALER, PartyId
 from securefl.protocol.kernel import Aborted, Evaluate, Place, Report, Send
-from securefl.protocol.messages import WIRE_VERSION, AnyMessage, Goodbye, Join, JoinRun
+from securefl.protocol.messages import WIRE_VERSION, AnyMessage, Goodbye, Join, JoinRun, Software
 from securefl.protocol.round.server.gather import abort, begin_round
 from securefl.protocol.round.server.phases import (
     Attesting,
@@ -25,7 +25,7 @@ from securefl.protocol.round.server.reopening import ask_again
 from securefl.protocol.round.server.resuming import outlived, overtaken, pause, take_lead
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import Effects, PartiesJoined
+from securefl.protocol.round.shared.reports import Effects, PartiesJoined, Versions, VersionsDiffer
 from securefl.protocol.wire import epoch_of
 
 
@@ -54,16 +54,41 @@ def on_join(
     return replace(phase, standing=standing), ()
 
 
+def on_software(
+    ctx: ServerContext, phase: RunningPhase, sender: PartyId, message: Software
+) -> tuple[ServerPhase, Effects]:
+    """Record a party's versions; once the run has begun, report the first ones of a party that differ."""
+    known = phase.standing.software
+    if known.get(sender) == message:
+        return phase, ()
+    standing = replace(phase.standing, software={**known, sender: message})
+    is_reported = isinstance(phase, Joining) or sender in known
+    return replace(phase, standing=standing), () if is_reported else _differing(ctx, {sender: message})
+
+
+def _differing(ctx: ServerContext, reported: Mapping[PartyId, Software]) -> Effects:
+    """Return the report on the parties whose versions are not the server's; nothing if there are none."""
+    if ctx.software is None:
+        return ()
+    others = tuple((party, _versions(one)) for party, one in sorted(reported.items()) if one != ctx.software)
+    return (Report(VersionsDiffer(_versions(ctx.software), others)),) if others else ()
+
+
+def _versions(message: Software) -> Versions:
+    return Versions(message.python, message.numpy, message.securefl)
+
+
 def close_joining(ctx: ServerContext, phase: Joining, now: float) -> tuple[ServerPhase, Effects]:
     """Lead the run with whoever is there; or end, where it can't begin, or went on without this server."""
     plan, resumed = ctx.plan, ctx.resumed
     missing = tuple(sorted(plan.roster.parties.keys() - phase.joined))
     joined, dealer = phase.joined - {DEALER}, plan.sums.dealer
-    report = Report(PartiesJoined(tuple(sorted(joined)), missing))
+    present = Report(PartiesJoined(tuple(sorted(joined)), missing))
+    known = (present, *_differing(ctx, phase.standing.software))
     tested = resumed is not None and resumed.checkpoint.done is not None
     old = outlived(plan, phase.stated, phase.standing.round + tested)
     if old is not None:
-        return Ended(None), (report, Aborted(old, over=False))
+        return Ended(None), (*known, Aborted(old, over=False))
     within = f"within {plan.scenario.deadlines.join:g} s"
     if dealer is not None and dealer not in phase.joined:
         lacks = (
@@ -71,18 +96,18 @@ def close_joining(ctx: ServerContext, phase: Joining, now: float) -> tuple[Serve
             " (start it with: securefl dealer)"
         )
         ended, effects = abort(lacks) if resumed is None else pause(lacks)
-        return ended, (report, *effects)
+        return ended, (*known, *effects)
     reason = shortage(plan, joined)
     # Parties of a run that goes on may be away for a while: rounds wait for them.
     if reason is not None and resumed is None:
         ended, effects = abort(
             f"{len(joined)} of {len(plan.roster.parties)} parties joined {within}; {reason}"
         )
-        return ended, (report, *effects)
+        return ended, (*known, *effects)
     leading, led = take_lead(ctx, phase)
     standing = replace(leading.standing, late=phase.standing.late | set(missing))
     after, effects = _go_on(ctx, standing, now)
-    return after, (report, *led, *effects)
+    return after, (*known, *led, *effects)
 
 
 def _go_on(ctx: ServerContext, standing: Standing, now: float) -> tuple[ServerPhase, Effects]:

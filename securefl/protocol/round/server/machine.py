@@ -40,6 +40,7 @@ from securefl.protocol.messages import (
     Release,
     Reveal,
     RollCall,
+    Software,
     SumToServer,
 )
 from securefl.protocol.round.server.accusing import of_words
@@ -52,7 +53,7 @@ from securefl.protocol.round.server.gather import (
     on_hello,
     on_reveal,
 )
-from securefl.protocol.round.server.joining import close_joining, expected, on_join
+from securefl.protocol.round.server.joining import close_joining, expected, on_join, on_software
 from securefl.protocol.round.server.opening import (
     close_attesting,
     close_certifying,
@@ -190,6 +191,8 @@ class ServerMachine:
             raise PeerError(sender, "is not a party of this run")
         if isinstance(event.message, Here | Join):
             return self._on_here(phase, sender, event.message)
+        if isinstance(event.message, Software):
+            return on_software(ctx, phase, sender, event.message)
         if isinstance(phase, Joining) and ctx.resumed and isinstance(event.message, NotForParties):
             # It was under way to an earlier server of this run: nobody's fault, and no use.
             return phase, ()

@@ -19,7 +19,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
 from securefl.protocol.kernel import Finished, Place
-from securefl.protocol.messages import Endorse, Goodbye, Hello, Limits, Reveal
+from securefl.protocol.messages import Endorse, Goodbye, Hello, Limits, Reveal, Software
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.server.suspicion import NO_SUSPICION, Suspicion
 from securefl.protocol.round.server.trust import NO_TRUST, Trust
@@ -34,6 +34,7 @@ from securefl.protocol.secure_sum import CollectingInputs, Opening, VectorStore
 from securefl.protocol.secure_sum import ServerPhase as InstancePhase
 
 NOBODY_GONE: Mapping[PartyId, float] = MappingProxyType({})
+NOTHING_REPORTED: Mapping[PartyId, Software] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class ServerContext:
     entropy: Entropy = field(repr=False)
     resumed: Resumed | None = None
     """What an earlier server of the run has left behind; None for the first."""
+    software: Software | None = None
+    """Its versions, which those of parties are compared with; None for no comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,8 @@ class Standing:
     """Parties that say hello to the server of a later epoch."""
     ahead: frozenset[PartyId] = frozenset()
     """Parties that say that they have seen the draw of a later round than this server's."""
+    software: Mapping[PartyId, Software] = field(default_factory=lambda: NOTHING_REPORTED)
+    """Versions that parties report."""
     pausing: str = ""
     """Why it is to stop before the next round; empty where it is not."""
 

@@ -40,6 +40,22 @@ class PartiesJoined:
     missing: tuple[PartyId, ...]
 
 
+class Versions(NamedTuple):
+    """Versions of the software of one process."""
+
+    python: str
+    numpy: str
+    securefl: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsDiffer:
+    """Server: parties with other versions than its own, on which last bits of results may depend."""
+
+    own: Versions
+    others: tuple[tuple[PartyId, Versions], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
     """Server and party: it has lost the broker."""
@@ -416,6 +432,7 @@ class Convicted:
 
 AnyReport: TypeAlias = (
     PartiesJoined
+    | VersionsDiffer
     | ConnectionLost
     | ConnectionBack
     | RoundStarted

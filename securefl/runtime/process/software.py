@@ -1,0 +1,25 @@
+"""Versions of this process, for the server to compare."""
+
+from __future__ import annotations
+
+import platform
+import re
+
+import numpy as np
+
+from securefl.base.version import __version__
+from securefl.protocol.messages import Software
+
+
+def own_software() -> Software:
+    """Return the versions of Python, numpy and securefl that this process runs."""
+    return Software(
+        python=_printed(platform.python_version()),
+        numpy=_printed(np.__version__),
+        securefl=_printed(__version__),
+    )
+
+
+def _printed(version: str) -> str:
+    """Return what the message takes of a version: some builds add characters of their own."""
+    return re.sub(r"[^0-9A-Za-z.+-]", "-", version)[:32] or "unknown"
