@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 ResultT = TypeVar("ResultT")
+
+_LONGEST_WAIT = 0.5
+"""Seconds after which an interrupt is noticed at the latest."""
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -43,6 +46,9 @@ def run_coroutine(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
     try:
         # Not an executor: it loses a thread whose start is interrupted, and does not wait for it.
         thread.start()
+        # A signal that comes just before a wait begins does not end it: Python sees it when the wait does.
+        while not result.done():
+            wait([result], timeout=_LONGEST_WAIT)
         return result.result()
     except BaseException:
         interrupted.set()
