@@ -152,8 +152,8 @@ def _told(recorded: Recorded, party: PartyId) -> dict[int, int | None]:
 def _machine(
     recorded: Recorded, truth: GroundTruth, stage: _Stage, vantage: PartyId
 ) -> PartyMachine | ServerMachine:
-    software = _software(recorded, vantage)
     if vantage == SERVER:
+        software = _servers_software(recorded)
         keys, own = stage.identities[SERVER], server_entropy(stage.root)
         return ServerMachine(
             ServerContext(stage.plan, keys, MemoryStore(), stage.first, own, software=software)
@@ -161,6 +161,7 @@ def _machine(
     own, seams = party_entropy(stage.root, vantage), truth_seams(truth, vantage)
     samples, sums = _samples(recorded, vantage), stage.plan.sums.prepared()
     identity, first = stage.identities[vantage], first_of(stage.plan, stage.first)
+    software = stage.tap.software_of(vantage)
     return PartyMachine(
         PartyContext(
             stage.plan,
@@ -176,15 +177,11 @@ def _machine(
     )
 
 
-def _software(recorded: Recorded, vantage: PartyId) -> Software | None:
-    """Return the versions that a process reported: a party in its message, a server if others differed."""
-    if vantage == SERVER:
-        for entry, _ in recorded.of(SERVER, "versions_differ"):
-            own: Any = entry.fields["own"]
-            return Software(**dict(zip(Software.__struct_fields__, map(str, own), strict=True)))
-        return None
-    for entry, _ in recorded.messages(vantage, "sent", "Software"):
-        return Software(**{name: str(entry.fields[name]) for name in Software.__struct_fields__})
+def _servers_software(recorded: Recorded) -> Software | None:
+    """Return the server's versions, which it reports if they differ from those of a party; else None."""
+    for entry, _ in recorded.of(SERVER, "versions_differ"):
+        own: Any = entry.fields["own"]
+        return Software(**dict(zip(Software.__struct_fields__, map(str, own), strict=True)))
     return None
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from securefl.base.arrays import digest_of
 from securefl.base.crypto import Roster
 from securefl.base.errors import ConfigError, PeerError
-from securefl.base.ids import EVERYONE, PartyId, RunId
+from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.methods.encoding import ring_dtype
-from securefl.protocol.messages import AnyMessage, MaskedInput
+from securefl.protocol.messages import AnyMessage, MaskedInput, Software
 from securefl.protocol.wire import Delivery, Inbox, encode, peek
 from securefl.runtime.process import LAB_FRAMES
 from securefl.runtime.transcript import Entry
@@ -85,6 +85,21 @@ class Wiretap:
             if delivery is not None:
                 found[self.key(delivery.sender, delivery.place, delivery.message)].append(delivery)
         return found
+
+    def software_of(self, party: PartyId) -> Software | None:
+        """Return the versions that a party reported when it first joined; None if it reported none."""
+        inbox = Inbox(self._run, SERVER, self._roster, max_message=_LARGEST)
+        for _, frame in self._frames[SERVER]:
+            header = peek(frame, "broker").header
+            if header.kind != Software.__name__ or header.sender != party:
+                continue
+            try:
+                delivery = inbox.accept(frame, "broker", 0.0)
+            except PeerError:
+                continue
+            if delivery is not None and isinstance(delivery.message, Software):
+                return delivery.message
+        return None
 
     def key(self, sender: str, place: tuple[int, ...], message: AnyMessage) -> MessageKey:
         """The key of this message in a transcript."""

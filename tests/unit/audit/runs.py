@@ -15,6 +15,7 @@ from securefl.methods.attacks.assignment import party_names
 from securefl.protocol.kernel.effects import Aborted, Finished, Report, Send
 from securefl.protocol.kernel.events import Received
 from securefl.protocol.kernel.machine import Event
+from securefl.protocol.messages.control import Software
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.upload import HONEST, Seams
 from securefl.protocol.round.shared.reports import RunEffect
@@ -86,11 +87,12 @@ def record(
     choose: Callable[[PartyId, int], int | None] = lambda _party, _round: 0,
     roster: tuple[PartyId, ...] | None = None,
     bounds: Callable[[PartyId], int | None] = lambda _name: None,
+    software: Callable[[PartyId], Software | None] = lambda _name: None,
 ) -> RunDirectory:
     """Run a world to its end and leave a run directory.
 
     ``roster``: names of the parties, where a launcher has not given them; ``bounds``: bytes that each
-    process's transcript may take.
+    process's transcript may take; ``software``: versions that each process reports.
     """
     directory = RunDirectory.create(out, scenario.name)
     directory.write_scenario(scenario)
@@ -108,7 +110,14 @@ def record(
     if lab:
         seams = {name: recording(HONEST, settings[name]) for name in parties}
     world = RecordedWorld(
-        scenario, length=length, train=train, ops=ops, seams=seams, choose=choose, parties=roster
+        scenario,
+        length=length,
+        train=train,
+        ops=ops,
+        seams=seams,
+        choose=choose,
+        parties=roster,
+        software=software,
     )
     bits = world.plan.limits.ring_bits
     world.witnesses = {

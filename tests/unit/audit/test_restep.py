@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
@@ -15,8 +16,11 @@ from securefl.lab.audit.load import load, load_truth
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.restepping import restepped
 from securefl.lab.audit.wiretap import frames_of
+from securefl.protocol.messages.control import Software
 from securefl.runtime.process.ground_truth import LAB_FRAMES
 from securefl.runtime.transcript.chain import Entry
+from tests.simulation.world import scenario
+from tests.unit.audit.runs import record
 
 
 def stepped(run: Path, recorded: Recorded | None = None) -> list[Finding]:
@@ -27,6 +31,21 @@ def stepped(run: Path, recorded: Recorded | None = None) -> list[Finding]:
 def test_all_machines_of_a_seeded_run_come_out_the_same(plain: Path) -> None:
     """The round in which p04 is silent ends by a deadline, which no transcript records."""
     (found,) = stepped(plain)
+    assert found.severity is Severity.HOLDS, found.claim
+    assert "7 machines (server, p00" in found.claim
+
+
+def test_machines_report_the_versions_of_their_processes(tmp_path: Path) -> None:
+    """They are those of the run: the audit may run on another version than any of its processes."""
+    own = Software(python="3.98.1", numpy="1.99", securefl="0.2.0")
+    newer = structs.replace(own, python="3.99.0")
+    record(
+        tmp_path / "run",
+        scenario(6, rounds="1"),
+        lab=True,
+        software=lambda name: newer if name == "p03" else own,
+    )
+    (found,) = stepped(tmp_path / "run")
     assert found.severity is Severity.HOLDS, found.claim
     assert "7 machines (server, p00" in found.claim
 
