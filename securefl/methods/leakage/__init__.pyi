@@ -16,3 +16,7 @@ from .repeats import crossed_together as crossed_together
 from .repeats import joined as joined
 from .support import LeastSupport as LeastSupport
 from .support import least_support as least_support
+from .unresolved import UnresolvedRound as UnresolvedRound
+from .unresolved import doubtful_members as doubtful_members
+from .unresolved import silent_members as silent_members
+from .unresolved import unresolved_models as unresolved_models

@@ -30,6 +30,7 @@ Given = Mapping[bytes, Sums]
 
 NO_LIMITS = LeakageLimits(group=1)
 NOTHING_GIVEN: Given = MappingProxyType({})
+NOBODY_KNOWN: Mapping[bytes, frozenset[PartyId]] = MappingProxyType({})
 _LATEST = 64
 """Models that are copied when one more comes, at most."""
 
@@ -64,16 +65,26 @@ def joined(given: Given, more: Given) -> Given:
     return _Joined({**former, **latest}, NOTHING_GIVEN)
 
 
-def repeated(given: Given, now: Given) -> Given:
-    """What ``now`` adds to models of which something was given before; nothing where no model repeats."""
+def repeated(given: Given, now: Given, known: Mapping[bytes, frozenset[PartyId]] = NOBODY_KNOWN) -> Given:
+    """Return the sums that ``now`` adds on models that occurred before.
+
+    A model occurred if sums of it were given, or if updates on it may be ``known``.
+    """
     return {
         model: added
         for model, sums in now.items()
-        if model in given and (added := tuple(row for row in sums if row not in given[model]))
+        if (model in given or model in known)
+        and (added := tuple(row for row in sums if row not in given.get(model, ())))
     }
 
 
-def crossed_together(given: Given, now: Given, limits: LeakageLimits, seed: bytes) -> tuple[Crossing, ...]:
+def crossed_together(
+    given: Given,
+    now: Given,
+    limits: LeakageLimits,
+    seed: bytes,
+    known: Mapping[bytes, frozenset[PartyId]] = NOBODY_KNOWN,
+) -> tuple[Crossing, ...]:
     """Limits that sums cross together with earlier ones on the same models; empty where they cross none.
 
     All works of a round count as one update here: on a model that repeats they are fresh batches, as rounds
@@ -84,10 +95,12 @@ def crossed_together(given: Given, now: Given, limits: LeakageLimits, seed: byte
         now: the sums of a round that may be opened.
         limits: of every party, in the sums or not: one scenario, one demand.
         seed: that primes follow from. Whoever shapes the sums must not know it.
+        known: parties whose updates on a model may follow from sums of others, by model: the sums are judged
+            without them.
     """
     found: tuple[Crossing, ...] = ()
-    for number, (model, added) in enumerate(sorted(repeated(given, now).items())):
-        sums = (*given[model], *added)
+    for number, (model, added) in enumerate(sorted(repeated(given, now, known).items())):
+        sums = _without((*given.get(model, ()), *added), known.get(model, frozenset()))
         parties, version = _members(sums), UpdateVersion(number)
         crossed = judged(version, sums, dict.fromkeys(parties, limits), seed + model)
         if limits != NO_LIMITS and not crossed:
@@ -96,6 +109,14 @@ def crossed_together(given: Given, now: Given, limits: LeakageLimits, seed: byte
             crossed = judged(version, sums, dict.fromkeys(parties, nearly), seed + model)
         found += crossed
     return found
+
+
+def _without(sums: Sums, known: Collection[PartyId]) -> Sums:
+    """Sums of the unknown updates alone, each once."""
+    if not known:
+        return sums
+    rows = (tuple(party for party in row if party not in known) for row in sums)
+    return tuple(dict.fromkeys(row for row in rows if row))
 
 
 def _members(sums: Collection[tuple[PartyId, ...]]) -> list[PartyId]:

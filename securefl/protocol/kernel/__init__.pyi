@@ -10,6 +10,7 @@ from .effects import Aborted as Aborted
 from .effects import AwaitSent as AwaitSent
 from .effects import ChoiceGiven as ChoiceGiven
 from .effects import Choose as Choose
+from .effects import ClustersClosed as ClustersClosed
 from .effects import Consult as Consult
 from .effects import Enter as Enter
 from .effects import Evaluate as Evaluate

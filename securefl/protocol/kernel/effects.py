@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from securefl.base.arrays import F32, F64
 from securefl.base.ids import PartyId
-from securefl.methods.leakage import Given
+from securefl.methods.leakage import NOTHING_GIVEN, Given
 from securefl.protocol.kernel.events import MessageT, Place
 
 ItemT_co = TypeVar("ItemT_co", covariant=True)
@@ -90,6 +90,22 @@ class UpdateGiven:
     """One for each local work of the round."""
     atom_seed: bytes = b""
     """Seed of the atoms in which they leave; empty without any."""
+    drawn: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
+    """Members of each cluster of the round, as drawn, by digest of the model."""
+    silent: int = -1
+    """Most members without a statement of a cluster that stays closed (``UnresolvedRound.silent``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClustersClosed:
+    """Clusters of an earlier round that can no longer be opened, by the statements of their members."""
+
+    run: str
+    round: int
+    clusters: Given
+    """Members, as drawn, by digest of the model."""
+    refunded: bool
+    """True if no cluster of the party may be open any more: its updates were not released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +137,7 @@ class Enter:
     with :class:`Journal`.
     """
 
-    entry: UpdateGiven | SumsGiven | ChoiceGiven
+    entry: UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed
 
 
 @dataclass(frozen=True, slots=True)

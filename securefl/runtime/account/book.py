@@ -10,11 +10,21 @@ import numpy as np
 
 from securefl.base.crypto import Roster, digest
 from securefl.methods.privacy import Unit
-from securefl.protocol.kernel import ChoiceGiven, SumsGiven, UpdateGiven
+from securefl.protocol.kernel import ChoiceGiven, ClustersClosed, SumsGiven, UpdateGiven
 from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
-from securefl.runtime.account.entries import NOTHING, GroupNamed, Run, Update
+from securefl.runtime.account.entries import NOTHING, GroupNamed, Run
 from securefl.runtime.account.file import AccountFile
-from securefl.runtime.account.meaning import given_of, key_digest, of_run, spent_epsilon, sums_entry
+from securefl.runtime.account.meaning import (
+    by_server,
+    closed_entry,
+    given_of,
+    key_digest,
+    of_run,
+    spent_epsilon,
+    sums_entry,
+    unresolved_of,
+    update_entry,
+)
 from securefl.training.data import Shard
 
 
@@ -55,6 +65,14 @@ class RunBook:
         known = of_run(entries, plan.run, joined.server)
         self.rounds = frozenset(known.rounds) if known else frozenset[int]()
         """Rounds of this run in which a masked input may have left."""
+        self.refunded = known.refunded if known else frozenset[int]()
+        """Rounds among them whose updates were not released."""
+        self.unresolved = unresolved_of(entries, plan.roster)
+        """Rounds of all runs of which the opened sums are not known."""
+        self.unreleased = tuple(
+            (one.run.run, round_) for one in by_server(entries, joined.server) for round_ in one.unreleased
+        )
+        """Runs of this server, and their rounds, that took a masked input and no shares."""
         self.atom_seed = known.atom_seed if known else b""
         """Seed of the atoms in which it may have left; empty for none."""
         told = known.choices if known else ()
@@ -63,7 +81,7 @@ class RunBook:
         runs = [entry for entry in entries if isinstance(entry, Run)]
         self._joining = None if runs and _told(runs[-1]) == _told(joined) else joined
 
-    def enter(self, entry: UpdateGiven | SumsGiven | ChoiceGiven) -> None:
+    def enter(self, entry: UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed) -> None:
         """Write durably what is about to leave.
 
         Raises:
@@ -74,8 +92,9 @@ class RunBook:
             self._file.append(self._joining)
             self._joining = None
         if isinstance(entry, UpdateGiven):
-            seed = entry.atom_seed.hex()
-            self._file.append(Update(round=entry.round, count=entry.count, atom_seed=seed))
+            self._file.append(update_entry(entry, self._roster))
+        elif isinstance(entry, ClustersClosed):
+            self._file.append(closed_entry(entry, self._file.entries, self._roster))
         elif isinstance(entry, SumsGiven):
             self._file.append(sums_entry(entry.round, entry.sums, self._roster))
         else:

@@ -18,6 +18,7 @@ from securefl.methods.privacy import ReleaseEvent
 
 _Hex = Annotated[str, Meta(pattern="^([0-9a-f]{2})*$")]
 _Number = Annotated[int, Meta(ge=0)]
+_Rows = dict[str, tuple[tuple[_Number, ...], ...]]
 
 NOTHING = "0" * 64
 """Stands for the hash before the first line."""
@@ -68,14 +69,31 @@ class Update(_Entry, tag="update", frozen=True, kw_only=True):
     count: _Number
     atom_seed: _Hex = ""
     """Seed of the atoms in which they left; empty without any."""
+    drawn: _Rows = msgspec.field(default_factory=dict)
+    """Clusters of the round, by digest of the model: members by their place in the run's roster. Each may be
+    open unless an entry :class:`Sums` or :class:`ClosedClusters` resolves it. Empty in earlier versions."""
+    silent: int = -1
+    """Most members without a statement of a cluster that stays closed."""
 
 
 class Sums(_Entry, tag="sums", frozen=True, kw_only=True):
     """Sums that shares may have left for."""
 
     round: int
-    sums: dict[str, tuple[tuple[_Number, ...], ...]]
+    sums: _Rows
     """By digest of the model: the members of each, by their place in the run's roster."""
+
+
+class ClosedClusters(_Entry, tag="closed", frozen=True, kw_only=True):
+    """Clusters of an earlier round that can no longer be opened."""
+
+    of: str
+    """Id of the run that the round is of; its server is that of the run at hand."""
+    round: int
+    clusters: dict[str, tuple[_Number, ...]]
+    """By digest of the model: their places in ``drawn`` of the round's :class:`Update`."""
+    refunded: bool
+    """True if the updates of the round were not released."""
 
 
 class GroupNamed(_Entry, tag="group", frozen=True, kw_only=True):
@@ -88,8 +106,9 @@ class GroupNamed(_Entry, tag="group", frozen=True, kw_only=True):
     group: _Number
 
 
-Entry = Begun | Kept | Run | Update | Sums | GroupNamed
+Entry = Begun | Kept | Run | Update | Sums | ClosedClusters | GroupNamed
 
+_OF_A_RUN = Update | Sums | ClosedClusters | GroupNamed
 _DECODER = msgspec.json.Decoder(Entry)
 
 
@@ -126,12 +145,14 @@ def read_lines(where: str, lines: Iterable[bytes]) -> tuple[tuple[Entry, ...], t
             )
         if isinstance(entry, Begun) != (number == 1):
             raise _damaged(f"{where}:{number}", "an account begins once, with its first line")
-        if isinstance(entry, Update | Sums | GroupNamed) and not any(isinstance(one, Run) for one in entries):
+        if isinstance(entry, _OF_A_RUN) and not any(isinstance(one, Run) for one in entries):
             raise _damaged(f"{where}:{number}", "belongs to no run")
         entries.append(entry)
         hashes.append(hash_of(line))
-    for number, entry in _outside(entries):
-        raise _damaged(f"{where}:{number}", f"names a member that the roster of its run has not ({entry})")
+    for number, place in _outside(entries):
+        raise _damaged(f"{where}:{number}", f"names a member that the roster of its run has not ({place})")
+    for number in _unknown_clusters(entries):
+        raise _damaged(f"{where}:{number}", "closes clusters of a round that the account does not have")
     return tuple(entries), tuple(hashes)
 
 
@@ -140,10 +161,27 @@ def _outside(entries: Sequence[Entry]) -> Iterable[tuple[int, int]]:
     for number, entry in enumerate(entries, start=1):
         if isinstance(entry, Run):
             parties = len(entry.parties)
-        elif isinstance(entry, Sums):
-            for place in (place for rows in entry.sums.values() for row in rows for place in row):
+        elif isinstance(entry, Sums | Update):
+            named = entry.sums if isinstance(entry, Sums) else entry.drawn
+            for place in (place for rows in named.values() for row in rows for place in row):
                 if place >= parties:
                     yield number, place
+
+
+def _unknown_clusters(entries: Sequence[Entry]) -> Iterable[int]:
+    """Yield the lines that close clusters which no line before them has drawn."""
+    run, drawn = None, dict[tuple[str, str, int], _Rows]()
+    for number, entry in enumerate(entries, start=1):
+        if isinstance(entry, Run):
+            run = entry
+        elif isinstance(entry, Update) and run is not None:
+            drawn[run.server, run.run, entry.round] = entry.drawn
+        elif isinstance(entry, ClosedClusters) and run is not None:
+            rows = drawn.get((run.server, entry.of, entry.round), {})
+            if any(
+                at >= len(rows.get(model, ())) for model, places in entry.clusters.items() for at in places
+            ):
+                yield number
 
 
 def _damaged(where: str, reason: str) -> ConfigError:

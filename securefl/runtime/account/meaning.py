@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from securefl.base.crypto import PublicIdentity, Roster, digest
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.leakage import Given
+from securefl.methods.leakage import Given, UnresolvedRound
 from securefl.methods.privacy import Ledger, ReleaseEvent
 from securefl.methods.privacy import Unit as PrivacyUnit
-from securefl.runtime.account.entries import Entry, GroupNamed, Run, Sums, Update
+from securefl.protocol.kernel import ClustersClosed, UpdateGiven
+from securefl.runtime.account.entries import Begun, ClosedClusters, Entry, GroupNamed, Run, Sums, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class RunAccount:
     rounds: tuple[int, ...]
     """Rounds of which masked inputs may have left, ascending."""
     updates: int
-    """Releases, by the privacy budget: one for each local work of those rounds."""
+    """Releases, by the privacy budget: one for each local work of those rounds that are not refunded."""
     opened: int
     """Sums that shares may have left for."""
     models: frozenset[str]
@@ -32,6 +33,10 @@ class RunAccount:
     """Seed of the run's atoms; empty without any."""
     choices: tuple[GroupNamed, ...] = ()
     """Task groups that may have been named, in order."""
+    refunded: frozenset[int] = frozenset()
+    """Rounds among them whose updates were not released: statements of members exclude it."""
+    unreleased: tuple[int, ...] = ()
+    """Rounds among them in which the party released no shares, ascending."""
 
     @property
     def bits(self) -> int:
@@ -56,6 +61,11 @@ def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
 def _parts(entries: Sequence[Entry], same: Callable[[Run], Hashable]) -> tuple[RunAccount, ...]:
     """Parts of an account, one for all runs that are the same."""
     found: dict[Hashable, tuple[Run, dict[int, Update], list[Sums], list[GroupNamed]]] = {}
+    refunds = {
+        (run.server, entry.of, entry.round)
+        for run, entry in _with_runs(entries)
+        if isinstance(entry, ClosedClusters) and entry.refunded
+    }
     for run, entry in _with_runs(entries):
         _, updates, sums, choices = found.setdefault(same(run), (run, {}, [], []))
         if isinstance(entry, Update):
@@ -64,17 +74,28 @@ def _parts(entries: Sequence[Entry], same: Callable[[Run], Hashable]) -> tuple[R
             sums.append(entry)
         elif isinstance(entry, GroupNamed):
             choices.append(entry)
-    return tuple(
-        RunAccount(
-            run,
-            tuple(sorted(updates)),
-            sum(one.count for one in updates.values()),
-            sum(len(rows) for one in sums for rows in one.sums.values()),
-            frozenset(model for one in sums for model in one.sums),
-            next((bytes.fromhex(one.atom_seed) for one in updates.values() if one.atom_seed), b""),
-            tuple(choices),
-        )
-        for run, updates, sums, choices in found.values()
+    return tuple(_account_of(*part, refunds) for part in found.values())
+
+
+def _account_of(
+    run: Run,
+    updates: Mapping[int, Update],
+    sums: Sequence[Sums],
+    choices: Sequence[GroupNamed],
+    refunds: Collection[tuple[str, str, int]],
+) -> RunAccount:
+    refunded = frozenset(round_ for round_ in updates if (run.server, run.run, round_) in refunds)
+    released = {one.round for one in sums}
+    return RunAccount(
+        run,
+        tuple(sorted(updates)),
+        sum(one.count for one in updates.values() if one.round not in refunded),
+        sum(len(rows) for one in sums for rows in one.sums.values()),
+        frozenset(model for one in sums for model in one.sums),
+        next((bytes.fromhex(one.atom_seed) for one in updates.values() if one.atom_seed), b""),
+        tuple(choices),
+        refunded,
+        tuple(sorted(updates.keys() - released)),
     )
 
 
@@ -84,30 +105,110 @@ def of_run(entries: Sequence[Entry], run: RunId, server: str) -> RunAccount | No
     return next((one for one in parts if (one.run.run, one.run.server) == (run, server)), None)
 
 
+def by_server(entries: Sequence[Entry], server: str) -> tuple[RunAccount, ...]:
+    """Return the parts of all runs of one server, whatever their noise was."""
+    parts = _parts(entries, lambda one: (one.run, one.server))
+    return tuple(one for one in parts if one.run.server == server)
+
+
 def given_of(entries: Sequence[Entry], roster: Roster) -> Given:
     """All sums of the account, with the names that this roster has for the keys of their members.
 
     Keys that it does not know keep a name of their own: two of them are two parties.
     """
-    names = {key_digest(identity): name for name, identity in roster.parties.items()}
+    names = _names(roster)
     found: dict[bytes, dict[tuple[PartyId, ...], None]] = {}
     for run, entry in _with_runs(entries):
         if isinstance(entry, Sums):
-            members = [names.get(key, PartyId(f"key {key[:16]}")) for key in run.parties]
-            for model, sums in entry.sums.items():
-                rows = found.setdefault(bytes.fromhex(model), {})
-                rows.update((tuple(sorted(members[place] for place in row)), None) for row in sums)
+            for model, sums in _read_rows(run, entry.sums, names).items():
+                found.setdefault(model, {}).update(dict.fromkeys(sums))
     return MappingProxyType({model: tuple(rows) for model, rows in found.items()})
+
+
+def unresolved_of(entries: Sequence[Entry], roster: Roster) -> tuple[UnresolvedRound, ...]:
+    """Return the rounds of which the account does not know the opened sums, oldest first.
+
+    Rounds of other servers have no run id: no statement to this one resolves them.
+    """
+    names, server = _names(roster), key_digest(roster.server)
+    owner = frozenset(names[one.key] for one in entries if isinstance(one, Begun) and one.key in names)
+    found: dict[tuple[str, str, int], tuple[Run, Update, dict[str, set[int]]]] = {}
+    for run, entry in _with_runs(entries):
+        if isinstance(entry, Update):
+            found[run.server, run.run, entry.round] = run, entry, {}
+        elif isinstance(entry, Sums):
+            found.pop((run.server, run.run, entry.round), None)
+        elif isinstance(entry, ClosedClusters) and (key := (run.server, entry.of, entry.round)) in found:
+            for model, places in entry.clusters.items():
+                found[key][2].setdefault(model, set()).update(places)
+    rounds = list[UnresolvedRound]()
+    for run, update, closed in found.values():
+        left = {
+            model: tuple(row for at, row in enumerate(rows) if at not in closed.get(model, ()))
+            for model, rows in update.drawn.items()
+        }
+        drawn = _read_rows(run, {model: rows for model, rows in left.items() if rows}, names)
+        if drawn:
+            id_ = run.run if run.server == server else ""
+            rounds.append(UnresolvedRound(id_, update.round, drawn, update.silent, owner))
+    return tuple(rounds)
+
+
+def _names(roster: Roster) -> dict[str, PartyId]:
+    return {key_digest(identity): name for name, identity in roster.parties.items()}
+
+
+def _read_rows(
+    run: Run, rows: Mapping[str, Sequence[Sequence[int]]], names: Mapping[str, PartyId]
+) -> dict[bytes, tuple[tuple[PartyId, ...], ...]]:
+    """Return rows of an entry under the names that a roster has for the keys of their members."""
+    members = [names.get(key, PartyId(f"key {key[:16]}")) for key in run.parties]
+    return {
+        bytes.fromhex(model): tuple(tuple(sorted(members[place] for place in row)) for row in sums)
+        for model, sums in rows.items()
+    }
+
+
+def _written_rows(given: Given, roster: Roster) -> dict[str, tuple[tuple[int, ...], ...]]:
+    places = {name: place for place, name in enumerate(sorted(roster.parties))}
+    return {
+        model.hex(): tuple(tuple(places[member] for member in row) for row in sums)
+        for model, sums in given.items()
+    }
 
 
 def sums_entry(round_: int, given: Given, roster: Roster) -> Sums:
     """The entry of sums that a party gives its shares for."""
-    places = {name: place for place, name in enumerate(sorted(roster.parties))}
-    rows = {
-        model.hex(): tuple(tuple(places[member] for member in row) for row in sums)
-        for model, sums in given.items()
-    }
-    return Sums(round=round_, sums=rows)
+    return Sums(round=round_, sums=_written_rows(given, roster))
+
+
+def update_entry(given: UpdateGiven, roster: Roster) -> Update:
+    """Return the entry of updates of which masked inputs are about to leave."""
+    return Update(
+        round=given.round,
+        count=given.count,
+        atom_seed=given.atom_seed.hex(),
+        drawn=_written_rows(given.drawn, roster),
+        silent=given.silent,
+    )
+
+
+def closed_entry(closed: ClustersClosed, entries: Sequence[Entry], roster: Roster) -> ClosedClusters:
+    """Return the entry of clusters that can no longer be opened."""
+    names, server = _names(roster), key_digest(roster.server)
+    places: dict[str, tuple[int, ...]] = {}
+    for run, entry in _with_runs(entries):
+        if isinstance(entry, Update) and (run.server, run.run, entry.round) == (
+            server,
+            closed.run,
+            closed.round,
+        ):
+            rows = _read_rows(run, entry.drawn, names)
+            places = {
+                model.hex(): tuple(rows[model].index(row) for row in found)
+                for model, found in closed.clusters.items()
+            }
+    return ClosedClusters(of=closed.run, round=closed.round, clusters=places, refunded=closed.refunded)
 
 
 def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: Run | None = None) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from securefl.base.crypto import Identity
 from securefl.methods.clustering import works_of
-from securefl.methods.leakage import NOTHING_GIVEN, Given
+from securefl.methods.leakage import NOTHING_GIVEN, Given, UnresolvedRound
 from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
 from securefl.runtime.account import AccountFile, OwnData, RunBook, Tip, key_digest
 from securefl.runtime.process.journal import FileJournal
@@ -49,6 +49,16 @@ class Memory:
         """Sums that it gave shares for, in all runs."""
         return self.book.given if self.book else NOTHING_GIVEN
 
+    @property
+    def unresolved(self) -> tuple[UnresolvedRound, ...]:
+        """Rounds of all runs that took its masked input, without knowing which of their sums were opened."""
+        return self.book.unresolved if self.book else ()
+
+    @property
+    def unreleased(self) -> tuple[tuple[str, int], ...]:
+        """Runs of this server, and their rounds, that took its masked input and no shares."""
+        return self.book.unreleased if self.book else ()
+
 
 @contextmanager
 def remembered(
@@ -70,4 +80,5 @@ def remembered(
     with AccountFile(settings.account, identity.public, tip) as file:
         book = RunBook(file, plan, data)
         allowed = own_releases(plan, settings.own_budget, settings.own_spent, book.spent)
-        yield Memory(journal, book, len(journal.submitted | book.rounds) * works, allowed)
+        counted = (journal.submitted | book.rounds) - book.refunded
+        yield Memory(journal, book, len(counted) * works, allowed)
