@@ -72,7 +72,7 @@ class Repeater(World):
     """
 
     def __init__(self, batch: str = "32", number: int = 0, accounts: Path | None = None, **sets: str) -> None:
-        config = scenario(PARTIES, size="4", training__batch_size=batch, **{"rounds": "20"} | sets)
+        config = scenario(PARTIES, training__batch_size=batch, **{"size": "4", "rounds": "20"} | sets)
         limit_threads()
         data = shards()
         trainers = {name: LocalTrainer(MODULE, own, config.training, CPU) for name, own in data.items()}

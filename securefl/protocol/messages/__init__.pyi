@@ -24,6 +24,7 @@ from .masking import Retry as Retry
 from .masking import ShareBoxes as ShareBoxes
 from .masking import SharePair as SharePair
 from .masking import VectorReceipt as VectorReceipt
+from .rounds import MAX_STATED as MAX_STATED
 from .rounds import MILLION as MILLION
 from .rounds import NO_GROUP as NO_GROUP
 from .rounds import SEATS as SEATS
@@ -43,7 +44,9 @@ from .rounds import Release as Release
 from .rounds import ReleasedShares as ReleasedShares
 from .rounds import Reveal as Reveal
 from .rounds import Reveals as Reveals
+from .rounds import RoundOfRun as RoundOfRun
 from .rounds import SlotCounts as SlotCounts
+from .rounds import StatingHello as StatingHello
 from .union import KINDS as KINDS
 from .union import AnyMessage as AnyMessage
 from .union import NotForParties as NotForParties

@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from securefl.protocol.messages.base import Digest, Message
 
-WIRE_VERSION: Final = 2
-"""What this version speaks. 1: servers without epochs."""
+WIRE_VERSION: Final = 3
+"""Version of the wire that this program uses. 1: servers without epochs. 2: hellos without statements."""
 
 
 Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]

@@ -30,6 +30,10 @@ MAX_GROUPS = 64
 SEATS = 1024
 """Places in the count of each slot of hidden groups, of which a member takes one at random."""
 NO_GROUP = -1
+MAX_RUN_ID = 256
+"""Characters of a run id in a statement."""
+MAX_STATED = 64
+"""Rounds that one hello states something about: the latest ones."""
 
 
 class Invite(Message, frozen=True, kw_only=True):
@@ -80,6 +84,20 @@ class Hello(Message, frozen=True, kw_only=True):
     """The task group that the party is in, where groups are open."""
     leader: Annotated[bytes, Meta(max_length=8)] = b""
     """The session of the server that it follows: no other one may relay this."""
+
+
+class RoundOfRun(Message, frozen=True, kw_only=True):
+    """A round of a run that the server at hand has led."""
+
+    run: Annotated[str, Meta(min_length=1, max_length=MAX_RUN_ID)]
+    round: Annotated[int, Meta(ge=0, lt=2**31)]
+
+
+class StatingHello(Hello, frozen=True, kw_only=True):
+    """A :class:`Hello` with statements about earlier rounds; a party without any sends a plain one."""
+
+    unreleased: Annotated[tuple[RoundOfRun, ...], Meta(min_length=1, max_length=MAX_STATED)]
+    """Rounds in which the sender took part, has released nothing, and never will."""
 
 
 class Announce(Message, frozen=True, kw_only=True):

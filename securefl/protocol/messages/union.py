@@ -31,6 +31,7 @@ from securefl.protocol.messages.rounds import (
     Reveal,
     Reveals,
     SlotCounts,
+    StatingHello,
 )
 from securefl.protocol.messages.validation import (
     DealRequest,
@@ -59,6 +60,7 @@ RoundMessage: TypeAlias = (
     | ModelAnnounce
     | BestModel
     | Hello
+    | StatingHello
     | Announce
     | Reveal
     | Reveals
@@ -110,6 +112,7 @@ NotForParties: TypeAlias = (
     | JoinRun
     | Software
     | Hello
+    | StatingHello
     | Reveal
     | ChainedReveal
     | Endorse

@@ -68,7 +68,7 @@ class Eavesdropper:
         payload = peek(frame, "broker")
         header = payload.header
         open_frame(frame, payload, self._roster.member(header.sender), self._run, PartyId(header.recipient))
-        if header.kind == "Hello":
+        if header.kind in {"Hello", "StatingHello"}:
             hello = decode(bytes(payload.body), header.sender)
             if isinstance(hello, Hello):
                 self._samples[header.sender] = hello.samples

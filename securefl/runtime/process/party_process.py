@@ -70,6 +70,8 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
             atom_seed=memory.atom_seed,
             allowed=memory.allowed,
             given=memory.given,
+            unresolved=memory.unresolved,
+            unreleased=memory.unreleased,
             choice=memory.choice,
             identity=identity,
             first=first_of(plan, work.initial),

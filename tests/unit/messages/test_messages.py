@@ -9,7 +9,13 @@ from securefl.base.ids import is_name
 from securefl.protocol.messages.base import MAX_CLUSTER, MAX_FRAME, MAX_PARTIES, MAX_VECTOR, Message, Name
 from securefl.protocol.messages.crypten import InstanceSeed
 from securefl.protocol.messages.masking import SharePair
-from securefl.protocol.messages.rounds import InstanceAttempt, InstanceShares, Limits, ReleasedShares
+from securefl.protocol.messages.rounds import (
+    InstanceAttempt,
+    InstanceShares,
+    Limits,
+    ReleasedShares,
+    RoundOfRun,
+)
 from securefl.protocol.messages.union import KINDS, AnyMessage
 from securefl.protocol.messages.validation import CheckWords, Deals, OwnerDeal, UpdateShareBox
 from securefl.protocol.messages.verification import Opened, RoundClaim, Step
@@ -21,6 +27,7 @@ INSIDE = {
     InstanceShares,
     Limits,
     ReleasedShares,
+    RoundOfRun,
     UpdateShareBox,
     CheckWords,
     OwnerDeal,

@@ -49,7 +49,9 @@ def test_updates_and_sums_are_entered_before_they_leave(server: str, more: dict[
         inputs = [at for at, message in sent if isinstance(message, MaskedInput)]
         releases = [at for at, message in sent if isinstance(message, Release)]
         ((update_at, update), (sums_at, sums)) = entered
-        assert update == UpdateGiven(0, len(inputs) if more else 1)
+        assert isinstance(update, UpdateGiven)
+        assert update == UpdateGiven(0, len(inputs) if more else 1, b"", update.drawn, update.silent)
+        assert {frozenset(row) for row in update.drawn[model]} == {frozenset(row) for row in opened}
         assert update_at < min(inputs)
         assert isinstance(sums, SumsGiven)
         assert {frozenset(row) for row in sums.sums[model]} == {frozenset(row) for row in opened}

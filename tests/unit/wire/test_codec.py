@@ -8,7 +8,7 @@ import pytest
 from securefl.base.errors import PeerError
 from securefl.protocol.messages.control import Goodbye, Join, RollCall
 from securefl.protocol.messages.masking import BoxList, Complaint, MaskedInput, Retry, SharePair
-from securefl.protocol.messages.rounds import Hello, Invite, Limits
+from securefl.protocol.messages.rounds import Hello, Invite, Limits, RoundOfRun, StatingHello
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.wire.codec import decode, decode_struct, encode
 
@@ -26,6 +26,14 @@ MESSAGES: list[AnyMessage] = [
         config_digest=D,
         commitment=D,
         limits=Limits(min_survivors=1, k_anonymity=1024, leakage="veto", colluders=0, leverage=1_000_000),
+    ),
+    StatingHello(
+        samples=1,
+        model_digest=D,
+        config_digest=D,
+        commitment=D,
+        limits=Limits(min_survivors=1, k_anonymity=2, leakage="report", colluders=0, leverage=1),
+        unreleased=(RoundOfRun(run="a-run", round=0), RoundOfRun(run="r", round=2**31 - 1)),
     ),
     Invite(model_digest=D, config_digest=D),
 ]

@@ -26,6 +26,7 @@ from securefl.protocol.kernel import (
     Train,
 )
 from securefl.protocol.messages import (
+    MAX_STATED,
     NO_GROUP,
     Announce,
     AnyMessage,
@@ -52,6 +53,13 @@ from securefl.protocol.round.party.phases import (
     Working,
     sit_out,
     spent_in,
+)
+from securefl.protocol.round.party.resolving import (
+    BLOCKED,
+    drawn_clusters_of,
+    hear_statements,
+    is_blocked,
+    stating,
 )
 from securefl.protocol.round.party.verifying import accepted, follow, vouched
 from securefl.protocol.round.server.group_start import models_at
@@ -210,6 +218,7 @@ def _greet(
         group=group if tells_groups(ctx.plan.scenario.groups) else NO_GROUP,
         leader=phase.past.leader,
     )
+    hello = stating(phase.past, hello)
     greeted = Greeted(
         phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
     )
@@ -236,7 +245,7 @@ def on_announce(
         raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
     reveal: Reveal = Reveal(nonce=phase.nonce)
     noted: Effects = ()
-    past, unseen = phase.past, None
+    (past, resolved), unseen = hear_statements(ctx, phase.past, hellos), None
     if ctx.plan.scenario.secure_sum.verified:
         past, link, sure, noted = follow(ctx, past, place, message, phase.model)
         reveal = ChainedReveal(nonce=phase.nonce, root=link.root if sure else b"")
@@ -254,7 +263,7 @@ def on_announce(
     )
     # Durable before it leaves: whoever has all nonces could have parties started again, and draw anew.
     begun = Journal(phase.round, f"{REVEALED}{phase.draw}")
-    return revealed, (*noted, begun, Send(SERVER, Place(phase.round, attempt=phase.draw), reveal))
+    return revealed, (*resolved, *noted, begun, Send(SERVER, Place(phase.round, attempt=phase.draw), reveal))
 
 
 def on_reveals(
@@ -276,6 +285,9 @@ def on_reveals(
         past, noted = accepted(past, phase.unseen)
     if ctx.me not in assignment.participants:
         return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
+    clusters = drawn_clusters_of(ctx, phase.params, assignment)
+    if is_blocked(ctx, past, clusters):
+        return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, BLOCKED)))
     announced = announced_digest(phase.hellos)
     binding = mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
     instances: dict[tuple[int, int], MemberPhase | None] = {}
@@ -287,7 +299,11 @@ def on_reveals(
         instances[r, j] = instance
         adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
     # From here on the update counts as released, whatever comes of it.
-    past = replace(past, releases=past.releases + works_of(ctx.plan.scenario.clustering))
+    past = replace(
+        past,
+        releases=past.releases + works_of(ctx.plan.scenario.clustering),
+        unreleased=(*past.unreleased, (ctx.plan.run, phase.round))[-MAX_STATED:],
+    )
     if ctx.plan.scenario.stop.metric is not None:
         past = replace(past, seen=past.seen | {phase.model})
     samples_used = usable_samples(ctx.plan, certified)
@@ -301,6 +317,7 @@ def on_reveals(
         nonces,
         samples_used,
         instances,
+        clusters,
         group=phase.group,
         groupless=phase.groupless,
     )

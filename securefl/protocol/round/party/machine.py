@@ -128,6 +128,8 @@ class PartyMachine:
             ctx.releases,
             atom_seed=ctx.atom_seed,
             given=ctx.given,
+            unresolved=ctx.unresolved,
+            unreleased=ctx.unreleased,
             choice=ctx.choice,
             link=None if ctx.root else ctx.first,
             leader=ctx.leader,

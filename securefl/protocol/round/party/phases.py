@@ -19,7 +19,7 @@ from securefl.base.crypto import Identity
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
-from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given
+from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given, UnresolvedRound
 from securefl.protocol.kernel import Place, Trained
 from securefl.protocol.messages import Hello, Release, Software
 from securefl.protocol.round.party.upload import HONEST, Seams, Upload
@@ -53,6 +53,10 @@ class PartyContext:
     """Updates that the party's own budget allows in this run; None without one."""
     given: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
     """Sums that it gave shares for before it was started, by its account."""
+    unresolved: tuple[UnresolvedRound, ...] = ()
+    """Rounds whose opened sums its account does not know."""
+    unreleased: tuple[tuple[str, int], ...] = ()
+    """Runs of this server, and their rounds, in which it released no shares, by its account."""
     choice: KeptChoice = NO_CHOICE
     """The task group that it had named before it was started, by its journal."""
     identity: Identity | None = field(default=None, repr=False)
@@ -124,6 +128,11 @@ class Past:
     """Seed of the run's atoms, kept from the first draw that this party saw; empty before, or without."""
     given: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
     """Sums that it has given shares for, in this run and in all that its account knows."""
+    unresolved: tuple[UnresolvedRound, ...] = ()
+    """Rounds that took its masked input, and of which it does not know the opened sums."""
+    unreleased: tuple[tuple[str, int], ...] = ()
+    """Runs of this server, and their rounds, in whose clusters it was, and released no shares. A hello states
+    those before its own round: each of them is over for this party."""
     choice: KeptChoice = NO_CHOICE
     """The task group that it has named, where that is kept (``groups.choice_epsilon``)."""
     link: ChainLink | None = None
@@ -223,6 +232,8 @@ class Working:
     """How many of its own samples the party trains on at most; None for all of them."""
     instances: Mapping[ClusterKey, MemberPhase | None]
     """None: this party was left out of a retry and is not counted in this round."""
+    clusters: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
+    """All clusters of the round, as drawn, by the digest of the model of their updates."""
     uploads: tuple[Upload, ...] = ()
     """By local work, as far as they are done; with hidden groups counts and slots."""
     group: int = field(default=0, repr=False)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import is_closed, splits, sums_apart
-from securefl.methods.leakage import Admission, Given, crossed_together, joined
+from securefl.methods.leakage import Admission, Given, crossed_together, doubtful_members, joined
 from securefl.protocol.kernel import Place, Report, Send
 from securefl.protocol.messages import BindingFreeze, Certificate, Endorse, Freeze, Receipt
 from securefl.protocol.round.party.carrying import carries, own_upload
@@ -24,6 +24,7 @@ from securefl.protocol.round.party.phases import (
     Working,
     sit_out,
 )
+from securefl.protocol.round.party.resolving import with_release
 from securefl.protocol.round.party.shares import release
 from securefl.protocol.round.party.sums import submitted_instances
 from securefl.protocol.round.shared.chain import CertifiedRound
@@ -72,7 +73,7 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     _check_attempts(instances, message)
     stated = _check_receipts(ctx, phase, instances, survivors, message, admission)
     commitments = _commitments(ctx, phase, instances, survivors, message, admission, stated)
-    if (repeats := _crossed_by_repeats(ctx, phase.past.given, given, phase.round)) is not None:
+    if (repeats := _crossed_by_repeats(ctx, phase.past, given, phase.round)) is not None:
         return sit_out(phase), (frozen, Report(SatOut(phase.round, repeats)))
     statement = _statement(ctx, phase, survivors, commitments)
     certified: CertifiedRound | None = None
@@ -110,7 +111,8 @@ def _after(
     survivors: frozenset[PartyId],
 ) -> Past:
     """The past of a party that has released."""
-    after = replace(phase.past, given=joined(phase.past.given, given))
+    after = with_release(ctx, phase.past, phase.round)
+    after = replace(after, given=joined(after.given, given))
     if certified is not None:
         sums = {key: repeatable(instance, survivors) for key, instance in instances.items()}
         record = RoundPreimage(
@@ -210,7 +212,7 @@ def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) 
     )
 
 
-def _crossed_by_repeats(ctx: PartyContext, before: Given, now: Given, round_: int) -> str | None:
+def _crossed_by_repeats(ctx: PartyContext, past: Past, now: Given, round_: int) -> str | None:
     """Return why a round's sums are too many together with earlier ones on the same models, if they are.
 
     It is each party's own account that says so, never the server's, and parties may know of different sums:
@@ -220,7 +222,9 @@ def _crossed_by_repeats(ctx: PartyContext, before: Given, now: Given, round_: in
     own = repeat_limits(ctx.plan)
     if own is None:
         return None
-    found = crossed_together(before, now, own, ctx.entropy.child("ledger of repeats", round_).draw(32))
+    seed = ctx.entropy.child("ledger of repeats", round_).draw(32)
+    known = doubtful_members(with_release(ctx, past, round_).unresolved, ctx.me)
+    found = crossed_together(past.given, now, own, seed, known)
     if not found:
         return None
     return (

@@ -25,11 +25,13 @@ from securefl.protocol.kernel import (
 from securefl.protocol.messages import PassedOn, Retry, SumToMember
 from securefl.protocol.round.party.draw import begin_instance
 from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Working
+from securefl.protocol.round.party.resolving import with_input
 from securefl.protocol.round.party.upload import Occasion, make_upload
 from securefl.protocol.round.shared.groups import model_of
 from securefl.protocol.round.shared.randomness import instance_entropy, update_entropy
 from securefl.protocol.round.shared.reports import ClusterKey, Effects, NothingLearned, UpdateEncoded
 from securefl.protocol.round.shared.slots import draw_seat, slot_uploads
+from securefl.protocol.round.shared.unresolved import silent_of
 from securefl.protocol.secure_sum import InputSent, MemberPhase, MemberStep
 
 
@@ -89,7 +91,9 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if work == 0:
         # Durable before the first masked input leaves: a restarted party must not submit a second update.
         works = works_of(ctx.plan.scenario.clustering)
-        given = UpdateGiven(phase.round, works, phase.past.atom_seed)
+        silent = silent_of(ctx.plan)
+        given = UpdateGiven(phase.round, works, phase.past.atom_seed, phase.clusters, silent)
+        phase = replace(phase, past=with_input(ctx, phase.past, phase.round, phase.clusters))
         effects.insert(0, (Enter(given), Journal(phase.round, "submitted")))
         if phase.past.atom_seed:
             # Nor, ever, one in other atoms.

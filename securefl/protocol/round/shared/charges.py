@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from securefl.base.crypto import digest
-from securefl.protocol.messages import Hello, Message, Name, RoundClaim
+from securefl.protocol.messages import Hello, Message, Name, RoundClaim, StatingHello
 
 
 class ChargePart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True, tag=True):
@@ -39,7 +39,7 @@ class RoundPreimage(ChargePart, frozen=True, kw_only=True):
     draw: int
     model: bytes
     """Digest of the round's models."""
-    hellos: tuple[tuple[Name, Hello], ...]
+    hellos: tuple[tuple[Name, Hello | StatingHello], ...]
     """Of everybody who was announced."""
     nonces: tuple[tuple[Name, bytes], ...]
     """As committed to in the hellos."""

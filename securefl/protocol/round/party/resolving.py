@@ -1,0 +1,102 @@
+"""Rounds that took a party's masked input: resolved by its own release, or by statements in later hellos.
+
+A sum opens with the shares of ``threshold`` members, whether or not this party is asked for its own. So a
+round is unresolved from its masked input on. While it is, no further update without noise on its model leaves
+(docs/protocol.md, "Rounds without a certificate"; ADR 0058).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from securefl.base.arrays import F32
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import Assignment, works_of
+from securefl.methods.leakage import Given, UnresolvedRound, unresolved_models
+from securefl.protocol.kernel import ClustersClosed, Enter
+from securefl.protocol.messages import MAX_STATED, Hello, RoundOfRun, StatingHello
+from securefl.protocol.round.party.phases import PartyContext, Past
+from securefl.protocol.round.shared.leakage import repeat_limits, sums_given
+from securefl.protocol.round.shared.reports import Effects
+from securefl.protocol.round.shared.unresolved import silent_of
+
+BLOCKED = (
+    "a sum with its update on the same model may have been opened in an earlier round, without its shares;"
+    " it waits for another model, or until its cluster mates state that they released nothing"
+)
+
+
+def drawn_clusters_of(ctx: PartyContext, params: F32, assignment: Assignment) -> Given:
+    """Return all clusters of a round, as drawn, by the digest of the model of their updates."""
+    every = range(len(assignment.clusters))
+    return sums_given(ctx.plan, params, assignment, assignment.participants, every)
+
+
+def with_input(ctx: PartyContext, past: Past, round_: int, drawn: Given) -> Past:
+    """Return the past of a party whose masked input of a round is about to leave."""
+    one = UnresolvedRound(ctx.plan.run, round_, drawn, silent_of(ctx.plan), frozenset({ctx.me}))
+    return replace(past, unresolved=(*past.unresolved, one))
+
+
+def with_release(ctx: PartyContext, past: Past, round_: int) -> Past:
+    """Return the past of a party that releases its shares of a round, whose sums it now knows."""
+    return replace(
+        past,
+        unresolved=tuple(one for one in past.unresolved if (one.run, one.round) != (ctx.plan.run, round_)),
+        unreleased=tuple(one for one in past.unreleased if one != (ctx.plan.run, round_)),
+    )
+
+
+def is_blocked(ctx: PartyContext, past: Past, drawn: Given) -> bool:
+    """Return True if the update of a round must not leave: one on its model may have been opened before.
+
+    Noise that is accounted for is fresh in each round, so that no combination of sums costs more.
+    """
+    if not past.unresolved or repeat_limits(ctx.plan) is None:
+        return False
+    own = {model for model, rows in drawn.items() if any(ctx.me in row for row in rows)}
+    return not own.isdisjoint(unresolved_models(past.unresolved, ctx.me))
+
+
+def stating(past: Past, hello: Hello) -> Hello:
+    """Return a hello that also states the rounds in which this party has released nothing.
+
+    The party has left each of them for good: the keys that open what its mates sealed to it were in the phase
+    that it left, and nowhere else.
+    """
+    if not past.unreleased:
+        return hello
+    rounds = tuple(RoundOfRun(run=run, round=round_) for run, round_ in past.unreleased[-MAX_STATED:])
+    fields = {name: getattr(hello, name) for name in hello.__struct_fields__}
+    return StatingHello(**fields, unreleased=rounds)
+
+
+def hear_statements(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) -> tuple[Past, Effects]:
+    """Take the statements of all hellos; enter the clusters that they close.
+
+    Once no cluster of the party may be open any more, its updates of the round count as not released.
+    """
+    if not past.unresolved:
+        return past, ()
+    left, effects, releases = list[UnresolvedRound](), list[Enter](), past.releases
+    for one in past.unresolved:
+        heard, closed = one.hear(_stating(one, hellos))
+        if closed:
+            refunded = bool(one.clusters_of(ctx.me)) and not heard.clusters_of(ctx.me)
+            effects.append(Enter(ClustersClosed(one.run, one.round, closed, refunded)))
+            if refunded and one.run == ctx.plan.run:
+                releases -= works_of(ctx.plan.scenario.clustering)
+        if heard.drawn:
+            left.append(heard)
+    return replace(past, unresolved=tuple(left), releases=releases), tuple(effects)
+
+
+def _stating(one: UnresolvedRound, hellos: Mapping[PartyId, Hello]) -> frozenset[PartyId]:
+    """Return the parties that state that they released nothing in this round."""
+    wanted = (one.run, one.round)
+    return frozenset(
+        party
+        for party, hello in hellos.items()
+        if isinstance(hello, StatingHello) and any((it.run, it.round) == wanted for it in hello.unreleased)
+    )
