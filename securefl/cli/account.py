@@ -18,6 +18,7 @@ from securefl.cli.console import one_line_errors, say
 from securefl.methods.privacy import need_dp_accounting
 from securefl.runtime.account import (
     AccountFile,
+    Forgiven,
     RunAccount,
     Tip,
     account_beside,
@@ -42,6 +43,10 @@ def account(
     begin: Annotated[
         bool, typer.Option("--begin", help="Begin an account: nothing was ever released with this key.")
     ] = False,
+    forgive: Annotated[
+        bool,
+        typer.Option("--forgive", help="Missing rounds no longer count: you know why servers lack them."),
+    ] = False,
     adopt: Annotated[
         bool,
         typer.Option("--adopt", help="The file is the whole account and its only copy: use it."),
@@ -49,8 +54,9 @@ def account(
 ) -> None:
     """Show what a party has given away with its key and data, in all its runs."""
     with one_line_errors():
-        if begin and adopt:
-            raise ConfigError("account", "--begin and --adopt contradict each other", "choose one")
+        if begin and (adopt or forgive):
+            other = "--adopt" if adopt else "--forgive"
+            raise ConfigError("account", f"--begin and {other} contradict each other", "choose one")
         if budget is not None and not math.isfinite(budget):
             raise ConfigError("--budget", f"is {budget}", "a number, or leave it out for no limit")
         identity = read_identity(key)
@@ -62,6 +68,8 @@ def account(
             return
         tip = Tip.of(key_digest(identity.public))
         with AccountFile(path, identity.public, tip, adopt=adopt) as opened:
+            if forgive:
+                opened.append(Forgiven())
             runs = [one for one in by_run(opened.entries) if one.updates or one.choices]
             _show(path, identity, runs)
             for line in (*_besides(runs), *_spent(opened, runs, budget)):

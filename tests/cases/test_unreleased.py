@@ -27,6 +27,10 @@ def test_no_mean_update_becomes_known(setting: Setting) -> None:
     assert result.rounds, "the attack opens nothing at all: the case shows nothing"
     assert result.error >= NEARLY_KNOWN
     assert len(result.rounds) <= 3
+    verified = setting.verify != "off"
+    assert len(result.left) == (len(result.world.parties) if verified else 0), (
+        "parties leave where a chain is missing"
+    )
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3])

@@ -7,6 +7,7 @@ from .effects import LEADS as LEADS
 from .effects import REVEALED as REVEALED
 from .effects import ROOT as ROOT
 from .effects import Aborted as Aborted
+from .effects import AccountEntry as AccountEntry
 from .effects import AwaitSent as AwaitSent
 from .effects import ChoiceGiven as ChoiceGiven
 from .effects import Choose as Choose
@@ -20,6 +21,7 @@ from .effects import Keep as Keep
 from .effects import Lead as Lead
 from .effects import Reject as Reject
 from .effects import Report as Report
+from .effects import RoundMissing as RoundMissing
 from .effects import Send as Send
 from .effects import SumsGiven as SumsGiven
 from .effects import Train as Train

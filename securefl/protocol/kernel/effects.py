@@ -109,6 +109,13 @@ class ClustersClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundMissing:
+    """A round that took the party's input, or for which its update waited, and that the chain lacks."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
 class SumsGiven:
     """Sums for which a party is about to give its shares."""
 
@@ -129,6 +136,10 @@ class ChoiceGiven:
     """The one that is named."""
 
 
+AccountEntry = UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed | RoundMissing
+"""Facts that a party's account holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Enter:
     """Write durably (fsync) in the party's account what it is about to give away, before any later effect.
@@ -137,7 +148,7 @@ class Enter:
     with :class:`Journal`.
     """
 
-    entry: UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed
+    entry: AccountEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,10 @@ from .shared.leakage import repeat_limits as repeat_limits
 from .shared.leakage import sums_given as sums_given
 from .shared.leakage import tried_draws as tried_draws
 from .shared.leakage import withheld as withheld
+from .shared.missing import Outcomes as Outcomes
+from .shared.missing import RoundOutcome as RoundOutcome
+from .shared.missing import reason_to_leave as reason_to_leave
+from .shared.missing import with_outcomes as with_outcomes
 from .shared.plan import RunPlan as RunPlan
 from .shared.randomness import attack_entropy as attack_entropy
 from .shared.randomness import instance_entropy as instance_entropy

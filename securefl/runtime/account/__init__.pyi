@@ -1,5 +1,6 @@
 from .book import OwnData as OwnData
 from .book import RunBook as RunBook
+from .entries import Forgiven as Forgiven
 from .file import AccountFile as AccountFile
 from .file import account_beside as account_beside
 from .file import begin_account as begin_account

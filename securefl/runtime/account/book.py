@@ -10,9 +10,9 @@ import numpy as np
 
 from securefl.base.crypto import Roster, digest
 from securefl.methods.privacy import Unit
-from securefl.protocol.kernel import ChoiceGiven, ClustersClosed, SumsGiven, UpdateGiven
+from securefl.protocol.kernel import AccountEntry, ClustersClosed, RoundMissing, SumsGiven, UpdateGiven
 from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
-from securefl.runtime.account.entries import NOTHING, GroupNamed, Run
+from securefl.runtime.account.entries import NOTHING, GroupNamed, Missing, Run
 from securefl.runtime.account.file import AccountFile
 from securefl.runtime.account.meaning import (
     by_server,
@@ -20,6 +20,7 @@ from securefl.runtime.account.meaning import (
     given_of,
     key_digest,
     of_run,
+    outcomes_of,
     spent_epsilon,
     sums_entry,
     unresolved_of,
@@ -73,6 +74,8 @@ class RunBook:
             (one.run.run, round_) for one in by_server(entries, joined.server) for round_ in one.unreleased
         )
         """Runs of this server, and their rounds, that took a masked input and no shares."""
+        self.outcomes, self.taken = outcomes_of(entries, plan.run, joined.server)
+        """Outcomes of this server's rounds, and those of this run that are not known yet."""
         self.atom_seed = known.atom_seed if known else b""
         """Seed of the atoms in which it may have left; empty for none."""
         told = known.choices if known else ()
@@ -81,7 +84,7 @@ class RunBook:
         runs = [entry for entry in entries if isinstance(entry, Run)]
         self._joining = None if runs and _told(runs[-1]) == _told(joined) else joined
 
-    def enter(self, entry: UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed) -> None:
+    def enter(self, entry: AccountEntry) -> None:
         """Write durably what is about to leave.
 
         Raises:
@@ -93,6 +96,8 @@ class RunBook:
             self._joining = None
         if isinstance(entry, UpdateGiven):
             self._file.append(update_entry(entry, self._roster))
+        elif isinstance(entry, RoundMissing):
+            self._file.append(Missing(round=entry.round))
         elif isinstance(entry, ClustersClosed):
             self._file.append(closed_entry(entry, self._file.entries, self._roster))
         elif isinstance(entry, SumsGiven):

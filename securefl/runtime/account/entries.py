@@ -96,6 +96,16 @@ class ClosedClusters(_Entry, tag="closed", frozen=True, kw_only=True):
     """True if the updates of the round were not released."""
 
 
+class Missing(_Entry, tag="missing", frozen=True, kw_only=True):
+    """A round of the run at hand that the chain of its server lacks."""
+
+    round: int
+
+
+class Forgiven(_Entry, tag="forgiven", frozen=True, kw_only=True):
+    """Word of the owner that missing rounds before this line no longer count."""
+
+
 class GroupNamed(_Entry, tag="group", frozen=True, kw_only=True):
     """A task group that may have been named, by randomised response."""
 
@@ -106,9 +116,9 @@ class GroupNamed(_Entry, tag="group", frozen=True, kw_only=True):
     group: _Number
 
 
-Entry = Begun | Kept | Run | Update | Sums | ClosedClusters | GroupNamed
+Entry = Begun | Kept | Run | Update | Sums | ClosedClusters | Missing | Forgiven | GroupNamed
 
-_OF_A_RUN = Update | Sums | ClosedClusters | GroupNamed
+_OF_A_RUN = Update | Sums | ClosedClusters | Missing | GroupNamed
 _DECODER = msgspec.json.Decoder(Entry)
 
 

@@ -13,7 +13,18 @@ from securefl.methods.leakage import Given, UnresolvedRound
 from securefl.methods.privacy import Ledger, ReleaseEvent
 from securefl.methods.privacy import Unit as PrivacyUnit
 from securefl.protocol.kernel import ClustersClosed, UpdateGiven
-from securefl.runtime.account.entries import Begun, ClosedClusters, Entry, GroupNamed, Run, Sums, Update
+from securefl.protocol.round import Outcomes, RoundOutcome, with_outcomes
+from securefl.runtime.account.entries import (
+    Begun,
+    ClosedClusters,
+    Entry,
+    Forgiven,
+    GroupNamed,
+    Missing,
+    Run,
+    Sums,
+    Update,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +163,37 @@ def unresolved_of(entries: Sequence[Entry], roster: Roster) -> tuple[UnresolvedR
             id_ = run.run if run.server == server else ""
             rounds.append(UnresolvedRound(id_, update.round, drawn, update.silent, owner))
     return tuple(rounds)
+
+
+def outcomes_of(entries: Sequence[Entry], run: RunId, server: str) -> tuple[Outcomes, tuple[int, ...]]:
+    """Return how the rounds of a server ended, over all its runs, and those of this run that are undecided.
+
+    Only the last round of a run that took an input can be undecided: each is decided before the next one
+    takes any. That of an earlier run has no outcome.
+    """
+    refunds = {
+        (entry.of, entry.round)
+        for of, entry in _with_runs(entries)
+        if isinstance(entry, ClosedClusters) and entry.refunded and of.server == server
+    }
+    found: dict[tuple[str, int], bool] = {}
+    counted = set[tuple[str, int]]()
+    last: dict[str, int] = {}
+    for of, entry in _with_runs(entries):
+        if isinstance(entry, Forgiven):
+            counted.clear()
+        elif of.server == server and isinstance(entry, Update | Missing):
+            key = (of.run, entry.round)
+            found[key] = isinstance(entry, Missing)
+            counted.add(key)
+            last[of.run] = entry.round
+    undecided = {(id_, round_) for id_, round_ in last.items() if not found[id_, round_]}
+    ended = tuple(
+        RoundOutcome(*key, missing) for key, missing in found.items() if key in counted - undecided - refunds
+    )
+    return with_outcomes((), ended), tuple(
+        round_ for id_, round_ in sorted(undecided - refunds) if id_ == run
+    )
 
 
 def _names(roster: Roster) -> dict[str, PartyId]:

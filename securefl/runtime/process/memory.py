@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from securefl.base.crypto import Identity
+from securefl.base.errors import ConfigError
 from securefl.methods.clustering import works_of
 from securefl.methods.leakage import NOTHING_GIVEN, Given, UnresolvedRound
-from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
+from securefl.protocol.round import NO_CHOICE, KeptChoice, Outcomes, RunPlan, reason_to_leave
 from securefl.runtime.account import AccountFile, OwnData, RunBook, Tip, key_digest
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.privacy import own_releases
@@ -55,6 +56,16 @@ class Memory:
         return self.book.unresolved if self.book else ()
 
     @property
+    def outcomes(self) -> Outcomes:
+        """Outcomes of its rounds with this server, over all runs."""
+        return self.book.outcomes if self.book else ()
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """Rounds of this run that took its masked input, and whose outcome it does not know."""
+        return self.book.taken if self.book else ()
+
+    @property
     def unreleased(self) -> tuple[tuple[str, int], ...]:
         """Runs of this server, and their rounds, that took its masked input and no shares."""
         return self.book.unreleased if self.book else ()
@@ -80,5 +91,11 @@ def remembered(
     with AccountFile(settings.account, identity.public, tip) as file:
         book = RunBook(file, plan, data)
         allowed = own_releases(plan, settings.own_budget, settings.own_spent, book.spent)
+        if reason := reason_to_leave(book.outcomes):
+            raise ConfigError(
+                str(settings.account),
+                reason,
+                "ask the server's operator why; to go on all the same: securefl account --forgive",
+            )
         counted = (journal.submitted | book.rounds) - book.refunded
         yield Memory(journal, book, len(counted) * works, allowed)

@@ -72,6 +72,8 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
             given=memory.given,
             unresolved=memory.unresolved,
             unreleased=memory.unreleased,
+            outcomes=memory.outcomes,
+            taken=memory.taken,
             choice=memory.choice,
             identity=identity,
             first=first_of(plan, work.initial),

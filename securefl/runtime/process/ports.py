@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from securefl.base.arrays import F32, F64
-from securefl.protocol.kernel import ChoiceGiven, ClustersClosed, Send, SumsGiven, Train, UpdateGiven
+from securefl.protocol.kernel import AccountEntry, Send, Train
 from securefl.protocol.messages import AnyMessage
 from securefl.protocol.round import AnyReport, RunPlan
 from securefl.protocol.wire import Delivery
@@ -87,7 +87,7 @@ class DurableState(Protocol):
 class DurableAccount(Protocol):
     """The store that ``Enter`` effects are written to."""
 
-    def enter(self, entry: UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed) -> None:
+    def enter(self, entry: AccountEntry) -> None:
         """Write durably."""
         ...
 

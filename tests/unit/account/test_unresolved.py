@@ -13,7 +13,7 @@ from securefl.base.crypto.roster import Roster
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.repeats import Given
-from securefl.protocol.kernel.effects import ClustersClosed, SumsGiven, UpdateGiven
+from securefl.protocol.kernel.effects import AccountEntry, ClustersClosed, SumsGiven, UpdateGiven
 from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.entries import Begun, ClosedClusters, Entry, Update
 from securefl.runtime.account.file import AccountFile, begin_account
@@ -123,7 +123,7 @@ def book_of(file: AccountFile, world: World) -> RunBook:
     return RunBook(file, world.plan, OwnData.of(SHARD))
 
 
-def enter(folder: Path, world: World, entries: Iterable[UpdateGiven | SumsGiven | ClustersClosed]) -> None:
+def enter(folder: Path, world: World, entries: Iterable[AccountEntry]) -> None:
     with opened(folder, world) as file:
         book = book_of(file, world)
         for entry in entries:

@@ -10,7 +10,7 @@ import pytest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy.accountant import epsilon
-from securefl.protocol.kernel.effects import Enter, Finished, Journal, SumsGiven, UpdateGiven
+from securefl.protocol.kernel.effects import Enter, Finished, Journal, RoundMissing, SumsGiven, UpdateGiven
 from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.meaning import key_digest
@@ -72,6 +72,20 @@ def test_rounds_that_both_know_count_once(made: tuple[World, ProcessSettings]) -
         journal.note(round_, "submitted")
     with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert (memory.spent, memory.releases) == (3, 3)
+
+
+def test_a_server_whose_chain_lacks_three_rounds_in_a_row_is_left_before_a_connection(
+    made: tuple[World, ProcessSettings],
+) -> None:
+    world, settings = made
+    for round_ in (3, 4, 5):
+        with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+            assert memory.book is not None
+            memory.book.enter(UpdateGiven(round_, 1, SEED))
+            memory.book.enter(RoundMissing(round_))
+    refused = pytest.raises(ConfigError, match="3 rounds in a row took its updates and are missing")
+    with refused, remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)):
+        pass
 
 
 def test_the_shell_enters_what_is_given_in_the_account_and_stops_where_it_cannot() -> None:

@@ -15,6 +15,7 @@ from securefl.methods.clustering import MAX_DRAWS, commitment, tells_groups, wor
 from securefl.protocol.kernel import (
     CHOSE,
     REVEALED,
+    Aborted,
     ChoiceGiven,
     Choose,
     Chosen,
@@ -56,10 +57,12 @@ from securefl.protocol.round.party.phases import (
 )
 from securefl.protocol.round.party.resolving import (
     BLOCKED,
+    count_missing,
     drawn_clusters_of,
     hear_statements,
     is_blocked,
     stating,
+    with_taken,
 )
 from securefl.protocol.round.party.verifying import accepted, follow, vouched
 from securefl.protocol.round.server.group_start import models_at
@@ -68,6 +71,7 @@ from securefl.protocol.round.shared.budget import allowed_of, is_spent
 from securefl.protocol.round.shared.choices import KeptChoice, answer, choices_due, chooses
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.protocol.round.shared.groups import fits_groups, model_of
+from securefl.protocol.round.shared.missing import reason_to_leave
 from securefl.protocol.round.shared.randomness import instance_entropy, nonce_entropy
 from securefl.protocol.round.shared.reports import Effects, ModelKept, SatOut
 from securefl.protocol.round.shared.statement import announced_digest, mask_binding, model_digest
@@ -232,22 +236,18 @@ def on_announce(
     hellos = read_said(ctx, Place(phase.round, attempt=phase.draw), place, message.hellos, Hello)
     if hellos.get(ctx.me) != phase.hello:
         return _sit_out(phase, "the announcement came without this party's hello")
-    for party, hello in hellos.items():
-        if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
-            raise PeerError(SERVER, f"announces {party} with another model or configuration")
-        if hello.leader != phase.hello.leader:
-            raise PeerError(SERVER, f"announces {party}, who has said hello to another server")
-        if hello.limits != phase.hello.limits:
-            raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
-        if not fits_groups(ctx.plan, hello.group):
-            raise PeerError(SERVER, f"announces {party} in group {hello.group}, which there is not")
-    if shortage(ctx.plan, hellos.keys(), _atom_seed_of(ctx, phase.past, hellos)) is not None:
-        raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
+    _check_hellos(ctx, phase, hellos)
     reveal: Reveal = Reveal(nonce=phase.nonce)
     noted: Effects = ()
     (past, resolved), unseen = hear_statements(ctx, phase.past, hellos), None
     if ctx.plan.scenario.secure_sum.verified:
+        known = past.link
         past, link, sure, noted = follow(ctx, past, place, message, phase.model)
+        if sure:
+            past, missing = count_missing(ctx, past, known, link)
+            noted = (*noted, *missing)
+            if reason := reason_to_leave(past.outcomes):
+                return Ended(), (*resolved, *noted, Aborted(reason))
         reveal = ChainedReveal(nonce=phase.nonce, root=link.root if sure else b"")
         unseen = None if sure else link
     revealed = Revealed(
@@ -266,6 +266,25 @@ def on_announce(
     return revealed, (*resolved, *noted, begun, Send(SERVER, Place(phase.round, attempt=phase.draw), reveal))
 
 
+def _check_hellos(ctx: PartyContext, phase: Greeted, hellos: Mapping[PartyId, Hello]) -> None:
+    """Check that all parties say hello to the same round, and that they are enough.
+
+    Raises:
+        PeerError: an honest server announces no such hello.
+    """
+    for party, hello in hellos.items():
+        if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
+            raise PeerError(SERVER, f"announces {party} with another model or configuration")
+        if hello.leader != phase.hello.leader:
+            raise PeerError(SERVER, f"announces {party}, who has said hello to another server")
+        if hello.limits != phase.hello.limits:
+            raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
+        if not fits_groups(ctx.plan, hello.group):
+            raise PeerError(SERVER, f"announces {party} in group {hello.group}, which there is not")
+    if shortage(ctx.plan, hellos.keys(), _atom_seed_of(ctx, phase.past, hellos)) is not None:
+        raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
+
+
 def on_reveals(
     ctx: PartyContext, phase: Revealed, place: Place, message: Reveals
 ) -> tuple[PartyPhase, Effects]:
@@ -282,12 +301,18 @@ def on_reveals(
     if phase.unseen is not None:
         if not vouched(ctx, phase.unseen, reveals):
             return sit_out(phase, past), (drawn, Report(SatOut(phase.round, UNSEEN)))
+        known = past.link
         past, noted = accepted(past, phase.unseen)
+        past, missing = count_missing(ctx, past, known, phase.unseen)
+        noted = (*noted, *missing)
+        if reason := reason_to_leave(past.outcomes):
+            return Ended(), (*noted, drawn, Aborted(reason))
     if ctx.me not in assignment.participants:
         return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
     clusters = drawn_clusters_of(ctx, phase.params, assignment)
     if is_blocked(ctx, past, clusters):
-        return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, BLOCKED)))
+        waiting = with_taken(ctx, past, phase.round)
+        return sit_out(phase, waiting), (*noted, drawn, Report(SatOut(phase.round, BLOCKED)))
     announced = announced_digest(phase.hellos)
     binding = mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
     instances: dict[tuple[int, int], MemberPhase | None] = {}

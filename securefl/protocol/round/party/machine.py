@@ -130,6 +130,8 @@ class PartyMachine:
             given=ctx.given,
             unresolved=ctx.unresolved,
             unreleased=ctx.unreleased,
+            outcomes=ctx.outcomes,
+            taken=ctx.taken,
             choice=ctx.choice,
             link=None if ctx.root else ctx.first,
             leader=ctx.leader,

@@ -28,6 +28,7 @@ from securefl.protocol.round.shared.charges import RoundPreimage, SignedClaim
 from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.leakage import Question
+from securefl.protocol.round.shared.missing import Outcomes
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.secure_sum import InputSent, MemberPhase, Repeatable, SecureSum
@@ -57,6 +58,10 @@ class PartyContext:
     """Rounds whose opened sums its account does not know."""
     unreleased: tuple[tuple[str, int], ...] = ()
     """Runs of this server, and their rounds, in which it released no shares, by its account."""
+    outcomes: Outcomes = ()
+    """Outcomes of its rounds with this server, over all runs, by its account."""
+    taken: tuple[int, ...] = ()
+    """Rounds of this run whose outcome its account does not know."""
     choice: KeptChoice = NO_CHOICE
     """The task group that it had named before it was started, by its journal."""
     identity: Identity | None = field(default=None, repr=False)
@@ -133,6 +138,10 @@ class Past:
     unreleased: tuple[tuple[str, int], ...] = ()
     """Runs of this server, and their rounds, in whose clusters it was, and released no shares. A hello states
     those before its own round: each of them is over for this party."""
+    outcomes: Outcomes = ()
+    """Outcomes of its rounds with this server, as far as they count, over all runs."""
+    taken: tuple[int, ...] = ()
+    """Rounds that took its input, or for which its update waited, and whose outcome it does not know."""
     choice: KeptChoice = NO_CHOICE
     """The task group that it has named, where that is kept (``groups.choice_epsilon``)."""
     link: ChainLink | None = None

@@ -14,10 +14,12 @@ from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment, works_of
 from securefl.methods.leakage import Given, UnresolvedRound, unresolved_models
-from securefl.protocol.kernel import ClustersClosed, Enter
+from securefl.protocol.kernel import ClustersClosed, Enter, RoundMissing
 from securefl.protocol.messages import MAX_STATED, Hello, RoundOfRun, StatingHello
 from securefl.protocol.round.party.phases import PartyContext, Past
+from securefl.protocol.round.shared.chain import ChainLink
 from securefl.protocol.round.shared.leakage import repeat_limits, sums_given
+from securefl.protocol.round.shared.missing import RoundOutcome, with_outcomes, without_rounds
 from securefl.protocol.round.shared.reports import Effects
 from securefl.protocol.round.shared.unresolved import silent_of
 
@@ -36,7 +38,17 @@ def drawn_clusters_of(ctx: PartyContext, params: F32, assignment: Assignment) ->
 def with_input(ctx: PartyContext, past: Past, round_: int, drawn: Given) -> Past:
     """Return the past of a party whose masked input of a round is about to leave."""
     one = UnresolvedRound(ctx.plan.run, round_, drawn, silent_of(ctx.plan), frozenset({ctx.me}))
-    return replace(past, unresolved=(*past.unresolved, one))
+    return with_taken(ctx, replace(past, unresolved=(*past.unresolved, one)), round_)
+
+
+def with_taken(ctx: PartyContext, past: Past, round_: int) -> Past:
+    """Return the past of a party that is to find out whether the chain of models goes on with a round.
+
+    Where rounds are not verified there is no chain.
+    """
+    if not ctx.plan.scenario.secure_sum.verified:
+        return past
+    return replace(past, taken=(*past.taken, round_))
 
 
 def with_release(ctx: PartyContext, past: Past, round_: int) -> Past:
@@ -80,16 +92,46 @@ def hear_statements(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hell
     if not past.unresolved:
         return past, ()
     left, effects, releases = list[UnresolvedRound](), list[Enter](), past.releases
+    refunds = set[tuple[str, int]]()
     for one in past.unresolved:
         heard, closed = one.hear(_stating(one, hellos))
         if closed:
             refunded = bool(one.clusters_of(ctx.me)) and not heard.clusters_of(ctx.me)
             effects.append(Enter(ClustersClosed(one.run, one.round, closed, refunded)))
+            if refunded:
+                refunds.add((one.run, one.round))
             if refunded and one.run == ctx.plan.run:
                 releases -= works_of(ctx.plan.scenario.clustering)
         if heard.drawn:
             left.append(heard)
-    return replace(past, unresolved=tuple(left), releases=releases), tuple(effects)
+    after = replace(
+        past,
+        unresolved=tuple(left),
+        releases=releases,
+        outcomes=without_rounds(past.outcomes, refunds),
+        taken=tuple(round_ for round_ in past.taken if (ctx.plan.run, round_) not in refunds),
+    )
+    return after, tuple(effects)
+
+
+def count_missing(
+    ctx: PartyContext, past: Past, known: ChainLink | None, link: ChainLink
+) -> tuple[Past, Effects]:
+    """Decide which rounds that took this party's input are missing from the chain; enter those.
+
+    Args:
+        ctx: of the party.
+        past: of the party, once it has heard the statements of all hellos.
+        known: the last link that it had seen confirmed; None if it does not know it.
+        link: the last link now, confirmed.
+    """
+    follows = known is not None and known.root in {link.root, link.claim.previous}
+    at = link.claim.round
+    found = tuple(
+        RoundOutcome(ctx.plan.run, round_, at < round_ or (follows and at != round_)) for round_ in past.taken
+    )
+    entered = tuple(Enter(RoundMissing(one.round)) for one in found if one.missing)
+    return replace(past, outcomes=with_outcomes(past.outcomes, found), taken=()), entered
 
 
 def _stating(one: UnresolvedRound, hellos: Mapping[PartyId, Hello]) -> frozenset[PartyId]:
