@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from securefl.base.ids import PartyId
+from securefl.base.sums import exact_sum
 from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
 
 
@@ -52,7 +53,7 @@ def is_closed_by(members: Iterable[PartyId], stated: Collection[PartyId], silent
     With ``silent`` = threshold - 1 - f, and f members whose statements are false, at most threshold - 1
     members release shares.
     """
-    return sum(member not in stated for member in members) <= silent
+    return exact_sum(member not in stated for member in members) <= silent
 
 
 def silent_members(threshold: int, colluders: int) -> int:
