@@ -392,6 +392,8 @@ class World:
                         after = of_work(effect.work, effect.params, params)
                         with np.errstate(invalid="ignore"):
                             update = after.astype(np.float64) - effect.params
+                        # One sample with a value of one, for every metric of the scenario.
+                        update = np.append(update, np.ones(self.plan.brought - self.plan.length))
                     failure = "" if update is not None else "training failed"
                     seconds = self.working.get(node.name, 1.0)
                     done = Trained(self.now + seconds, effect.round, effect.work, update, failure)

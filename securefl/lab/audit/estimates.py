@@ -14,15 +14,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from securefl.base.arrays import F64, Ring
+from securefl.base.arrays import F64, I64, Ring
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.exposed import Exposed
-from securefl.lab.audit.openings import Opening
 from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.sampled import VectorRecord, common_places, sum_records, values_at
 from securefl.lab.audit.truth import GroundTruth
 from securefl.methods.encoding import from_ring, ring_dtype
 from securefl.runtime.transcript import sample_positions
 
+SumKey = tuple[int, int, tuple[PartyId, ...]]
+"""Reclustering, cluster and survivors, ascending."""
 _RANK_TOLERANCE = 1e-9
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _ROUNDING = 1e-11
@@ -66,16 +68,18 @@ def system_of(recorded: Recorded, truth: GroundTruth, one: Exposed) -> System | 
     it has less than that, and such sums are left out.
     """
     version = one.opened.version
-    rings = _rings(recorded, version.round)
     whole = recorded.scenario.privacy.placement != "dropout-exact"
-    known = [o for o in one.opened.openings if whole or o.key in rings]
+    opened = _rings(recorded, version.round)
+    known = [o for o in one.opened.openings if whole or o.key in opened]
     counted = sorted({party for opening in known for party in opening.survivors})
     uploads = {party: truth.upload(party, version.round, version.work) for party in counted}
     parties = tuple(party for party in counted if party not in recorded.colluders)
     if not known or not parties or any(upload is None for upload in uploads.values()):
         return None
-    length = len(cast("Any", uploads[counted[0]]))
-    places = sample_positions(recorded.run, length)
+    places = places_of_sums(recorded, len(cast("Any", uploads[counted[0]])))
+    if not places.size:
+        return None
+    rings = {key: _ring(recorded, record, places) for key, record in opened.items()}
     values = {p: cast("Any", upload)[places].astype(np.float64) for p, upload in uploads.items()}
     sums = np.stack(
         [
@@ -158,15 +162,30 @@ def over_rounds(systems: Sequence[System], recorded: Recorded) -> list[Estimated
     return found
 
 
-def rings_of(recorded: Recorded, one: Exposed) -> tuple[tuple[Opening, Ring], ...]:
-    """The sums of one update version that the server opened, at the sampled coordinates."""
-    rings = _rings(recorded, one.opened.version.round)
-    return tuple((o, rings[o.key]) for o in one.opened.openings if o.key in rings)
+def places_of_sums(recorded: Recorded, length: int) -> I64:
+    """Return the coordinates of updates, whose length is given, that all sums of them have.
+
+    A sum with metric words is longer than an update. All coordinates if no sum was opened.
+    """
+    records = [record for record in sum_records(recorded) if record["length"] >= length]
+    if not records:
+        return sample_positions(recorded.run, length)
+    return common_places(records, recorded.run, length)
 
 
-def _rings(recorded: Recorded, round_: int) -> dict[tuple[int, int, tuple[PartyId, ...]], Ring]:
-    """The opened sums of a round at the sampled coordinates."""
-    dtype = ring_dtype(recorded.limits.ring_bits)
+def rings_of(recorded: Recorded, one: Exposed, places: I64) -> dict[SumKey, Ring]:
+    """The sums of one update version that the server opened, at these coordinates, by key of the opening."""
+    opened = _rings(recorded, one.opened.version.round)
+    return {key: _ring(recorded, record, places) for key, record in opened.items()}
+
+
+def _ring(recorded: Recorded, record: VectorRecord, places: I64) -> Ring:
+    values = values_at(record, recorded.run, places)
+    return cast("Ring", values.astype(ring_dtype(recorded.limits.ring_bits)))
+
+
+def _rings(recorded: Recorded, round_: int) -> dict[SumKey, VectorRecord]:
+    """The records of the opened sums of a round."""
     found = {}
     for entry, _ in recorded.of(SERVER, "sum_opened"):
         if entry.fields["round"] == round_:
@@ -176,5 +195,5 @@ def _rings(recorded: Recorded, round_: int) -> dict[tuple[int, int, tuple[PartyI
                 opened["cluster"],
                 tuple(sorted(map(PartyId, opened["survivors"]))),
             )
-            found[key] = cast("Ring", np.array(opened["ring"]["samples"], dtype=dtype))
+            found[key] = opened["ring"]
     return found

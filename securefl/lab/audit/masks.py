@@ -11,17 +11,17 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from securefl.base.arrays import F64, Ring
+from securefl.base.arrays import F64, I64, Ring
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.sampled import VectorRecord, common_places, values_at
 from securefl.lab.audit.truth import GroundTruth
 from securefl.lab.audit.uniformity import FamilyTest, against, detectable, lags, pairs, uniform
 from securefl.methods.clustering import COUNTS, hides_groups, work_of
 from securefl.methods.encoding import ring_dtype
 from securefl.runtime.report import counted
-from securefl.runtime.transcript import sample_positions
 
 AUDIT: Final = "masks"
 LEVEL: Final = 1e-3
@@ -43,8 +43,7 @@ class _Masked:
 
     party: PartyId
     place: tuple[int, int, int, int]
-    samples: Ring
-    length: int
+    record: VectorRecord
     evidence: Evidence
 
 
@@ -55,12 +54,16 @@ def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
     seen = [one for one in masked if not hidden or one.place[1] != COUNTS]
     findings: list[Finding] = []
     exhibits: tuple[Exhibit, ...] = ()
+    chosen = _thinned(seen) if seen else []
+    places = _places(recorded, chosen)
     if not seen:
         findings.append(note(AUDIT, "No masked input is recorded: nothing to test."))
+    elif not places.size:
+        claim = "Masked inputs are sampled at no common coordinate: they cannot be compared."
+        findings.append(note(AUDIT, claim))
     else:
-        chosen = _thinned(seen)
-        vectors = cast("Ring", np.stack([one.samples for one in chosen]))
-        known = [] if truth is None else _known(recorded, truth, chosen)
+        vectors = _stacked(recorded, chosen, places)
+        known = [] if truth is None else _known(recorded, truth, chosen, places)
         tests = [t for t in (uniform(vectors), pairs(vectors), lags(vectors), against(vectors, known)) if t]
         findings += [_finding(test, chosen) for test in tests if test.p_value < LEVEL / len(_MEANING)]
         if not findings:
@@ -82,7 +85,6 @@ def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
 
 
 def _masked(recorded: Recorded) -> list[_Masked]:
-    dtype = ring_dtype(recorded.limits.ring_bits)
     found = []
     if recorded.has_server:
         entries = [
@@ -93,9 +95,21 @@ def _masked(recorded: Recorded) -> list[_Masked]:
     for party, entry, evidence in entries:
         vector: Any = entry.fields["vector"]
         place: Any = entry.fields["place"]
-        samples = cast("Ring", np.array(vector["samples"], dtype=dtype))
-        found.append(_Masked(PartyId(party), tuple(place), samples, vector["length"], evidence))
+        found.append(_Masked(PartyId(party), tuple(place), vector, evidence))
     return found
+
+
+def _places(recorded: Recorded, chosen: Sequence[_Masked]) -> I64:
+    """Coordinates that all of them have. Those of the first clustering may have metric words behind them."""
+    if not chosen:
+        return np.empty(0, dtype=np.int64)
+    records = [one.record for one in chosen]
+    return common_places(records, recorded.run, min(record["length"] for record in records))
+
+
+def _stacked(recorded: Recorded, chosen: Sequence[_Masked], places: I64) -> Ring:
+    rows = np.stack([values_at(one.record, recorded.run, places) for one in chosen])
+    return cast("Ring", rows.astype(ring_dtype(recorded.limits.ring_bits), copy=False))
 
 
 def _thinned(seen: Sequence[_Masked]) -> Sequence[_Masked]:
@@ -103,12 +117,13 @@ def _thinned(seen: Sequence[_Masked]) -> Sequence[_Masked]:
     return seen[:: -(-len(seen) // _VECTORS)]
 
 
-def _known(recorded: Recorded, truth: GroundTruth, chosen: Sequence[_Masked]) -> list[tuple[int, F64]]:
+def _known(
+    recorded: Recorded, truth: GroundTruth, chosen: Sequence[_Masked], places: I64
+) -> list[tuple[int, F64]]:
     """Each masked input with the updates of all members of its cluster, at the sampled coordinates."""
     clusters: dict[int, Any] = {}
     for entry, _ in recorded.of(SERVER, "clusters_drawn"):
         clusters[int(str(entry.fields["round"]))] = entry.fields["clusters"]
-    positions = sample_positions(recorded.run, chosen[0].length)
     updates: dict[tuple[str, int, int], F64 | None] = {}
     known = []
     for number, one in enumerate(chosen):
@@ -119,11 +134,19 @@ def _known(recorded: Recorded, truth: GroundTruth, chosen: Sequence[_Masked]) ->
             key = (member, round_, work)
             if key not in updates:
                 upload = truth.upload(*key)
-                updates[key] = None if upload is None else upload[positions].astype(np.float64)
+                updates[key] = None if upload is None else _at(upload, places)
             values = updates[key]
             if values is not None:
                 known.append((number, values))
     return known
+
+
+def _at(upload: I64, places: I64) -> F64:
+    """Values of an update at these coordinates; zero behind it, where masked inputs have metric words."""
+    inside = places < len(upload)
+    found = np.zeros(len(places))
+    found[inside] = upload[places[inside]]
+    return found
 
 
 def _finding(test: FamilyTest, chosen: Sequence[_Masked]) -> Finding:
@@ -141,10 +164,11 @@ def _finding(test: FamilyTest, chosen: Sequence[_Masked]) -> Finding:
 
 
 def _untested(counts: Sequence[_Masked]) -> Finding:
+    words = counted(counts[0].record["length"], "word")
     return note(
         AUDIT,
-        f"Not tested: {len(counts):,} masked inputs of {counted(counts[0].length, 'word')}, the counts of"
-        " hidden groups: what is tested together has one length. Their masks are made as all others are.",
+        f"Not tested: {len(counts):,} masked inputs of {words}, the counts of hidden groups: what is tested"
+        " together has one length. Their masks are made as all others are.",
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from securefl.lab.audit.estimates import Estimated, estimate, over_rounds, rings_of, system_of
+from securefl.lab.audit.estimates import Estimated, estimate, over_rounds, places_of_sums, rings_of, system_of
 from securefl.lab.audit.exhibits import Exhibit
 from securefl.lab.audit.exposed import Exposed
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
@@ -21,7 +21,6 @@ from securefl.lab.audit.truth import GroundTruth
 from securefl.methods.clustering import hides_groups, leakage_colluders
 from securefl.methods.encoding import to_ring
 from securefl.runtime.report import counted, listed
-from securefl.runtime.transcript import sample_positions
 
 AUDIT: Final = "reconstruction"
 _NEAR: Final = 0.5
@@ -65,12 +64,15 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
     """Slots of hidden groups against single updates: no equation says whose update is in which."""
     bits, singles, compared = recorded.limits.ring_bits, [], 0
     for one in versions:
-        for opening, ring in rings_of(recorded, one):
+        for opening in one.opened.openings:
             uploads = {p: truth.upload(p, one.opened.version.round) for p in opening.survivors}
             known = {p: values for p, values in uploads.items() if values is not None}
-            compared += bool(known)
+            places = places_of_sums(recorded, min(map(len, known.values()), default=0))
+            ring = rings_of(recorded, one, places).get(opening.key)
+            if ring is None or not places.size:
+                continue
+            compared += 1
             for party, values in known.items():
-                places = sample_positions(recorded.run, len(values))
                 if np.array_equal(to_ring(values[places], bits), ring):
                     singles.append((party, opening))
     parties = tuple(sorted({party for party, _ in singles}))

@@ -60,9 +60,11 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
     """Clusters, sums and models, recomputed."""
     vectors = Vectors(recorded, truth)
     rounds = tuple(replay_rounds(recorded, vectors))
-    findings = [*_draws(recorded, rounds), *_sums(recorded, truth, rounds)]
+    findings = [*_draws(recorded, rounds), *_sums(recorded, truth, vectors, rounds)]
     whole = vectors.whole()
     reason = _why_not(recorded, whole=whole)
+    if reason is None and rounds and not (whole or vectors.places.size):
+        reason = "models and sums are sampled at no common coordinate; --lab keeps whole vectors"
     if reason is None and rounds and SERVER in recorded.beheaded and _remembers(recorded, rounds[0]):
         reason = "its step goes on from all rounds before, and the first ones are not here"
     rows: list[tuple[int, int, str, float | None]] = []
@@ -117,7 +119,7 @@ def _plan(recorded: Recorded, length: int) -> RunPlan:
     ``length`` is that of what is announced: all models.
     """
     _, roster = make_identities(recorded.parties, InsecureSeededEntropy(0))
-    each = length // recorded.scenario.groups.count
+    each = max(1, length // recorded.scenario.groups.count)
     return RunPlan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, each)
 
 
@@ -227,7 +229,9 @@ def _draws(recorded: Recorded, rounds: Sequence[ReplayRound]) -> Iterator[Findin
         )
 
 
-def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[ReplayRound]) -> Iterator[Finding]:
+def _sums(
+    recorded: Recorded, truth: GroundTruth | None, vectors: Vectors, rounds: Sequence[ReplayRound]
+) -> Iterator[Finding]:
     """With ground truth: each sum is that of what its survivors encoded."""
     if truth is None or recorded.scenario.privacy.placement == "dropout-exact":
         # There noise is added after the encoding, and some of it is taken out again.
@@ -239,8 +243,11 @@ def _sums(recorded: Recorded, truth: GroundTruth | None, rounds: Sequence[Replay
             parts = [truth.upload(party, one.round, work) for party in opened.survivors]
             known = [part for part in parts if part is not None]
             # Metrics, and their noise, stand behind what was encoded of the update.
-            ring = opened.ring[: len(opened.ring) - _metric_words(recorded, opened.reclustering)]
-            if len(known) < len(parts) or len(known[0]) != len(ring):
+            words = _metric_words(recorded, opened.reclustering) if vectors.whole() else 0
+            ring = opened.ring[: len(opened.ring) - words]
+            if not vectors.whole():
+                known = [part[vectors.places] for part in known if len(part) > vectors.places.max(initial=-1)]
+            if len(known) < len(parts) or len(known[0]) != len(ring) or not len(ring):
                 continue
             checked += 1
             # Who is in a slot of hidden groups is not recorded: any of so many members will do.

@@ -10,16 +10,18 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from securefl.base.arrays import F32, Ring
+from securefl.base.arrays import F32, I64, Ring
 from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.lab.audit.finding import Evidence
 from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.sampled import VectorRecord, common_places, places_of, sum_records, values_at
 from securefl.lab.audit.truth import GroundTruth
 from securefl.methods.clustering import hides_groups
 from securefl.protocol.round import ClusterKey, ClusterSum, SlotsCounted, totals_of
 
 Key = tuple[int, int]
 Counts = Mapping[PartyId, int]
+_NOWHERE: I64 = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +74,36 @@ class ReplayRound:
         return frozenset(self.counts.keys() - set(self.resting))
 
 
-@dataclass(frozen=True, slots=True)
 class Vectors:
-    """Whole vectors where they were kept, else their samples: all of the same kind."""
+    """Recorded models and sums of a run: all of them whole, or all at the same coordinates.
 
-    recorded: Recorded
-    truth: GroundTruth | None
+    Args:
+        recorded: the run.
+        truth: its whole vectors; None without them.
+    """
 
-    def of(self, record: Mapping[str, Any]) -> npt.NDArray[Any]:
-        """The vector of a transcript's record of it, in its own dtype."""
-        whole = None if self.truth is None else self.truth.vector(record["digest"])
-        if whole is not None:
-            return whole
-        # A destroyed model is not finite, and JSON has no word for that.
-        samples = [float("nan") if value is None else value for value in record["samples"]]
-        return np.array(samples, dtype=record["dtype"])
+    def __init__(self, recorded: Recorded, truth: GroundTruth | None) -> None:
+        self._run, self._truth = recorded.run, truth
+        records = [*_records(recorded)]
+        self._whole = bool(records) and all(map(self._is_whole, records))
+        shortest = min((record["length"] for record in records), default=0)
+        self.places: I64 = common_places(records, self._run, shortest) if records else _NOWHERE
+        """Coordinates that every model and every sum has; of whole vectors all those of a model."""
+
+    def of(self, record: VectorRecord) -> npt.NDArray[Any]:
+        """Return the vector of a record in its own dtype: whole, or at :attr:`places`."""
+        kept = None if self._truth is None else self._truth.vector(record["digest"])
+        if not self._whole:
+            return values_at(record, self._run, self.places) if kept is None else kept[self.places]
+        return values_at(record, self._run, places_of(record, self._run)) if kept is None else kept
 
     def whole(self) -> bool:
         """Whether every model and every sum is there as a whole."""
-        records = [*_records(self.recorded)]
-        return bool(records) and all(
-            len(record["samples"]) == record["length"]
-            or (self.truth is not None and self.truth.has(record["digest"]))
-            for record in records
-        )
+        return self._whole
+
+    def _is_whole(self, record: VectorRecord) -> bool:
+        kept = self._truth is not None and self._truth.has(record["digest"])
+        return kept or len(record["samples"]) == record["length"]
 
 
 def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]:
@@ -196,14 +204,13 @@ def _sum(opened: Mapping[str, Any], vectors: Vectors) -> ClusterSum:
     )
 
 
-def _records(recorded: Recorded) -> Iterator[Mapping[str, Any]]:
+def _records(recorded: Recorded) -> Iterator[VectorRecord]:
     for entry, _ in recorded.messages(SERVER, "sent", "ModelAnnounce"):
         if "params" in entry.fields:
             yield cast("Any", entry.fields["params"])
     for entry, _ in recorded.of(SERVER, "model_final"):
         yield cast("Any", entry.fields["params"])
-    for entry, _ in recorded.of(SERVER, "sum_opened"):
-        yield cast("Any", entry.fields["opened"])["ring"]
+    yield from sum_records(recorded)
 
 
 def _round(fields: Mapping[str, Any]) -> int:

@@ -65,9 +65,10 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding
     done: list[Restepped] = []
     left = _MESSAGES
     skipped = []
+    unrecorded = _unrecorded(recorded)
     for vantage in (SERVER, *recorded.watched):
         some = recorded.transcripts.get(vantage, ())
-        if vantage != SERVER and hides_groups(recorded.scenario.groups):
+        if vantage != SERVER and unrecorded:
             continue
         if vantage in dishonest or len(some) != 1 or len(some[0].entries) > left:
             skipped.append(vantage)
@@ -78,13 +79,22 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding
         groups = _told(recorded, vantage)
         done.append(Restepper(vantage, machine, stage.plan, stage.tap, hints, groups).run(some[0]))
     yield from _judged(done)
-    if hides_groups(recorded.scenario.groups):
-        yield _note("No party was stepped again: which model it chose is hidden, and not recorded anywhere.")
+    if unrecorded:
+        yield _note(f"No party was stepped again: {unrecorded}.")
     if skipped:
         yield _note(
             f"Not stepped again: {listed(sorted(skipped))}, which misbehave, were restarted, or are beyond"
             f" {_MESSAGES:,} entries in all."
         )
+
+
+def _unrecorded(recorded: Recorded) -> str:
+    """Return which input of parties no file has; empty if all can be stepped again."""
+    if hides_groups(recorded.scenario.groups):
+        return "which model it chose is hidden, and not recorded anywhere"
+    if recorded.scenario.evaluation.words:
+        return "the metrics that it measured are not recorded anywhere"
+    return ""
 
 
 def _judged(done: list[Restepped]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from securefl.base.errors import ConfigError
-from securefl.runtime.transcript import Transcript
+from securefl.runtime.transcript import SAMPLES, Transcript
 
 _Names = tuple[str, ...]
 _Seed = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
@@ -22,9 +22,15 @@ _Key = tuple[int, int]
 
 class _Vector(msgspec.Struct):
     digest: str
-    length: int
-    dtype: str
+    length: Annotated[int, msgspec.Meta(ge=0)]
+    dtype: Annotated[str, msgspec.Meta(pattern="^(u?int|float)(8|16|32|64)$")]
     samples: list[int | float | None]
+    head: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+    def __post_init__(self) -> None:
+        head = self.length if self.head is None else min(self.head, self.length)
+        if len(self.samples) != min(head, SAMPLES) + min(self.length - head, SAMPLES):
+            raise ValueError(f"{len(self.samples)} samples are not those of {self.length} coordinates")
 
 
 class _ClustersDrawn(msgspec.Struct):

@@ -73,8 +73,8 @@ def _run(
     def open_witness(plan: RunPlan | None) -> Witness:
         if leader is not None and plan is not None:
             leader.begin(plan)
-        parties = () if plan is None else plan.roster.parties
-        opened.append(ProcessWitness(settings, tell, ring_bits, parties))
+        known = () if plan is None else (plan.roster.parties, plan.length)
+        opened.append(ProcessWitness(settings, tell, ring_bits, *known))
         # Models and data are there by now.
         heap.enter_context(settled())
         return opened[-1]

@@ -26,17 +26,25 @@ from securefl.runtime.transcript import JsonValue, LabStore, vector_record
 VectorWriter = Callable[[npt.NDArray[Any]], JsonValue]
 
 
-def entry_of(report: AnyReport, run: str, lab: LabStore | None = None) -> tuple[str, dict[str, JsonValue]]:
+def entry_of(
+    report: AnyReport, run: str, lab: LabStore | None = None, length: int | None = None
+) -> tuple[str, dict[str, JsonValue]]:
     """Kind and fields of a report, for :meth:`securefl.runtime.transcript.chain.TranscriptWriter.append`.
 
     Bytes become hex digits, tuples lists, vectors what :func:`vector_record` says; numbers that are not
-    finite become null. The kind is the class's name: ``RoundDone`` is ``round_done``.
+    finite become null. The kind is the class's name: ``RoundDone`` is ``round_done``. ``length`` is that of
+    an update, which sums may have metric words behind; None if it is not known.
 
     Raises:
         UsageError: not one of the reports.
         RunAbortedError: the lab's disk is full.
     """
-    return kind_of(report), fields_of(report, lambda vector: vector_record(vector, run, lab))
+
+    def record(vector: npt.NDArray[Any]) -> JsonValue:
+        # Integers are sums. Models of several task groups stand one behind the other, and have one part.
+        return vector_record(vector, run, lab, length if vector.dtype.kind in "iu" else None)
+
+    return kind_of(report), fields_of(report, record)
 
 
 def brief_entry_of(report: AnyReport) -> tuple[str, dict[str, JsonValue]]:

@@ -133,6 +133,7 @@ class ProcessWitness:
         tell: takes the news.
         ring_bits: of masked vectors.
         parties: all names on the roster. The transcript states them, but for those that a launcher gives.
+        length: of an update, behind which masked inputs and sums may have metric words; None if unknown.
     """
 
     def __init__(
@@ -141,8 +142,10 @@ class ProcessWitness:
         tell: Callable[[News], None],
         ring_bits: int,
         parties: Collection[str] = (),
+        length: int | None = None,
     ) -> None:
         self._run = settings.run
+        self._length = length
         self._tell = tell
         self._ring_bits = ring_bits
         self._out = settings.out
@@ -186,7 +189,7 @@ class ProcessWitness:
             keep_evidence(self._out, item.charge)
         if isinstance(item, RoundStarted | TriplesDealt):
             self._begin_round(item.round)
-        kind, fields = entry_of(item, self._run, self._lab)
+        kind, fields = entry_of(item, self._run, self._lab, self._length)
         self._writer.append(kind, {"time": now, **fields})
         # Reports are few and mark what matters: a process that is killed later has not lost them.
         self._writer.flush()
@@ -266,7 +269,7 @@ class ProcessWitness:
             # Masked: uniform to everybody without the keys. Samples of it serve the mask audits, and its
             # record has a digest already.
             vector = np.frombuffer(message.vector, dtype=ring_dtype(self._ring_bits))
-            entry["vector"] = vector_record(vector, self._run, self._lab)
+            entry["vector"] = vector_record(vector, self._run, self._lab, self._length)
         else:
             # Without it, two messages of one kind and place with different contents would look the same.
             entry["sha256"] = hashlib.sha256(encode(message)).hexdigest()

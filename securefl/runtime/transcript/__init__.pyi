@@ -8,7 +8,9 @@ from .ends import check_ends as check_ends
 from .ends import ends_in as ends_in
 from .lines import LineFile as LineFile
 from .lines import disk_failure as disk_failure
+from .samples import SAMPLES as SAMPLES
 from .samples import LabStore as LabStore
+from .samples import record_positions as record_positions
 from .samples import sample_positions as sample_positions
 from .samples import vector_record as vector_record
 from .segments import files_of as files_of

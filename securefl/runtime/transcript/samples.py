@@ -1,7 +1,9 @@
 """Vectors in a transcript: a digest of the whole and a few thousand values at fixed places.
 
 Whole vectors would be tens of gigabytes for a run of published size. The places are the same for all vectors
-of one length in a run, so that sums, differences and statistics can be taken on the samples.
+of one length in a run, so that sums, differences and statistics can be taken on the samples. Vectors of
+different lengths have few places in common: of a vector with metric words behind the update, the update is
+sampled by itself, at the places of the model. Compare records at common places only.
 """
 
 from __future__ import annotations
@@ -47,13 +49,34 @@ def sample_positions(run: str, length: int) -> I64:
     return positions
 
 
-def vector_record(vector: npt.NDArray[Any], run: str, lab: LabStore | None = None) -> dict[str, JsonValue]:
-    """The transcript's record of a vector: ``digest``, ``length``, ``dtype``, ``samples``.
+def record_positions(run: str, length: int, head: int | None = None) -> I64:
+    """Return the coordinates that a record samples: i64, ascending, read-only.
+
+    Args:
+        run: the run's id.
+        length: of the recorded vector.
+        head: number of leading coordinates that are sampled as a vector of their own, and so at the same
+            coordinates as every vector of that length. The coordinates behind it are sampled likewise.
+            None, or at least ``length``: there is one part.
+    """
+    if head is None or head >= length:
+        return sample_positions(run, length)
+    positions = np.concatenate([sample_positions(run, head), sample_positions(run, length - head) + head])
+    positions.setflags(write=False)
+    return positions
+
+
+def vector_record(
+    vector: npt.NDArray[Any], run: str, lab: LabStore | None = None, head: int | None = None
+) -> dict[str, JsonValue]:
+    """The transcript's record of a vector: ``digest``, ``length``, ``dtype``, ``samples``, perhaps ``head``.
 
     Args:
         vector: shape (d,), any integer or floating dtype. Values that are not finite are recorded as null.
         run: the run's id; it fixes which coordinates are sampled.
         lab: in the lab, where the whole vector goes as well.
+        head: number of leading coordinates to sample by themselves (:func:`record_positions`): the update in
+            a masked input or a sum with metric words behind it. Recorded if the vector is longer.
 
     Raises:
         UsageError: not a vector of numbers.
@@ -61,7 +84,7 @@ def vector_record(vector: npt.NDArray[Any], run: str, lab: LabStore | None = Non
     """
     if vector.ndim != 1 or vector.dtype.kind not in "iuf":
         raise UsageError(f"no vector of numbers: {vector.dtype} of shape {vector.shape}")
-    sampled = vector[sample_positions(run, vector.size)]
+    sampled = vector[record_positions(run, vector.size, head)]
     samples: list[JsonValue] = sampled.tolist()
     if not np.isfinite(sampled).all():
         samples = [value if np.isfinite(value) else None for value in sampled.tolist()]
@@ -72,6 +95,7 @@ def vector_record(vector: npt.NDArray[Any], run: str, lab: LabStore | None = Non
         "length": int(vector.size),
         "dtype": vector.dtype.name,
         "samples": samples,
+        **({} if head is None or head >= vector.size else {"head": head}),
     }
 
 

@@ -121,7 +121,7 @@ def record(
     )
     bits = world.plan.limits.ring_bits
     world.witnesses = {
-        name: ProcessWitness(settings[name], lambda _news: None, bits, parties) for name in names
+        name: ProcessWitness(settings[name], lambda _news: None, bits, parties, length) for name in names
     }
     rows = directory.metrics()
     world.metrics = RunMetrics(scenario, rows.append, parties=parties)

@@ -1,0 +1,59 @@
+"""Recorded vectors at the coordinates that all of them have: only there can they be compared.
+
+A transcript has a few thousand coordinates of each vector. Which ones depends on the vector's length, and a
+sum with metric words is longer than the model. Compare no two samples by their index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from securefl.base.arrays import I64
+from securefl.base.ids import SERVER
+from securefl.lab.audit.recorded import Recorded
+from securefl.runtime.transcript import record_positions
+
+VectorRecord = Mapping[str, Any]
+"""Of a transcript: ``digest``, ``length``, ``dtype``, ``samples``, perhaps ``head``."""
+
+
+def places_of(record: VectorRecord, run: str) -> I64:
+    """Return the coordinates of a record's samples, ascending."""
+    return record_positions(run, record["length"], record.get("head"))
+
+
+def common_places(records: Iterable[VectorRecord], run: str, below: int) -> I64:
+    """Return the coordinates that all records have, ascending; none if they have none in common.
+
+    Args:
+        records: at least one.
+        run: the run's id.
+        below: coordinates from here on are left out, such as those of metric words.
+    """
+    shapes = {(record["length"], record.get("head")): record for record in records}
+    places = [places_of(record, run) for record in shapes.values()]
+    found: I64 = reduce(np.intersect1d, places)
+    return found[found < below]
+
+
+def values_at(record: VectorRecord, run: str, places: I64) -> npt.NDArray[Any]:
+    """Return a record's samples at ``places``, which it has, in the vector's own dtype.
+
+    A value that is not finite is NaN: JSON has no word for it.
+    """
+    samples = [float("nan") if value is None else value for value in record["samples"]]
+    values = np.array(samples, dtype=record["dtype"])
+    chosen: npt.NDArray[Any] = values[np.searchsorted(places_of(record, run), places)]
+    return chosen
+
+
+def sum_records(recorded: Recorded) -> Iterator[VectorRecord]:
+    """Yield the records of all opened sums."""
+    for entry, _ in recorded.of(SERVER, "sum_opened"):
+        opened: Any = entry.fields["opened"]
+        yield opened["ring"]

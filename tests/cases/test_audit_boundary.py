@@ -1,0 +1,38 @@
+"""Audits of honest runs hold at every number of parameters (users/19), also where vectors are sampled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.live.federated import environment
+
+pytestmark = pytest.mark.live
+
+CASE = Path(__file__).parent / "users"
+
+
+def test_no_honest_server_is_accused_beside_the_number_of_samples(tmp_path: Path) -> None:
+    """Each size trains, and its audit ends with exit code 0."""
+    folder = tmp_path / "case"
+    shutil.copytree(CASE, folder)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "19_audit_boundary.sh"],
+        cwd=folder,
+        env={**environment(), "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        [f"D={size}", "run=0", "audit=0"] for size in (1000, 4094, 4095, 5000)
+    ]
