@@ -68,7 +68,8 @@ def audit(
     Nothing in the run directory is changed; the report (Markdown, JSON and one HTML page) is added to it.
 
     Exit codes: 0 nothing is worse than the scenario allows; 1 something is; 2 refused (a damaged transcript,
-    transcripts of different runs or rosters, unknown colluders); 3 the report cannot be written.
+    transcripts of different runs or rosters, unknown colluders, and with verified rounds a scenario that no
+    party signed or a missing file of the first model); 3 the report cannot be written.
     """
     with one_line_errors():
         began = time.monotonic()

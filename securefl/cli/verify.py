@@ -51,8 +51,9 @@ def verify(
     Signatures are of anybody's transcript. What verifiers were sent is repeated where the run kept it (--lab)
     and their keys are known.
 
-    Exit codes: 0 everything holds; 1 something does not, or could not be checked; 2 refused (rounds that were
-    not verified, damaged transcripts); 3 the page cannot be written.
+    Exit codes: 0 everything holds; 1 something does not; 2 evidence is missing, so that not everything could
+    be checked, or refused (rounds that were not verified, damaged transcripts, a scenario that no party
+    signed, a missing file of the first model); 3 the page cannot be written.
     """
     with one_line_errors():
         if out is not None:

@@ -32,6 +32,11 @@ class Model(Part, tag_field="type", frozen=True, kw_only=True):
     """Whether its last parameters are one bias per class."""
 
     @property
+    def first_file(self) -> str:
+        """Path of the file that the first parameters are read from; empty for a model that draws them."""
+        return ""
+
+    @property
     def draws(self) -> bool:
         """Whether training draws from torch's global generator, which threads would share."""
         return self.is_own

@@ -176,6 +176,7 @@ class World:
         given: Callable[[RunPlan, PartyId], Given] = lambda _plan, _party: NOTHING_GIVEN,
         parties: tuple[PartyId, ...] | None = None,
         software: Callable[[PartyId], Software | None] = lambda _name: None,
+        frozen: bytes = b"",
     ) -> None:
         self.scenario = scenario
         names = parties or party_names(scenario.parties)
@@ -187,7 +188,7 @@ class World:
             root = entropy
             identities, roster = identities_of(names, root, dealt)
         self.identities = identities
-        self.plan = RunPlan(RUN, scenario, check(scenario), roster, length)
+        self.plan = RunPlan(RUN, scenario, check(scenario), roster, length, frozen)
         self.train = train or (lambda _party, _round, params: params + np.float32(1))
         self.consult = consult or (lambda _round, params, asked: (np.full(len(params), -1.0),) * len(asked))
         self.choose = choose

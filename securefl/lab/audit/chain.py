@@ -13,8 +13,8 @@ from typing import Any, Final
 from securefl.base.arrays import F32
 from securefl.base.crypto import Identity, Roster, make_identities
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED, ConfigError
-from securefl.base.ids import PartyId, RunId
+from securefl.base.errors import EXIT_EXPECTED, EXIT_REFUSED, EXIT_UNEXPECTED, ConfigError, PeerError
+from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.lab.audit.certified import SPLIT, seen_rounds
 from securefl.lab.audit.convicted import convictions
 from securefl.lab.audit.exhibits import Table
@@ -31,8 +31,10 @@ from securefl.lab.audit.links import (
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.repeating import RepeatedHere, repeat_proofs
 from securefl.protocol.kernel import Place
+from securefl.protocol.messages import ChainedAnnounce, Hello
 from securefl.protocol.round import Charge, RunPlan, first_of, link_of, model_digest
 from securefl.protocol.secure_sum import sums_of
+from securefl.protocol.wire import open_relayed
 from securefl.runtime.report import counted, listed
 
 COLUMNS: Final = (
@@ -55,8 +57,10 @@ class Known:
     """The model of scenario and seed, f32 ``(k d,)``; None where it cannot be made here."""
     final: F32 | None = field(default=None, repr=False)
     """The model that the run left, f32 ``(k d,)``; None where there is none, or where it cannot be read."""
-    frozen: bytes = b""
-    """Digest of parameters that are not trained; empty without any."""
+    doubt: str = ""
+    """Why ``first`` may differ from that of an honest run; empty if it cannot."""
+    frozen: bytes | None = None
+    """Digest of parameters that are not trained; empty without any, None if it is not known."""
     unknown: str = ""
     """Why they are not known."""
     roster: Roster | None = None
@@ -109,12 +113,16 @@ class VerifiedRun:
     sentence: str
 
     proved: bool
-    """Whether nothing is wrong and nothing is left open: the sentence is about what was checked."""
+    """True if nothing is wrong and nothing is left open: the sentence is about what was checked."""
+    refuted: bool
+    """True if something is wrong. A run that is neither proved nor refuted lacks evidence."""
 
     @property
     def exit_code(self) -> int:
-        """0 where everything holds, else 1."""
-        return EXIT_EXPECTED if self.proved else EXIT_UNEXPECTED
+        """0 if everything holds, 1 if something does not, 2 if evidence is missing."""
+        if self.refuted:
+            return EXIT_UNEXPECTED
+        return EXIT_EXPECTED if self.proved else EXIT_REFUSED
 
 
 def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
@@ -129,13 +137,14 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
         ConfigError: what was kept of it is damaged, or a key is not the one that the roster has.
     """
     check_verifiable(recorded)
-    if known.first is None and known.unknown and recorded.scenario.model.is_own:
+    if known.first is None and known.frozen is None and known.unknown and recorded.scenario.model.is_own:
         # Parties signed the digest of what is not trained.
         raise NothingKeptError(
             "model", f"cannot be made here: {known.unknown}", "give its code and data (--data-dir)"
         )
     kept = read_kept(recorded, known.roster)
     plan = _plan(recorded, kept, known)
+    _check_config(plan, kept)
     seen = seen_rounds(plan, kept)
     chain = follow_chain(recorded, plan, kept, seen)
     _check_keys(plan, known.identities)
@@ -149,7 +158,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
             f"hold no announcement of a round that its server signed{forged}",
             "add those of parties that took part, and give the roster of the run",
         )
-    open_ = any(line.verdict is LinkVerdict.OPEN for line in lines)
+    open_ = any(line.verdict is LinkVerdict.OPEN for line in lines) or _doubted(plan, chain, known)
     ends = tuple(_ends(plan, chain, known, open_=open_))
     wrong = (
         *kept.forged,
@@ -174,6 +183,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
         "" if known.final is None else model_digest(known.final).hex(),
         sentence,
         not beyond and not open_,
+        beyond or not sound,
     )
 
 
@@ -231,7 +241,7 @@ def _plan(recorded: Recorded, kept: KeptMessages, known: Known) -> RunPlan:
         raise ConfigError("transcripts", "do not tell how long the model is", "add one more party's")
     sums_of(recorded.scenario, length)
     run = RunId(recorded.run)
-    return RunPlan(run, recorded.scenario, recorded.limits, kept.roster, length, known.frozen)
+    return RunPlan(run, recorded.scenario, recorded.limits, kept.roster, length, known.frozen or b"")
 
 
 def _lengths(recorded: Recorded) -> Iterator[int]:
@@ -242,6 +252,34 @@ def _lengths(recorded: Recorded) -> Iterator[int]:
         for entry, _ in recorded.messages(vantage, "sent", "ModelAnnounce"):
             params: Any = entry.fields.get("params")
             yield int(params["length"])
+
+
+def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
+    """Refuse a directory whose configuration is not the one that the parties signed, all of them the same.
+
+    Nothing that follows from it could be compared, and none of it would be the server's fault.
+
+    Raises:
+        ConfigError: scenario, roster, frozen parameters or rules are others than in the run.
+    """
+    signed = set[bytes]()
+    for announced in kept.of(ChainedAnnounce):
+        for frame in announced.message.hellos:
+            try:
+                said = open_relayed(frame, plan.roster, plan.run, SERVER, SERVER).message
+            except PeerError:
+                continue  # the draw of its round does not hold
+            if isinstance(said, Hello):
+                signed.add(said.config_digest)
+            if plan.config_digest() in signed or len(signed) > 1:
+                return
+    if signed:
+        raise ConfigError(
+            "scenario.toml",
+            "does not make the configuration that all parties of the run signed: scenario, roster, frozen"
+            " parameters or rules of your own are others here",
+            "take the files of the run; --roster FILE for its roster",
+        )
 
 
 def _seeded(recorded: Recorded, plan: RunPlan) -> dict[PartyId, Identity]:
@@ -301,16 +339,29 @@ def _broken(chain: ModelChain) -> Iterator[Finding]:
             )
 
 
+def _begins_otherwise(plan: RunPlan, chain: ModelChain, known: Known) -> bool:
+    """Return True if the chain begins with another model than the one that was made here."""
+    if known.first is None or chain.first is None or chain.first.claim.round >= 0:
+        return False
+    expected = first_of(plan, known.first)
+    return expected is None or link_of(plan.run, chain.first.claim).root != expected.root
+
+
+def _doubted(plan: RunPlan, chain: ModelChain, known: Known) -> bool:
+    """Return True if it does, and the model that was made here may be the wrong one."""
+    whole = known.first is None or known.first.size == plan.broadcast
+    return _begins_otherwise(plan, chain, known) and (bool(known.doubt) or not whole)
+
+
 def _ends(plan: RunPlan, chain: ModelChain, known: Known, *, open_: bool) -> Iterator[Finding]:
     """What the chain begins and ends with."""
-    if known.first is not None and chain.first is not None and chain.first.claim.round < 0:
-        expected = first_of(plan, known.first)
-        if expected is None or link_of(plan.run, chain.first.claim).root != expected.root:
-            yield breach(
-                AUDIT,
-                "The chain does not begin with the model that follows from scenario and seed.",
-                remedy=SPLIT,
-            )
+    if _begins_otherwise(plan, chain, known):
+        claim = "The chain does not begin with the model that follows from scenario and seed"
+        if _doubted(plan, chain, known):
+            why = known.doubt or "the model made here has another number of parameters"
+            yield note(AUDIT, f"{claim} here, which proves nothing: {why}.")
+        else:
+            yield breach(AUDIT, f"{claim}.", remedy=SPLIT)
     if known.final is None or chain.last is None or model_digest(known.final) == chain.last.claim.model:
         return
     found, last = model_digest(known.final).hex(), chain.last.claim.model.hex()

@@ -10,6 +10,7 @@ from securefl.base.errors import ConfigError
 from securefl.lab.audit.chain import Known
 from securefl.lab.audit.convicted import charges_in
 from securefl.lab.audit.recorded import Recorded
+from securefl.runtime.report import versions
 
 
 def known_of(
@@ -29,7 +30,8 @@ def known_of(
         keys: private keys of parties whose proofs are to be repeated.
 
     Raises:
-        ConfigError: a bad roster or key, or a damaged model file or charge.
+        ConfigError: a bad roster or key, a damaged model file or charge, or the file of the first model is
+            neither in the directory nor where the scenario has it.
     """
     own = None if roster is None else read_roster(roster)
     identities = {one.name: one for one in map(read_identity, keys)}
@@ -38,17 +40,34 @@ def known_of(
             raise ConfigError("--key", f"is of {name}, who is no party of this run", "name a party's key")
     charges = charges_in(path)
     # Whoever audits a run that nobody verified needs no torch.
-    from securefl.lab.audit.models import final_model, first_model  # noqa: PLC0415 - imports torch
+    from securefl.lab.audit.models import final_model, first_file, first_model  # noqa: PLC0415 - imports torch
 
+    file = first_file(recorded, path)
     try:
-        first = first_model(recorded, data_dir)
+        first = first_model(recorded, data_dir, file)
     except ConfigError as error:
-        return Known(unknown=str(error), roster=own, identities=identities, charges=charges)
+        frozen = recorded.frozen
+        return Known(unknown=str(error), frozen=frozen, roster=own, identities=identities, charges=charges)
     return Known(
         first=first.params,
+        doubt=_doubt(recorded, file),
         final=final_model(recorded, path, first),
         frozen=first.frozen,
         roster=own,
         identities=identities,
         charges=charges,
     )
+
+
+def _doubt(recorded: Recorded, file: Path | None) -> str:
+    """Return why a first model made here may differ from that of an honest run; empty if it cannot."""
+    if file is not None:
+        model = recorded.scenario.model
+        return "" if getattr(model, "sha256", "") or recorded.model_files else f"{file} may be another file"
+    if recorded.scenario.model.is_own:
+        return "the code of the model may be another version here"
+    here = versions()
+    if any(dict(stated) == dict(here) for stated in recorded.software):
+        return ""
+    listed_here = ", ".join(f"{name} {version}" for name, version in here.items())
+    return f"no process of the run states the software of this machine ({listed_here})"

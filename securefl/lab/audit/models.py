@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from securefl.base.arrays import F32
 from securefl.base.errors import ConfigError
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.report import RunDirectory
+from securefl.runtime.report import RunDirectory, file_digest
 from securefl.training.data import Shard, load_data
 from securefl.training.models import (
     frozen_digest,
     load_model,
     model_of,
     model_path,
+    read_tensors,
+    to_vector,
     trained_parameters,
 )
 from securefl.training.sgd import initial_models
@@ -35,25 +38,66 @@ class FirstModel:
     """Of the trained parameters, by name, in the order of updates."""
 
 
-def first_model(recorded: Recorded, data_dir: Path | None) -> FirstModel:
+def first_model(recorded: Recorded, data_dir: Path | None, file: Path | None = None) -> FirstModel:
     """Make the first model again.
 
     Args:
         recorded: the run.
         data_dir: the folder of data sets: how large a model is follows from its data.
+        file: of the first model, if sites train it.
 
     Raises:
         ConfigError: the data set or the model's code is not here, or no transcript has the seed.
     """
     scenario, seed = recorded.scenario, recorded.seed
+    if file is not None:
+        tensors = read_tensors(str(file))
+        return FirstModel(to_vector(tensors), frozen_digest(tensors), _shapes(trained_parameters(tensors)))
     if seed is None:
         raise ConfigError("transcripts", "do not tell the seed of the run")
     dataset = load_data(scenario.data, data_dir)
     sample = dataset.standardise(dataset.x_test[:1])
     one = Shard(sample, dataset.y_test[:1], dataset.classes, dataset.input_shape)
     module = model_of(scenario, one.input_shape, one.classes, seed, tokens=one.tokens)
-    shapes = {name: tuple(weight.shape) for name, weight in trained_parameters(module).items()}
-    return FirstModel(initial_models(scenario, module, one, seed), frozen_digest(module), shapes)
+    return FirstModel(
+        initial_models(scenario, module, one, seed),
+        frozen_digest(module),
+        _shapes(trained_parameters(module)),
+    )
+
+
+def first_file(recorded: Recorded, path: Path) -> Path | None:
+    """Return the file that the first model was read from; None if the scenario names none.
+
+    Args:
+        recorded: the run.
+        path: its directory, which has a copy.
+
+    Raises:
+        ConfigError: neither the copy nor the scenario's file is here, or they are other files.
+    """
+    model = recorded.scenario.model
+    if not model.first_file:
+        return None
+    own = str(getattr(model, "sha256", ""))
+    stated = {own} if own else recorded.model_files
+    copy = RunDirectory.open(path).first_file
+    found = {file: file_digest(file) for file in (copy, Path(model.first_file))}
+    for file, digest in found.items():
+        if digest and (digest in stated or not stated):
+            return file
+    altered = [str(file) for file, digest in found.items() if digest]
+    reason = f"{', '.join(altered)} is another file" if altered else "it is not here"
+    which = f" (SHA-256 {', '.join(sorted(stated))})" if stated else ""
+    raise ConfigError(
+        str(copy),
+        f"the run began with the model of {model.first_file}{which}, and {reason}",
+        "copy the file that sites began with there",
+    )
+
+
+def _shapes(weights: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(weight.shape) for name, weight in weights.items()}
 
 
 def final_model(recorded: Recorded, path: Path, first: FirstModel) -> F32 | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.finding import Evidence
@@ -13,6 +14,8 @@ from securefl.methods.feasibility import DerivedLimits
 from securefl.runtime.report import RoundRecord
 from securefl.runtime.transcript import Entry, Transcript
 from securefl.scenario import Scenario
+
+_DIGEST: Final = re.compile("([0-9a-f]{64})?")
 
 
 def words_of(entry: Entry) -> tuple[object, ...]:
@@ -63,6 +66,28 @@ class Recorded:
         """The public seed; None where no transcript says."""
         seeds = (t.header.get("seed") for ts in self.transcripts.values() for t in ts)
         return next((seed for seed in seeds if isinstance(seed, int)), None)
+
+    @property
+    def frozen(self) -> bytes | None:
+        """Digest of the parameters that are not trained, as all transcripts state it; None if they do not."""
+        stated = self._stated("frozen")
+        return bytes.fromhex(stated.pop()) if len(stated) == 1 else None
+
+    @property
+    def model_files(self) -> frozenset[str]:
+        """SHA-256 of the files that processes read the first model from, in hex; empty without any."""
+        return frozenset(self._stated("model_file"))
+
+    @property
+    def software(self) -> tuple[Mapping[str, Any], ...]:
+        """Versions of what made the first model, by name, of each process that states them."""
+        found = (t.header.get("versions") for ts in self.transcripts.values() for t in ts)
+        return tuple(one for one in found if isinstance(one, Mapping))
+
+    def _stated(self, field: str) -> set[str]:
+        """Digests, in hex, that the headers of transcripts state."""
+        found = {str(t.header[field]) for ts in self.transcripts.values() for t in ts if field in t.header}
+        return {one for one in found if _DIGEST.fullmatch(one)}
 
     @property
     def noisy(self) -> bool:

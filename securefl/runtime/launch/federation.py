@@ -94,6 +94,7 @@ class LocalRun:
             # Before the header, so that data that cannot be used is all that is said.
             setup = local_setup(scenario, options.seed, options.entropy(), options.data_dir, private)
             notes = self._settle(setup)
+            self._directory.keep_first_model(scenario)
             self._progress.start(self._header(notes), scenario.stop.rounds)
             trained_on = options.site or f"data set {scenario.data.set}"
             self._progress.note(f"{trained_on}, keys for {scenario.parties} parties")
@@ -343,7 +344,7 @@ def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
         yield
     except (ConfigError, RunAbortedError):
         transcripts = directory.path / "transcripts"
-        ours = {directory.scenario_file, directory.metrics_file, transcripts}
+        ours = {directory.scenario_file, directory.first_file, directory.metrics_file, transcripts}
         # Whatever else is there was written by a process of the run, or is not ours.
         with suppress(OSError):
             if (
@@ -352,6 +353,7 @@ def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
                 and not (directory.metrics_file.exists() and directory.metrics_file.stat().st_size)
             ):
                 directory.scenario_file.unlink(missing_ok=True)
+                directory.first_file.unlink(missing_ok=True)
                 directory.metrics_file.unlink(missing_ok=True)
                 if transcripts.exists():
                     transcripts.rmdir()

@@ -67,6 +67,7 @@ class Leading:
         seeded = settings.insecure_seed is not None
         parties = tuple(sorted(plan.roster.parties))
         self._directory.keep_scenario(scenario)
+        self._directory.keep_first_model(scenario)
         self._rows = self._open_rows()
         self._before = math.fsum(record.seconds["total"] for record in self._directory.each_record())
         metrics = RunMetrics(

@@ -73,8 +73,7 @@ def _run(
     def open_witness(plan: RunPlan | None) -> Witness:
         if leader is not None and plan is not None:
             leader.begin(plan)
-        known = () if plan is None else (plan.roster.parties, plan.length)
-        opened.append(ProcessWitness(settings, tell, ring_bits, *known))
+        opened.append(ProcessWitness(settings, tell, ring_bits, plan))
         # Models and data are there by now.
         heap.enter_context(settled())
         return opened[-1]

@@ -5,6 +5,8 @@ from .events import sieve as sieve
 from .events import tested_text as tested_text
 from .evidence import EVIDENCE as EVIDENCE
 from .evidence import load_evidence as load_evidence
+from .first import file_digest as file_digest
+from .first import versions as versions
 from .header import scenario_header as scenario_header
 from .header_privacy import on_delta as on_delta
 from .metrics import RunMetrics as RunMetrics

@@ -1,9 +1,9 @@
 """The run directory: files of one run, and their places.
 
-``scenario.toml`` (resolved), ``metrics.jsonl`` (a row per round), ``transcripts/<vantage>.jsonl`` (of each
-process; simulations have none), ``model.safetensors``, ``summary.json``; ``lab/`` only where asked for. Whole
-files appear complete or not at all; files that grow do so by whole lines. Nothing that was written is ever
-overwritten by a later run.
+``scenario.toml`` (resolved), ``first.safetensors`` (copy of the file that sites begin with),
+``metrics.jsonl`` (a row per round), ``transcripts/<vantage>.jsonl`` (of each process; simulations have none),
+``model.safetensors``, ``summary.json``; ``lab/`` only where asked for. Whole files appear complete or not at
+all; files that grow do so by whole lines. Nothing that was written is ever overwritten by a later run.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.files import write_whole
+from securefl.runtime.report.first import FIRST_MODEL, check_first_model, keep_first_model
 from securefl.runtime.report.kept import FRAMES
 from securefl.runtime.report.records import RoundRecord, without_infinities
 from securefl.runtime.transcript import (
@@ -107,6 +108,11 @@ class RunDirectory:
     def model_file(self) -> Path:
         """The final model."""
         return self.path / "model.safetensors"
+
+    @property
+    def first_file(self) -> Path:
+        """Copy of the file that the first model is read from, if the scenario names one."""
+        return self.path / FIRST_MODEL
 
     @property
     def best_file(self) -> Path:
@@ -212,6 +218,7 @@ class RunDirectory:
                 raise ConfigError(
                     "--out", f"{self.path} holds a run ({path.name})", "choose another --out, or move it away"
                 )
+        check_first_model(self.path, scenario)
         if not self.scenario_file.exists():
             return
         try:
@@ -224,6 +231,14 @@ class RunDirectory:
                 f"{self.scenario_file} is not the scenario of this run, which would be written there",
                 "choose another --out",
             )
+
+    def keep_first_model(self, scenario: Scenario) -> None:
+        """Copy the file of the first model, if the scenario names one and there is no copy.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        keep_first_model(self.path, scenario)
 
     def keep_scenario(self, scenario: Scenario) -> None:
         """Write the resolved scenario, but where :meth:`check_free` has found it: a user's own file stays.

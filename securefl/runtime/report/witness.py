@@ -23,12 +23,14 @@ from securefl.protocol.round import (
     Convicted,
     RoundDone,
     RoundStarted,
+    RunPlan,
     TriplesDealt,
 )
 from securefl.protocol.wire import Delivery, encode
 from securefl.runtime.process import ProcessSettings
 from securefl.runtime.report.entries import entry_of
 from securefl.runtime.report.evidence import keep_evidence
+from securefl.runtime.report.first import file_digest, versions
 from securefl.runtime.report.kept import FrameKeeper
 from securefl.runtime.report.text import listed
 from securefl.runtime.transcript import JsonValue, LabStore, TranscriptWriter, is_taken, vector_record
@@ -132,8 +134,8 @@ class ProcessWitness:
         settings: of the process.
         tell: takes the news.
         ring_bits: of masked vectors.
-        parties: all names on the roster. The transcript states them, but for those that a launcher gives.
-        length: of an update, behind which masked inputs and sums may have metric words; None if unknown.
+        plan: of the run. The transcript states the names on its roster, but for those that a launcher gives,
+            and the digests of its model that an audit elsewhere compares. None for a process without one.
     """
 
     def __init__(
@@ -141,11 +143,11 @@ class ProcessWitness:
         settings: ProcessSettings,
         tell: Callable[[News], None],
         ring_bits: int,
-        parties: Collection[str] = (),
-        length: int | None = None,
+        plan: RunPlan | None = None,
     ) -> None:
         self._run = settings.run
-        self._length = length
+        # Of an update, behind which masked inputs and sums may have metric words.
+        self._length = None if plan is None else plan.length
         self._tell = tell
         self._ring_bits = ring_bits
         self._out = settings.out
@@ -155,12 +157,10 @@ class ProcessWitness:
         self._lab = LabStore(settings.out / "lab") if settings.lab else None
         verified = settings.scenario.secure_sum.verified
         self._keeper = FrameKeeper(folder, lab=settings.lab) if verified else None
-        roster: dict[str, JsonValue] = {}
-        if parties and set(parties) != set(party_names(settings.scenario.parties)):
-            roster["parties"] = sorted(parties)
+        stated = {} if plan is None else _stated(plan)
         if self._keeper is not None:
             # Whose signatures count.
-            roster["roster"] = self._keeper.keep(settings.roster_file.read_bytes())
+            stated["roster"] = self._keeper.keep(settings.roster_file.read_bytes())
         self._writer = TranscriptWriter(
             _free_path(folder, settings.name),
             {
@@ -170,7 +170,7 @@ class ProcessWitness:
                 "entropy": "operating system" if settings.insecure_seed is None else "INSECURE, seeded",
                 "lab": settings.lab,
                 "seed": settings.seed,
-                **roster,
+                **stated,
             },
             settings.transcript_bytes,
         )
@@ -274,6 +274,17 @@ class ProcessWitness:
             # Without it, two messages of one kind and place with different contents would look the same.
             entry["sha256"] = hashlib.sha256(encode(message)).hexdigest()
         return entry
+
+
+def _stated(plan: RunPlan) -> dict[str, JsonValue]:
+    """Return what an audit on another machine compares its roster, model and software with."""
+    stated: dict[str, JsonValue] = {"frozen": plan.frozen.hex(), "versions": dict(versions())}
+    if set(plan.roster.parties) != set(party_names(plan.scenario.parties)):
+        stated["parties"] = sorted(plan.roster.parties)
+    first = plan.scenario.model.first_file
+    if first and (digest := file_digest(Path(first))):
+        stated["model_file"] = digest
+    return stated
 
 
 def _free_path(folder: Path, name: str) -> Path:

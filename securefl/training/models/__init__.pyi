@@ -25,4 +25,5 @@ from .layers import Images as Images
 from .parts.group_norm_cnn import GroupNormCnn as GroupNormCnn
 from .parts.mlp import Mlp as Mlp
 from .parts.softmax import Softmax as Softmax
+from .tensors import read_tensors as read_tensors
 from .tensors import write_tensors as write_tensors

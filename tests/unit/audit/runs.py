@@ -88,11 +88,13 @@ def record(
     roster: tuple[PartyId, ...] | None = None,
     bounds: Callable[[PartyId], int | None] = lambda _name: None,
     software: Callable[[PartyId], Software | None] = lambda _name: None,
+    frozen: bytes = b"",
 ) -> RunDirectory:
     """Run a world to its end and leave a run directory.
 
     ``roster``: names of the parties, where a launcher has not given them; ``bounds``: bytes that each
-    process's transcript may take; ``software``: versions that each process reports.
+    process's transcript may take; ``software``: versions that each process reports; ``frozen``: digest of
+    parameters that are not trained.
     """
     directory = RunDirectory.create(out, scenario.name)
     directory.write_scenario(scenario)
@@ -118,10 +120,11 @@ def record(
         choose=choose,
         parties=roster,
         software=software,
+        frozen=frozen,
     )
     bits = world.plan.limits.ring_bits
     world.witnesses = {
-        name: ProcessWitness(settings[name], lambda _news: None, bits, parties, length) for name in names
+        name: ProcessWitness(settings[name], lambda _news: None, bits, world.plan) for name in names
     }
     rows = directory.metrics()
     world.metrics = RunMetrics(scenario, rows.append, parties=parties)

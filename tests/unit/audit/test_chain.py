@@ -329,7 +329,7 @@ class TestForgedTranscripts:
         run = look(copied)
         assert breaches(run) == ""
         assert run.lines[0].verdict is LinkVerdict.OPEN
-        assert run.exit_code == 1
+        assert run.exit_code == 2
 
     @pytest.mark.parametrize("field", ["sealed", "vectors", "receipts"])
     def test_proofs_that_nobody_signed(self, field: str, copied: RunDirectory) -> None:
@@ -541,13 +541,15 @@ def without_frames(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[st
     return [(kind, {name: value for name, value in fields.items() if name not in {"kept", "claim"}})]
 
 
-def test_a_scenario_that_nobody_signed(copied: RunDirectory) -> None:
+def test_a_scenario_that_nobody_signed_is_refused(copied: RunDirectory) -> None:
+    """It accuses nobody: the directory may be incomplete, and the server has signed nothing of the kind."""
     text = copied.scenario_file.read_text()
     assert "learning_rate = 1.0" in text
     copied.scenario_file.write_text(text.replace("learning_rate = 1.0", "learning_rate = 2.0"))
-    run = look(copied)
-    assert "parties signed another configuration than the run directory has" in breaches(run)
-    assert not run.proved
+    with pytest.raises(ConfigError, match="not make the configuration that all parties of the run signed"):
+        look(copied)
+    with pytest.raises(ConfigError, match="scenario, roster, frozen parameters or rules"):
+        audit(load(copied.path), None, Known(first=FIRST))
 
 
 def test_a_model_of_one_s_own_that_cannot_be_made_is_refused(

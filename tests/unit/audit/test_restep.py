@@ -94,3 +94,28 @@ def test_why_nothing_can_be_stepped_is_said(plain: Path, tmp_path: Path) -> None
     }
     (note,) = stepped(copy, replace(recorded, transcripts=secret, summary={}))
     assert "--insecure-seeded-entropy" in note.claim
+
+
+def test_frozen_parameters_are_those_of_the_run(tmp_path: Path) -> None:
+    """Every hello has their digest: without it the server refuses all parties, and seemed another program."""
+    record(tmp_path / "run", scenario(4, size="4", rounds="2"), lab=True, frozen=bytes(31) + b"1")
+    (found,) = stepped(tmp_path / "run")
+    assert found.severity is Severity.HOLDS, found.claim
+
+
+def test_parties_with_metrics_are_left_out_and_said(tmp_path: Path) -> None:
+    """What a site measures is in no file. The server comes out the same."""
+    made = scenario(
+        4,
+        size="4",
+        rounds="2",
+        model__type='"weights"',
+        evaluation__samples="20",
+        evaluation__repeats='"accept"',
+        evaluation__metrics='[{name="loss", kind="mean", upper=8, better="lower"}]',
+    )
+    record(tmp_path / "run", made, lab=True)
+    server, parties = stepped(tmp_path / "run")
+    assert server.severity is Severity.HOLDS, server.claim
+    assert "1 machine (server)" in server.claim
+    assert "the metrics that it measured are not recorded anywhere" in parties.claim

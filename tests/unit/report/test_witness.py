@@ -10,18 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefl.base.ids import SERVER, PartyId
+from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.methods.feasibility.limits import check
 from securefl.protocol.kernel.effects import Finished, Send
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Freeze, ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundStarted, TriplesDealt
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.inbox import Delivery
 from securefl.runtime.report.witness import News, ProcessWitness, Waiting
 from securefl.runtime.transcript.chain import read_transcript
 from securefl.runtime.transcript.segments import names_in
+from tests.simulation.rosters import seeded_identities
 from tests.unit.process.processes import settings
 
 P01 = PartyId("p01")
@@ -90,9 +93,10 @@ def rounds_of(witness: ProcessWitness, begin: Any, folder: Path) -> tuple[list[i
 @pytest.mark.parametrize("name", ["server", "dealer", "p00"])
 def test_a_bounded_transcript_is_divided_where_rounds_begin(name: str, tmp_path: Path) -> None:
     """At the server by its own report, at the dealer with its triples, at a party by the model it is sent."""
-    witness = ProcessWitness(
-        settings(tmp_path, name, transcript_bytes=BOUND), lambda _news: None, 32, ("p00", "p01")
-    )
+    own = settings(tmp_path, name, transcript_bytes=BOUND)
+    _, roster = seeded_identities((PartyId("p00"), P01), 1)
+    plan = RunPlan(RunId("r1"), own.scenario, check(own.scenario), roster, 2)
+    witness = ProcessWitness(own, lambda _news: None, 32, plan)
 
     def begin(round_: int) -> None:
         match name:

@@ -26,6 +26,10 @@ class SiteWeights(Model, tag="weights", frozen=True, kw_only=True):
     """Of the parameters that sites have and do not train, such as the base under adapters; empty: not
     compared."""
 
+    @property
+    def first_file(self) -> str:
+        return self.file
+
     def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
         from securefl.training.models.tensors import read_tensors
 

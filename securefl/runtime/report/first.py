@@ -1,0 +1,71 @@
+"""The file of a run's first model, of which the run directory has a copy, and versions that make a model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import MappingProxyType
+
+from securefl.base.errors import ConfigError
+from securefl.base.files import write_whole
+from securefl.base.version import __version__
+from securefl.runtime.transcript import disk_failure
+from securefl.scenario import Scenario
+
+FIRST_MODEL = "first.safetensors"
+"""Copy of the file that the first parameters are read from, in the run directory."""
+
+
+def versions() -> Mapping[str, str]:
+    """Return the versions of the software that makes a first model from scenario and seed, by name."""
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        torch = ""
+    return MappingProxyType({"securefl": __version__, "torch": torch})
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def check_first_model(directory: Path, scenario: Scenario) -> None:
+    """Refuse a folder that has another file at the place of the copy.
+
+    Raises:
+        ConfigError: it would be overwritten.
+    """
+    copy, first = directory / FIRST_MODEL, scenario.model.first_file
+    if first and copy.exists() and file_digest(copy) != file_digest(Path(first)):
+        raise ConfigError(
+            "--out", f"{copy} is not {first}, a copy of which belongs there", "choose another --out"
+        )
+
+
+def keep_first_model(directory: Path, scenario: Scenario) -> None:
+    """Copy the file of the first model into a run directory, if the scenario names one.
+
+    Audits need it, on machines where the scenario's path leads nowhere. There is no copy of a file that
+    cannot be read: every process of the run refuses it.
+
+    Raises:
+        RunAbortedError: the disk is full or gone.
+    """
+    first, copy = scenario.model.first_file, directory / FIRST_MODEL
+    if not first or copy.exists():
+        return
+    try:
+        content = Path(first).read_bytes()
+    except OSError:
+        return
+    try:
+        write_whole(copy, content, durable=True)
+    except OSError as error:
+        raise disk_failure(copy, error) from error
