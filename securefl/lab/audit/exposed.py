@@ -23,7 +23,7 @@ from securefl.methods.leakage import (
 from securefl.methods.privacy import exposures
 from securefl.runtime.report import forgoing
 
-_SEARCHED = 150
+SEARCHED = 150
 """Parties up to which smallest supports are searched: minutes beyond."""
 
 
@@ -65,7 +65,7 @@ def _decided(recorded: Recorded, opened: OpenedVersion) -> Exposed:
     if colluders and len(colluders) < len(ledger.parties):
         without = ledger.without(colluders)
         pooled = decide(without)
-    searched = len(ledger.parties) <= _SEARCHED
+    searched = len(ledger.parties) <= SEARCHED
     return Exposed(
         opened,
         ledger,

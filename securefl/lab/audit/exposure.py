@@ -11,7 +11,7 @@ from typing import Final
 
 from securefl.base.ids import PartyId
 from securefl.lab.audit.atom_seeds import atoms_checked
-from securefl.lab.audit.exposed import Exposed, prime_of
+from securefl.lab.audit.exposed import SEARCHED, Exposed, prime_of
 from securefl.lab.audit.exposure_plots import exhibits
 from securefl.lab.audit.exposure_theory import Expectation, expectation
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, holds, note
@@ -117,9 +117,14 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
 
 def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
     known = [(len(one.support.parties), one, one.support) for one in versions if one.support is not None]
-    if not known or hides_groups(recorded.scenario.groups):
+    if hides_groups(recorded.scenario.groups):
         # Of slots, what matters is how many of a sum's members are really in it: slotted().
         return []
+    if not known:
+        several = any(len(one.ledger.parties) > SEARCHED for one in versions)
+        claim = f"Not searched, with more than {SEARCHED} parties: the smallest support, which decides"
+        claim += " how many colluders an opened sum withstands."
+        return [note(AUDIT, claim)] if several else []
     size, least, support = min(known, key=lambda item: item[0])
     parties = support.parties
     colluders, k = leakage_colluders(recorded.scenario), recorded.scenario.secure_sum.k_anonymity
