@@ -32,7 +32,7 @@ def test_what_is_there_is_set_aside_and_given_back() -> None:
     with thawed():
         with settled():
             assert gc.get_freeze_count() > 10_000
-            assert gc.get_threshold()[0] == before[0]
+            assert gc.get_threshold()[0] == min(before[0], 700)
             assert gc.get_threshold()[1:] < before[1:]
         assert gc.get_freeze_count() == 0
     assert gc.get_threshold() == before
