@@ -138,7 +138,7 @@ VERIFIED = (
 
 SERVER_DUE = {
     "Joining": {"Here", "Join", "JoinRun", "Software"},
-    "Greeting": {"Here", "Join", "JoinRun", "Software", "Hello"},
+    "Greeting": {"Here", "Join", "JoinRun", "Software", "Hello", "StatingHello"},
     "Revealing": {"Here", "Join", "JoinRun", "Software", "Reveal", "ChainedReveal"},
     "Summing": {
         "Here",

@@ -15,7 +15,7 @@ from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Send
 from securefl.protocol.kernel.events import Chosen, DeadlinePassed, Place, Received
-from securefl.protocol.messages.control import Goodbye, JoinRun, RollCall
+from securefl.protocol.messages.control import WIRE_VERSION, Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import (
     Announce,
@@ -197,7 +197,10 @@ class TestEpochs:
         phase, _ = machine.start(0.0)
         for name in world.parties:
             known = JoinRun(
-                config_digest=world.plan.config_digest(), version=2, leader=b"\0\0\0\1abcd", round=2
+                config_digest=world.plan.config_digest(),
+                version=WIRE_VERSION,
+                leader=b"\0\0\0\1abcd",
+                round=2,
             )
             phase, effects = machine.step(phase, Received(0.1, name, Place(-1), known))
         (ended,) = [one for one in effects if isinstance(one, Aborted)]
@@ -214,7 +217,7 @@ class TestEpochs:
 
         def says(name: PartyId, round_: int) -> Received[AnyMessage]:
             digest = world.plan.config_digest()
-            known = JoinRun(config_digest=digest, version=2, leader=b"\0\0\0\1abcd", round=round_)
+            known = JoinRun(config_digest=digest, version=WIRE_VERSION, leader=b"\0\0\0\1abcd", round=round_)
             return Received(0.1, name, Place(-1), known)
 
         phase, _ = machine.start(0.0)
