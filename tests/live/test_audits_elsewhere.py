@@ -37,7 +37,7 @@ def Ward(name):
     model = torch.nn.Sequential(
         torch.nn.Linear(30, 150), torch.nn.BatchNorm1d(150), torch.nn.ReLU(), torch.nn.Linear(150, 2)
     )
-    def evaluate(model, context):
+    def evaluate(model):
         return 20, {"loss": min(7.0, float(torch.nn.functional.cross_entropy(model(x), y)))}
     return securefl.TorchSite(
         model,
@@ -149,6 +149,8 @@ def test_buffers_and_personal_layers_are_audited_without_a_breach(
     assert made.exit_code == 0, made.output
     ended = run_program(case / "layers.toml", case / "run", "--site", "torch_ward_elsewhere:Ward")
     assert ended.exit_code == 0, ended.stderr
+    assert all(row["metrics"]["loss"] for row in ended.rows)
+    assert "error" not in (case / "run" / "p00.site.jsonl").read_text()
     done = call("audit", moved(case / "run", case, monkeypatch))
     assert done.exit_code == 0, done.output
     assert "bit for bit on 4,096 sampled coordinates" in " ".join(done.output.split())
