@@ -21,7 +21,7 @@ from securefl.lab.audit.truth import GroundTruth
 from securefl.runtime.transcript.chain import Entry
 from securefl.runtime.transcript.samples import SAMPLES, sample_positions, vector_record
 from securefl.scenario.scenario import Scenario
-from tests.simulation.world import RUN, scenario
+from tests.simulation.world import RUN, Op, scenario
 from tests.unit.audit.runs import record
 
 LENGTHS = (10, SAMPLES - 2, SAMPLES - 1, SAMPLES, SAMPLES + 1, 5000)
@@ -68,6 +68,20 @@ def test_nor_is_one_whose_vectors_are_kept(length: int, tmp_path: Path) -> None:
     recorded = load(tmp_path / "run")
     check_honest(recorded)
     check_honest(recorded, load_truth(tmp_path / "run", recorded))
+
+
+@pytest.mark.parametrize("length", [SAMPLES - 1, 5000])
+@pytest.mark.parametrize("message", ["Reveals", "KeyList", "BoxList"])
+def test_nor_is_one_that_was_started_again(message: str, length: int, tmp_path: Path) -> None:
+    """Killed in a round, which the next server skips."""
+    directory = record(
+        tmp_path / "run", small(metric=True), length=length, ops=[Op("restart", SERVER, message, 1)]
+    )
+    # Two servers have written rows here, as one process that knew of no other.
+    directory.metrics_file.unlink()
+    recorded = load(tmp_path / "run")
+    assert len(list(recorded.of(SERVER, "round_skipped"))) == 1
+    check_honest(recorded)
 
 
 def test_nor_is_one_of_a_large_model(tmp_path: Path) -> None:
