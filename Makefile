@@ -110,7 +110,7 @@ chaos-ci: setup  ## the same, one fault of each kind at a time, in under two min
 soak: setup  ## a thousand rounds of processes, with and without kills: memory, files and time a round
 	$(BIN)/python -m tests.soak --kill-server-every 0 50 $(ARGS)
 
-cuda:  ## GPU: contract suites and measurements within a time limit; resumable: ARGS="--limit 480", "--device cpu"
+cuda:  ## GPU: contract suites and measurements within a time limit; resumable: ARGS="--limit 480", ARGS="--device cpu"
 	$(CUDA_PYTHON) -m tools.cuda $(ARGS)
 
 cuda-page:  ## add results of `make cuda` to docs/results/cuda.jsonl, and write docs/results/cuda.md: ARGS=.cuda/cuda.jsonl

@@ -1,9 +1,9 @@
 """Run the tests that need no torch on other versions of Python.
 
 ``make versions`` makes a virtual environment for each version, ``.venv-3.12`` and ``.venv-3.13``, with the
-versions of ``constraints.txt``, and runs vectors, contracts, simulations and unit tests in it. Only Python
-3.11 has a pinned torch, so the environments have no package of ``ABSENT``. Tests that need one are left out
-by name (``tools/left_out.py``).
+versions of ``constraints.txt``, and runs vectors, contracts, simulations and unit tests in it. The torch of
+the constraints is for Python 3.11, so the environments have no package of ``ABSENT``. Tests that need one are
+left out by name (``tools/left_out.py``).
 
 A version without an interpreter is named and left out. The exit code is 1 if a test fails, if an
 environment cannot be made, or if no interpreter is found.

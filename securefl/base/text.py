@@ -1,6 +1,12 @@
-"""Formatting of numbers in header lines: counts, percentages, plurals."""
+"""Formatting of lines for people: counts, percentages, plurals; paths that stay on a machine."""
 
 from __future__ import annotations
+
+import re
+from typing import Final
+
+_FOLDERS: Final = re.compile(r"(?<![\w:/])(?:~|\.{1,2})?/(?:[^\s/:;,'\"()]+/)*(?=[^\s/:;,'\"()]+)")
+"""The folders of a path, up to the last part; not those of a URL."""
 
 
 def count(number: int, noun: str) -> str:
@@ -15,3 +21,8 @@ def percent(probability: float) -> str:
     if 1 - 1e-4 < probability < 1:
         return f"1 - {1 - probability:.1e}"
     return f"{100 * probability:.3g} %"
+
+
+def without_folders(text: str) -> str:
+    """Return ``text`` with the last part of each path alone: folders are this machine's own affair."""
+    return _FOLDERS.sub("", text)

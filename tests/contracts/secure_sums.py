@@ -5,6 +5,7 @@ A further kind joins by a class with ``run`` (see :class:`SecureSum`) and an ent
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -270,7 +271,8 @@ class CryptenCluster:
         )
         self.entropy = InsecureSeededEntropy(seed)
         self.store = MemoryStore()
-        self.engine = CryptenEngine("auto")  # a GPU where there is one
+        wanted = os.environ.get("SECUREFL_DEVICE", "auto")  # a GPU if there is one
+        self.engine = CryptenEngine("cuda" if wanted == "cuda" else "auto" if wanted == "auto" else "cpu")
         self.phases: dict[PartyId, member.MemberPhase] = {}
         self.server: CryptenPhase = collecting.CollectingKeys(self.setup)
         self.relayed: list[PeerBox] = []

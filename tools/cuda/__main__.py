@@ -213,8 +213,12 @@ def _parser() -> argparse.ArgumentParser:
         description="Contract suites and measures on a GPU, within a time limit.",
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS", help="of the whole run")
-    parser.add_argument("--kit", type=Path, default=ROOT / ".cuda-kit", help="folder of wheels and data")
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT, metavar="SECONDS", help=f"of the whole run ({LIMIT:g})"
+    )
+    parser.add_argument(
+        "--kit", type=Path, default=ROOT / ".cuda-kit", help="folder of wheels and data (.cuda-kit)"
+    )
     parser.add_argument("--out", type=Path, help="folder of results; $OUT or .cuda when left out")
     parser.add_argument("--data-dir", type=Path, help="folder with fashion-mnist/")
     parser.add_argument("--only", default="", metavar="NAMES", help="suites and measures, with commas")

@@ -117,7 +117,8 @@ def _side_by_side(
     jobs: Sequence[Work], processes: int, on_round: OnRound, on_done: OnDone, on_refused: OnRefused
 ) -> None:
     with ExitStack() as stack:
-        pool = [stack.enter_context(_worker()) for _ in range(min(processes, len(jobs)))]
+        together = min(processes, len(jobs))
+        pool = [stack.enter_context(_worker(together)) for _ in range(together)]
         waiting = iter(enumerate(jobs))
         busy: dict[Connection, int] = {}
         for worker in pool:
@@ -154,11 +155,11 @@ def _hear(pipe: Connection) -> _News:
 
 
 @contextmanager
-def _worker() -> Iterator[Connection]:
-    """Start one process that takes jobs, and end it."""
+def _worker(together: int) -> Iterator[Connection]:
+    """Start one process that takes jobs, one of so many on this machine, and end it."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, together), daemon=True)
     with _single_threaded():
         process.start()
     theirs.close()
@@ -192,10 +193,13 @@ def _single_threaded() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _serve(pipe: Connection) -> None:
-    """The work of a worker process: jobs until the pipe is closed."""
+def _serve(pipe: Connection, together: int) -> None:
+    """The work of a worker process, one of so many that share a GPU: jobs until the pipe is closed."""
     # Ctrl-C goes to the whole group of processes; the one that people talk to ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from securefl.training.models import share_gpu  # noqa: PLC0415 - torch, which only workers need
+
+    share_gpu(together)
     while True:
         try:
             job: Work = pipe.recv()

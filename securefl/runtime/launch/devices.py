@@ -31,14 +31,15 @@ def local_device(wanted: str, processes: int) -> LocalDevice:
         return LocalDevice("cpu")
     import torch  # noqa: PLC0415 - see above
 
-    from securefl.training.models import pick_device, share_of_memory  # noqa: PLC0415 - see above
+    from securefl.training.models import choose_device, share_of_memory  # noqa: PLC0415 - see above
 
-    device = pick_device(wanted, processes)
+    device = choose_device(wanted, processes)
     if device.type == "cpu":
         if not torch.cuda.is_available():
             return LocalDevice("cpu")
         total = share_of_memory("cuda", 1) / 2**30
-        note = f"training on the CPU: {processes} processes need 1 GiB each, and the GPU has {total:.1f} GiB"
+        usable = f"{total:.1f} GiB of the GPU are usable"
+        note = f"training on the CPU: {processes} processes need 1 GiB each, and {usable}"
         return LocalDevice("cpu", note)
     share = share_of_memory(device, processes) / 2**30
     name = torch.cuda.get_device_name(device)

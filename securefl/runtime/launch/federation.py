@@ -128,6 +128,8 @@ class LocalRun:
         # Sites choose their own devices; as many of them share the GPU.
         wanted = shares if self._options.site else trained
         self._device = local_device(wanted, scenario.parties + 1)
+        if shares == "cuda":
+            local_device(shares, scenario.parties + 1)  # refuses what does not fit
         if shares == "auto" and self._device.name == "cpu":
             self._scenario = msgspec.structs.replace(
                 scenario, secure_sum=msgspec.structs.replace(sums, device="cpu")

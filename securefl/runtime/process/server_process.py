@@ -21,6 +21,7 @@ from securefl.base.arrays import F32, F64
 from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import EVERYONE, SERVER
+from securefl.base.text import without_folders
 from securefl.methods.attacks import behaviours_of, check_on_data, trigger_of
 from securefl.methods.robust import server_rule
 from securefl.protocol.kernel import Aborted, Finished, Place, Send
@@ -180,7 +181,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
         return work.evaluator.evaluate(params)
 
     def farewell(reason: str) -> tuple[Send[AnyMessage], ...]:
-        said = reason[:1000]
+        said = without_folders(reason)[:1000]
         goes_on = settings.resumes and reason != stopped_by(signal.SIGINT.name)
         last = Pause(reason=said) if goes_on else Goodbye(reason=said, aborted=True)
         return (Send(EVERYONE, Place(-1), last),)

@@ -23,7 +23,7 @@ _CODE_CHARACTERS: Final = 32
 def bound_client_id(client_id: str, url: BrokerUrl) -> str:
     """Return ``client_id`` with the code of the credentials in ``url``; as it is if there are none.
 
-    The result is a secret of the connection: it belongs into no message and no log.
+    The result is a secret of the connection: it belongs in no message and no log.
 
     Raises:
         ConfigError: the private key cannot be read.

@@ -68,8 +68,8 @@ class LayerFleet:
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.
 
-        A job whose parameters are not finite at the end yields None, and changes no other job. Jobs come in
-        the order of falling numbers of samples.
+        A job whose parameters are not finite at the end yields None, and changes no other job. Results are
+        yielded in the order of falling numbers of samples.
 
         Raises:
             UsageError: ``params`` has the wrong dtype or length.

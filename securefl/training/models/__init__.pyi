@@ -9,6 +9,7 @@ from .controls import controls_of as controls_of
 from .controls import is_control as is_control
 from .controls import without_controls as without_controls
 from .convolutions import Residual as Residual
+from .device import choose_device as choose_device
 from .device import limit_threads as limit_threads
 from .device import pass_bytes as pass_bytes
 from .device import pick_device as pick_device

@@ -31,20 +31,37 @@ def pick_device(wanted: str | torch.device, processes: int | None = None) -> tor
     """Return the device that computes, with its arithmetic set to full single precision.
 
     Args:
-        wanted: ``auto`` (CUDA if there is a GPU with enough memory, else the CPU), ``cpu``, or a device of
-            torch, such as ``cuda`` or ``cuda:1``.
+        wanted: as for :func:`choose_device`.
         processes: training processes of this machine that share the GPU; by default as :func:`share_gpu`
-            set it, else 1. Each gets an equal share of its memory, at least :data:`LEAST_SHARE`, and torch
-            refuses to allocate beyond it.
+            set it, else 1. torch refuses to allocate beyond the equal share of this process.
 
     Raises:
-        ConfigError: a CUDA device is wanted, and torch finds none, or the processes do not fit on it.
+        ConfigError: as :func:`choose_device`.
     """
     processes = int(os.environ.get(_PROCESSES, "1")) if processes is None else processes
+    device = choose_device(wanted, processes)
+    return _on_gpu(device, processes) if device.type == "cuda" else device
+
+
+def choose_device(wanted: str | torch.device, processes: int) -> torch.device:
+    """Return the device for so many training processes; sets nothing and opens no CUDA context.
+
+    Args:
+        wanted: ``auto`` (CUDA if there is a GPU with enough memory, else the CPU), ``cpu``, or a device of
+            torch, such as ``cuda`` or ``cuda:1``.
+        processes: that share the GPU. Each needs :data:`LEAST_SHARE` of its memory.
+
+    Raises:
+        ConfigError: torch has no such device; or a CUDA device is wanted, and torch finds none, or the
+            processes do not fit on it.
+    """
     if wanted == "auto":
         fits = torch.cuda.is_available() and share_of_memory("cuda", processes) >= LEAST_SHARE
-        return _on_gpu(torch.device("cuda"), processes) if fits else torch.device("cpu")
-    device = torch.device(wanted)
+        return torch.device("cuda" if fits else "cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise ConfigError("device", f"torch has no device {wanted!r}", '"auto", "cpu" or "cuda"') from None
     if device.type != "cuda":
         return device
     _check_present(device)
@@ -56,7 +73,7 @@ def pick_device(wanted: str | torch.device, processes: int | None = None) -> tor
             f" {LEAST_SHARE >> 30} GiB",
             'use "auto" or "cpu", fewer parties, or simulate, which trains all parties in one process',
         )
-    return _on_gpu(device, processes)
+    return device
 
 
 def share_gpu(processes: int) -> None:
@@ -108,7 +125,12 @@ def _check_present(device: torch.device) -> None:
 
 
 def _on_gpu(device: torch.device, processes: int) -> torch.device:
-    """Set single precision and the limit of memory; return ``device``."""
+    """Set single precision and the limit of memory; return the device with its number.
+
+    torch's functions on memory take no device without one.
+    """
+    if str(device) == "cuda":
+        device = torch.device("cuda", torch.cuda.current_device())
     # TF32 has 13 bits less than single precision, and the bound on one record's influence allows for the
     # rounding of single precision. The same holds for sums of half-precision products in half precision.
     torch.backends.cudnn.allow_tf32 = False

@@ -204,7 +204,8 @@ class TorchSite:
             losses: list[torch.Tensor] = []
             for inputs, targets in self._loader:
                 if away:
-                    inputs, targets = inputs.to(self._device), targets.to(self._device)  # noqa: PLW2901
+                    inputs = inputs.to(self._device, non_blocking=True)  # noqa: PLW2901
+                    targets = targets.to(self._device, non_blocking=True)  # noqa: PLW2901
                 optimiser.zero_grad()
                 loss = self._loss(self._model(inputs), targets)
                 loss.backward()  # type: ignore[no-untyped-call]

@@ -17,6 +17,10 @@ class Card:
     total_memory = 8 << 30
 
 
+def opens_a_context(*_: object) -> None:
+    raise AssertionError("the launcher opens a CUDA context")
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "has_cuda_driver", lambda: True)
@@ -24,7 +28,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: Card())
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "a card")
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda *_: None)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", opens_a_context)
+    monkeypatch.setattr(torch.cuda, "current_device", opens_a_context)
 
 
 def test_processes_that_fit_share_the_gpu(gpu: None) -> None:
@@ -36,7 +41,7 @@ def test_processes_that_fit_share_the_gpu(gpu: None) -> None:
 def test_sixty_processes_train_on_the_cpu_and_the_console_says_so(gpu: None) -> None:
     name, note = local_device("auto", 61)
     assert name == "cpu"
-    assert note == "training on the CPU: 61 processes need 1 GiB each, and the GPU has 7.6 GiB"
+    assert note == "training on the CPU: 61 processes need 1 GiB each, and 7.6 GiB of the GPU are usable"
     with pytest.raises(ConfigError, match=r"61 processes share the GPU, 0\.12 GiB each"):
         local_device("cuda", 61)
 

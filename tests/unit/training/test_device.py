@@ -15,6 +15,13 @@ def test_cpu_is_always_there() -> None:
     assert pick_device("cpu").type == "cpu"
 
 
+def numbered(device: torch.device) -> torch.device:
+    """Refuse a device without a number, as torch's functions on memory do."""
+    if device.index is None:
+        raise ValueError(f"expected a device with an index, got {device}")
+    return device
+
+
 class Card:
     """A GPU of 8 GiB."""
 
@@ -28,15 +35,19 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, torch.device]]:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: Card())
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(
-        torch.cuda, "set_per_process_memory_fraction", lambda share, device: limits.append((share, device))
+        torch.cuda,
+        "set_per_process_memory_fraction",
+        lambda share, device: limits.append((share, numbered(device))),
     )
     monkeypatch.delenv("SECUREFL_GPU_PROCESSES", raising=False)
     return limits
 
 
 def test_auto_takes_a_gpu_if_there_is_one(gpus: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert pick_device("auto") == torch.device("cuda")
+    assert pick_device("auto") == torch.device("cuda:0"), "with its number"
+    assert pick_device("cuda", 2) == torch.device("cuda:0")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert pick_device("auto") == torch.device("cpu")
 
@@ -103,9 +114,11 @@ def test_a_pass_takes_a_quarter_of_the_free_memory(
     free: int, fraction: float, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most 4 GiB, and no less than on a CPU; of the process's own share where there is one."""
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (free, 80 << 30))
-    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _device: fraction)
-    assert pass_bytes(torch.device("cuda"), 64 << 20) == expected
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (numbered(device), (free, 80 << 30))[1])
+    monkeypatch.setattr(
+        torch.cuda, "get_per_process_memory_fraction", lambda device: (numbered(device), fraction)[1]
+    )
+    assert pass_bytes(torch.device("cuda:0"), 64 << 20) == expected
 
 
 def test_other_devices_have_a_pass_too() -> None:
@@ -120,6 +133,11 @@ def test_cuda_that_is_not_there(wanted: str, monkeypatch: pytest.MonkeyPatch) ->
         pick_device(wanted)
     assert caught.value.path == "training.device"
     assert "auto" in caught.value.remedy
+
+
+def test_a_device_that_torch_does_not_know() -> None:
+    with pytest.raises(ConfigError, match="torch has no device 'gpu'"):
+        pick_device("gpu")
 
 
 def test_a_gpu_beyond_the_last_one(gpus: object) -> None:
