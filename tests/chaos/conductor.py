@@ -302,7 +302,7 @@ def _unreached(one: Started) -> bool:
 
 def _is_sight(fault: Fault, seen: Seen) -> bool:
     when = fault.when
-    return seen.by == when.by and seen.kind == when.kind and seen.round >= when.round
+    return seen.by == when.by and seen.kind.removeprefix("Stating") == when.kind and seen.round >= when.round
 
 
 async def _all_of(held: Sequence[Future[None]]) -> None:

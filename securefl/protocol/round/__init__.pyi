@@ -173,3 +173,4 @@ from .shared.statement import bound_statement as bound_statement
 from .shared.statement import mask_binding as mask_binding
 from .shared.statement import model_digest as model_digest
 from .shared.statement import round_statement as round_statement
+from .shared.unresolved import silent_of as silent_of

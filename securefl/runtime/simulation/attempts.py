@@ -6,8 +6,8 @@ What :func:`securefl.protocol.round.server.attempts.without_missing` and the ans
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from securefl.base.ids import PartyId
 from securefl.base.text import count
@@ -24,6 +24,13 @@ class Deviations:
     """Who drops out or is killed, and when."""
     wrong_shares: frozenset[PartyId] = frozenset()
     """Who releases shares that are not those it was dealt."""
+
+    def without(self, blocked: Collection[PartyId]) -> Deviations:
+        """Return the deviations with parties that send nothing after the draw."""
+        return replace(self, silent={**self.silent, **dict.fromkeys(blocked, _BLOCKED)})
+
+
+_BLOCKED: Final[Phase] = "before-keys"
 
 
 @dataclass(frozen=True, slots=True)

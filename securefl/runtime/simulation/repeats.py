@@ -13,8 +13,16 @@ from dataclasses import dataclass
 from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment
-from securefl.methods.leakage import NOTHING_GIVEN, Given, crossed_together, joined
-from securefl.protocol.round import RunPlan, repeat_limits, sums_given
+from securefl.methods.leakage import (
+    NOTHING_GIVEN,
+    Given,
+    UnresolvedRound,
+    crossed_together,
+    doubtful_members,
+    joined,
+    unresolved_models,
+)
+from securefl.protocol.round import RunPlan, repeat_limits, silent_of, sums_given
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,38 @@ class ModelHistory:
         self._plan = plan
         self._rounds: list[_Round] = []
         self._now: Given = NOTHING_GIVEN
+        self._drawn: tuple[int, Given, frozenset[PartyId]] = -1, NOTHING_GIVEN, frozenset()
+        self._unresolved: dict[PartyId, tuple[UnresolvedRound, ...]] = {}
+        self._unreleased: dict[int, frozenset[PartyId]] = {}
+
+    def blocked(
+        self, round_: int, params: F32, assignment: Assignment, present: Collection[PartyId]
+    ) -> frozenset[PartyId]:
+        """Return the parties of a draw whose updates wait for another model.
+
+        Args:
+            round_: the round's number.
+            params: its models.
+            assignment: its clusters.
+            present: parties that said hello, and so state in which rounds they released nothing.
+        """
+        if repeat_limits(self._plan) is None:
+            return frozenset()
+        every = range(len(assignment.clusters))
+        drawn = sums_given(self._plan, params, assignment, assignment.participants, every)
+        found = set[PartyId]()
+        for party, rounds in self._unresolved.items():
+            at_hand = (one for one in rounds if not drawn.keys().isdisjoint(one.drawn))
+            left = tuple(self._heard(one, present) if party in present else one for one in at_hand)
+            self._unresolved[party] = tuple(one for one in left if one.drawn)
+            own = {model for model, rows in drawn.items() if any(party in row for row in rows)}
+            if not own.isdisjoint(unresolved_models(self._unresolved[party], party)):
+                found.add(party)
+        self._drawn = round_, drawn, frozenset(assignment.participants) - found
+        return frozenset(found)
+
+    def _heard(self, one: UnresolvedRound, present: Collection[PartyId]) -> UnresolvedRound:
+        return one.hear(self._unreleased[one.round].intersection(present))[0]
 
     def begin(
         self,
@@ -42,18 +82,20 @@ class ModelHistory:
         now = self._now = sums_given(self._plan, params, assignment, survivors, admitted)
         self._rounds = [one for one in self._rounds if any(model in one.given for model in now)]
         own = repeat_limits(self._plan)
-        if own is None or not self._rounds:
+        if own is None or not (self._rounds or any(self._unresolved.values())):
             return frozenset()
-        verdicts: dict[tuple[int, ...], bool] = {}
+        verdicts: dict[tuple[object, ...], bool] = {}
         found: set[PartyId] = set()
         for party in survivors:
-            known = tuple(number for number, one in enumerate(self._rounds) if party in one.givers)
-            if known not in verdicts:
+            numbers = tuple(number for number, one in enumerate(self._rounds) if party in one.givers)
+            known = doubtful_members(self._unresolved.get(party, ()), party)
+            case = numbers, *sorted(known.items())
+            if case not in verdicts:
                 before = NOTHING_GIVEN
-                for number in known:
+                for number in numbers:
                     before = joined(before, self._rounds[number].given)
-                verdicts[known] = bool(crossed_together(before, now, own, b"simulation"))
-            if verdicts[known]:
+                verdicts[case] = bool(crossed_together(before, now, own, b"simulation", known))
+            if verdicts[case]:
                 found.add(party)
         return frozenset(found)
 
@@ -61,3 +103,8 @@ class ModelHistory:
         """These have given their shares for what the round would open."""
         if givers:
             self._rounds.append(_Round(frozenset(givers), self._now))
+        round_, drawn, took_part = self._drawn
+        self._unreleased[round_] = took_part.difference(givers)
+        for party in self._unreleased[round_]:
+            one = UnresolvedRound(self._plan.run, round_, drawn, silent_of(self._plan), frozenset({party}))
+            self._unresolved[party] = (*self._unresolved.get(party, ()), one)

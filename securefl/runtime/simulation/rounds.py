@@ -182,6 +182,8 @@ class SimulatedRounds:
         self._carry(standing)
         self._federation.trainings.limit(usable_samples(self._plan, drawn))
         deviations, mortal = _deviations(present, round_, fated)
+        blocked = self._history.blocked(round_, standing.params, drawn.assignment, present)
+        deviations, mortal = deviations.without(blocked), mortal - blocked
         fate, sums = sum_up(
             self._plan,
             present,
