@@ -24,6 +24,7 @@ SETTINGS = (
     "encoding.scale_bits=9",
     "privacy.unit=party",
     "privacy.multiplier=1.5",
+    "deadlines.submit=4",
 )
 
 

@@ -22,6 +22,7 @@ PRIVACY = (
     "privacy.unit=party",
     "privacy.multiplier=1.5",
     "privacy.budget=1.2",
+    "deadlines.submit=4",
 )
 
 

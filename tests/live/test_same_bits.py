@@ -178,6 +178,7 @@ DP_SGD = (
     "privacy.multiplier=1.2",
     "secure_sum.colluders=1",
     "secure_sum.colluders_per_cluster=1",
+    "deadlines.submit=4",
 )
 
 
