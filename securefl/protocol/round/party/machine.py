@@ -177,7 +177,11 @@ class PartyMachine:
     def _worked(self, phase: PartyPhase, event: Trained | Chosen) -> tuple[PartyPhase, Effects]:
         """Take what local work has ended in, if it is still wanted."""
         if isinstance(event, Trained) and isinstance(phase, Working):
-            return on_trained(self._ctx, phase, event)
+            after, effects = on_trained(self._ctx, phase, event)
+            if isinstance(after, Working):
+                return after, effects
+            # The alarm was set for the end of the training: in another phase it would mean a silent server.
+            return after, (*effects, WakeAt(self._wake(after, event.now)))
         if isinstance(event, Chosen) and isinstance(phase, Choosing):
             return on_chosen(self._ctx, phase, event)
         return phase, ()
