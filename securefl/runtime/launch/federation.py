@@ -68,11 +68,11 @@ class LocalRun:
         self._metrics = metrics
         self._progress = progress
         # With privacy a failed training is its party's secret, on one machine as elsewhere.
-        self._knows_trainings = scenario.privacy.unit == "none" or options.lab
+        knows_trainings = scenario.privacy.unit == "none" or options.lab
         self._following = Following(
-            metrics, progress, party_names(scenario.parties), trainings=self._knows_trainings
+            metrics, progress, party_names(scenario.parties), trainings=knows_trainings
         )
-        if self._knows_trainings:
+        if knows_trainings:
             metrics.know_failures(self._following.failures)
         self._fatal: dict[PartyId, Fatal] = {}
         self._device = LocalDevice("auto")
