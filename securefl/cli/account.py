@@ -26,6 +26,7 @@ from securefl.runtime.account import (
     by_run,
     chosen_epsilon,
     key_digest,
+    own_atom_keys,
     spent_epsilon,
 )
 from securefl.runtime.report import Terminal
@@ -72,7 +73,11 @@ def account(
                 opened.append(Forgiven())
             runs = [one for one in by_run(opened.entries) if one.updates or one.choices]
             _show(path, identity, runs)
-            for line in (*_besides(runs), *_spent(opened, runs, budget)):
+            for line in (
+                *_besides(runs),
+                *_of_metrics(opened, identity, runs),
+                *_spent(opened, runs, budget),
+            ):
                 say(line)
 
 
@@ -107,6 +112,18 @@ def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
         )
     if bits := sum(one.bits for one in runs):
         yield f"validated sums: {count(bits, 'bit')} of an evaluator's choice, had one deviated each time"
+
+
+def _of_metrics(opened: AccountFile, identity: Identity, runs: Sequence[RunAccount]) -> Iterator[str]:
+    """Yield what metrics without noise may tell of the party."""
+    if accepted := sum(one.run.repeats for one in runs):
+        yield (
+            f"metrics: {count(accepted, 'run')} summed those of the same samples in other clusters each"
+            ' round: counts of this party alone may follow (evaluation.repeats = "accept")'
+        )
+    if mates := own_atom_keys(opened.entries, identity.public):
+        shown = ", ".join(key[:16] for key in mates)
+        yield f"metrics: without noise they are summed only together with those of {shown} (keys)"
 
 
 def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None) -> Iterator[str]:

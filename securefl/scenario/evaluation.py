@@ -68,8 +68,9 @@ class SiteEvaluation(Section, frozen=True, kw_only=True):
     """What stopping and expectations go by: all samples pooled, or the median over clusters, which a minority
     of liars moves little. ``auto``: pooled where the rule is the mean."""
     repeats: Literal["refuse", "accept"] = "refuse"
-    """Without noise or atoms: whether sums of the same samples may be told again and again in other clusters,
-    so that counts of single sites can be worked out in the end."""
+    """Without noise: ``refuse`` opens metrics over atoms only (``clustering.atoms``), which each party's
+    account keeps over all its runs. ``accept`` opens them over any clusters; counts of single sites may
+    follow from several rounds or runs. For statistics as well."""
 
     @property
     def words(self) -> int:

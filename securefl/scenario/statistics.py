@@ -52,6 +52,7 @@ def statistics_round(scenario: Scenario) -> Scenario:
         metrics=tuple(metrics),
         samples=told.samples or MOST_SAMPLES,
         noise=1 / SHARE,
+        repeats=scenario.evaluation.repeats,
         report=told.report,
     )
     return replace(

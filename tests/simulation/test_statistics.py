@@ -20,6 +20,7 @@ parties = 12
 type = "weights"
 [clustering]
 size = 4
+atoms = 2
 [encoding]
 clip = 1
 range = 1

@@ -20,6 +20,7 @@ from securefl.base.entropy import Entropy, InsecureSeededEntropy
 from securefl.base.errors import PeerError
 from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
 from securefl.methods.attacks.assignment import party_names
+from securefl.methods.clustering.kept_atoms import Atom
 from securefl.methods.feasibility.limits import check
 from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
 from securefl.protocol.kernel.effects import (
@@ -174,6 +175,7 @@ class World:
         *,
         choose: Callable[[PartyId, int], int | None] = lambda _party, _round: 0,
         given: Callable[[RunPlan, PartyId], Given] = lambda _plan, _party: NOTHING_GIVEN,
+        kept: Callable[[PartyId], tuple[Atom, ...]] = lambda _party: (),
         parties: tuple[PartyId, ...] | None = None,
         software: Callable[[PartyId], Software | None] = lambda _name: None,
         frozen: bytes = b"",
@@ -226,6 +228,7 @@ class World:
                         root.child("party", n),
                         (seams or {}).get(n, HONEST),
                         given=given(self.plan, n),
+                        kept=kept(n),
                         identity=identities[n],
                         first=self.first_link(start),
                         prepared=self.plan.sums.prepared(),

@@ -109,7 +109,7 @@ def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Findin
 
 def _unknown(recorded: Recorded, audit: str, drawn: Sequence[_Drawn]) -> Iterator[Finding]:
     """The atom seed is the certified one of a draw: nobody chose it."""
-    if any(one.seed == one.atom_seed for one in drawn):
+    if any(one.seed and one.atom_seed.startswith(one.seed) for one in drawn):
         return
     whole = set(recorded.watched) == set(recorded.parties) and not recorded.beheaded
     yield Finding(

@@ -163,7 +163,7 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
         model,
         {party: said.nonce for party, said in reveals.items()},
         {party: hello.samples for party, hello in hellos.items()},
-        atom_seed_of(hellos, atom_seed, plan.scenario.secure_sum.colluders),
+        atom_seed_of(plan, hellos, atom_seed),
         {party: hello.group for party, hello in hellos.items()},
     )
     binding = mask_binding(drawn.assignment, announced_digest(hellos), model, config)

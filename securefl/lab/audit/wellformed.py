@@ -14,6 +14,7 @@ from securefl.runtime.transcript import SAMPLES, Transcript
 
 _Names = tuple[str, ...]
 _Seed = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
+_AtomSeed = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64}([0-9a-f]{4})*)?$")]
 """32 bytes in hex; empty: there is none."""
 _Name = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 """Of a file of ``transcripts/frames``."""
@@ -40,7 +41,7 @@ class _ClustersDrawn(msgspec.Struct):
     resting: _Names = ()
     seed: _Seed | None = None
     counts: tuple[tuple[str, int], ...] = ()
-    atom_seed: _Seed = ""
+    atom_seed: _AtomSeed = ""
     tasks: tuple[int, ...] = ()
     groups: tuple[tuple[str, int], ...] = ()
     cap: int | None = None

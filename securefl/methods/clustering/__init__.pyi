@@ -1,7 +1,6 @@
 from . import odds as odds
 from .assignment import Assignment as Assignment
 from .assignment import draw_assignment as draw_assignment
-from .atoms import Atom as Atom
 from .atoms import draw_unions as draw_unions
 from .atoms import form_atoms as form_atoms
 from .atoms import splits as splits
@@ -16,6 +15,14 @@ from .game import Game as Game
 from .game import atom_draws as atom_draws
 from .game import p_alone as p_alone
 from .game import p_shares_fail as p_shares_fail
+from .kept_atoms import Atom as Atom
+from .kept_atoms import agreed_atoms as agreed_atoms
+from .kept_atoms import counting_atoms as counting_atoms
+from .kept_atoms import is_founded as is_founded
+from .kept_atoms import kept_by as kept_by
+from .kept_atoms import kept_in as kept_in
+from .kept_atoms import statement_of as statement_of
+from .kept_atoms import without_atoms as without_atoms
 from .nonces import certified_seed as certified_seed
 from .nonces import commitment as commitment
 from .odds import binomial_law as binomial_law

@@ -6,7 +6,8 @@ coefficients: it is about all of them or about none. Nothing smaller than an ato
 often clusters are drawn and whoever drops out; colluders know their own updates, and so take themselves away.
 
 Atoms are formed over the whole roster, absent parties included, from the seed of the run's atom draw
-(:mod:`securefl.protocol.round.shared.atom_seed`). Everything here is a pure function of seeds and names: each
+(:mod:`securefl.protocol.round.shared.atom_seed`), around those that parties keep from earlier runs
+(:mod:`securefl.methods.clustering.kept_atoms`). Everything here is a pure function of seeds and names: each
 party computes the same.
 
 Source: So et al. 2021 (arXiv 2106.03328), whose batches of users take part together, so that sums of many
@@ -20,32 +21,43 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from securefl.base.ids import PartyId
 from securefl.base.sums import exact_sum
 from securefl.methods.clustering.assignment import Assignment, shuffled
+from securefl.methods.clustering.kept_atoms import SEED_BYTES, Atom, kept_in
 from securefl.methods.clustering.sizes import atom_sizes, dealt
-
-Atom = tuple[PartyId, ...]
-"""Its members, ascending."""
 
 
 def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[Atom, ...]:
     """Return the atoms of a run, ascending; every party of the roster is in one.
 
-    Parties beyond a multiple of ``size`` make some atoms larger by one (by more only where there are fewer
-    atoms than such parties).
+    Kept atoms stay as they are. Parties beyond a multiple of ``size`` make some atoms larger by one (by more
+    only where there are fewer atoms than such parties).
 
     Args:
-        atom_seed: 32 bytes, the certified seed of the atom draw.
+        atom_seed: the certified seed of the atom draw, 32 bytes, and labels of kept atoms behind it.
         roster: all parties of the run.
         size: fewest members of an atom.
 
     Raises:
         UsageError: fewer parties than one atom needs.
+        ValueError: the labels are not of this roster.
     """
-    order = shuffled(sorted(roster), atom_seed, "atoms")
-    atoms, start = [], 0
-    for members in atom_sizes(len(order), size):
-        atoms.append(tuple(sorted(order[start : start + members])))
+    names = sorted(roster)
+    seed, kept = atom_seed[:SEED_BYTES], kept_in(atom_seed, names)
+    bound = frozenset().union(*kept.atoms)
+    # Those that wait are dealt last, so that they share few atoms with newcomers.
+    order = sorted(
+        shuffled([party for party in names if party not in bound], seed, "atoms"),
+        key=lambda party: party in kept.waiting,
+    )
+    atoms = [list(atom) for atom in kept.atoms]
+    if atoms and len(order) < size:
+        for party in order:
+            min(atoms, key=len).append(party)
+        order = []
+    start = 0
+    for members in atom_sizes(len(order), size) if order or not atoms else ():
+        atoms.append(order[start : start + members])
         start += members
-    return tuple(sorted(atoms))
+    return tuple(sorted(tuple(sorted(atom)) for atom in atoms))
 
 
 def whole(atoms: Iterable[Atom], present: Collection[PartyId]) -> tuple[Atom, ...]:

@@ -97,11 +97,11 @@ def _together(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     if scenario.secure_sum.validated is not None:
         yield "secure_sum.validate", "the test of norms is of updates without metrics", "none"
     sums, noisy = scenario.secure_sum, scenario.privacy.unit != "none"
-    apart = scenario.clustering.atoms < sums.k_anonymity
-    if not noisy and apart and scenario.stop.rounds > 1 and scenario.evaluation.repeats == "refuse":
+    if not noisy and scenario.clustering.atoms == 1 and scenario.evaluation.repeats == "refuse":
+        least = sums.colluders_per_cluster + sums.k_anonymity
         yield (
             "evaluation.repeats",
-            "each round sums counts of the same samples in other clusters, so that in the end they are known"
-            " of each site",
-            f'clustering.atoms = {sums.k_anonymity}, noise (privacy.unit = "party"), or "accept"',
+            "each round and each run sums counts of the same samples in other clusters, so that counts of"
+            " single sites follow in the end",
+            f'clustering.atoms = {least}, noise (privacy.unit = "party"), or "accept"',
         )

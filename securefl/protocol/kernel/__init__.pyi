@@ -8,6 +8,7 @@ from .effects import REVEALED as REVEALED
 from .effects import ROOT as ROOT
 from .effects import Aborted as Aborted
 from .effects import AccountEntry as AccountEntry
+from .effects import AtomsCounted as AtomsCounted
 from .effects import AwaitSent as AwaitSent
 from .effects import ChoiceGiven as ChoiceGiven
 from .effects import Choose as Choose

@@ -77,7 +77,7 @@ class Journal:
 
     round: int
     step: str
-    """What is reached; :data:`ATOMS` and 64 hexadecimal digits for the seed of the run's atoms; :data:`CHOSE`
+    """What is reached; :data:`ATOMS` and hexadecimal digits for the seed of the run's atoms; :data:`CHOSE`
     with the number of choices and the group that is named; :data:`LEADS` with a session."""
 
 
@@ -109,6 +109,14 @@ class ClustersClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class AtomsCounted:
+    """Atoms over which metrics without noise are about to leave: the party keeps its own for good."""
+
+    atoms: tuple[tuple[PartyId, ...], ...]
+    """Of all parties of the run that give metrics, its own among them."""
+
+
+@dataclass(frozen=True, slots=True)
 class RoundMissing:
     """A round that took the party's input, or for which its update waited, and that the chain lacks."""
 
@@ -136,7 +144,7 @@ class ChoiceGiven:
     """The one that is named."""
 
 
-AccountEntry = UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed | RoundMissing
+AccountEntry = UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed | RoundMissing | AtomsCounted
 """Facts that a party's account holds."""
 
 

@@ -23,7 +23,7 @@ from securefl.protocol.messages.base import (
 )
 from securefl.protocol.messages.crypten import InstanceSeed
 
-AtomSeed = Annotated[bytes, Meta(max_length=32)]
+AtomSeed = Annotated[bytes, Meta(max_length=32 + 2 * MAX_PARTIES)]
 """A seed of 32 bytes, or nothing."""
 MILLION = 1_000_000
 MAX_GROUPS = 64
@@ -79,7 +79,8 @@ class Hello(Message, frozen=True, kw_only=True):
     commitment: Digest
     limits: Limits
     atom_seed: AtomSeed = b""
-    """The seed of the run's atoms, from a party that knows it (``round.shared.atom_seed``)."""
+    """The seed of the run's atoms, from a party that knows it (``round.shared.atom_seed``); before, the atoms
+    that the party keeps from earlier runs (:func:`securefl.methods.clustering.statement_of`)."""
     group: Annotated[int, Meta(ge=-1, lt=MAX_GROUPS)] = NO_GROUP
     """The task group that the party is in, where groups are open."""
     leader: Annotated[bytes, Meta(max_length=8)] = b""

@@ -101,6 +101,11 @@ from .shared.leakage import repeat_limits as repeat_limits
 from .shared.leakage import sums_given as sums_given
 from .shared.leakage import tried_draws as tried_draws
 from .shared.leakage import withheld as withheld
+from .shared.metric_atoms import agreed_statement as agreed_statement
+from .shared.metric_atoms import atoms_of_names as atoms_of_names
+from .shared.metric_atoms import metric_atoms as metric_atoms
+from .shared.metric_atoms import statement_in as statement_in
+from .shared.metric_atoms import with_counted_metrics as with_counted_metrics
 from .shared.missing import Outcomes as Outcomes
 from .shared.missing import RoundOutcome as RoundOutcome
 from .shared.missing import reason_to_leave as reason_to_leave

@@ -8,5 +8,6 @@ from .meaning import RunAccount as RunAccount
 from .meaning import by_run as by_run
 from .meaning import chosen_epsilon as chosen_epsilon
 from .meaning import key_digest as key_digest
+from .meaning import own_atom_keys as own_atom_keys
 from .meaning import spent_epsilon as spent_epsilon
 from .tip import Tip as Tip

@@ -10,14 +10,23 @@ import numpy as np
 
 from securefl.base.crypto import Roster, digest
 from securefl.methods.privacy import Unit
-from securefl.protocol.kernel import AccountEntry, ClustersClosed, RoundMissing, SumsGiven, UpdateGiven
+from securefl.protocol.kernel import (
+    AccountEntry,
+    AtomsCounted,
+    ClustersClosed,
+    RoundMissing,
+    SumsGiven,
+    UpdateGiven,
+)
 from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
 from securefl.runtime.account.entries import NOTHING, GroupNamed, Missing, Run
 from securefl.runtime.account.file import AccountFile
 from securefl.runtime.account.meaning import (
+    atoms_entry,
     by_server,
     closed_entry,
     given_of,
+    kept_atoms_of,
     key_digest,
     of_run,
     outcomes_of,
@@ -78,6 +87,8 @@ class RunBook:
         """Outcomes of this server's rounds, and those of this run that are not known yet."""
         self.atom_seed = known.atom_seed if known else b""
         """Seed of the atoms in which it may have left; empty for none."""
+        self.kept = kept_atoms_of(entries, plan.roster)
+        """Atoms in which metrics have left without noise, in all runs; the party's own first."""
         told = known.choices if known else ()
         self.choice = KeptChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
         """The task group that may have been named last in this run."""
@@ -85,17 +96,22 @@ class RunBook:
         self._joining = None if runs and _told(runs[-1]) == _told(joined) else joined
 
     def enter(self, entry: AccountEntry) -> None:
-        """Write durably what is about to leave.
+        """Write durably what is about to leave; nothing for atoms that it has already.
 
         Raises:
             RunAbortedError: it cannot be written; the caller must not go on.
         """
+        if isinstance(entry, AtomsCounted) and set(entry.atoms) <= set(self.kept):
+            return
         if self._joining is not None:
             # Not before: a party that gives nothing leaves no trace of the run.
             self._file.append(self._joining)
             self._joining = None
         if isinstance(entry, UpdateGiven):
             self._file.append(update_entry(entry, self._roster))
+        elif isinstance(entry, AtomsCounted):
+            self._file.append(atoms_entry(entry, self._roster))
+            self.kept = kept_atoms_of(self._file.entries, self._roster)
         elif isinstance(entry, RoundMissing):
             self._file.append(Missing(round=entry.round))
         elif isinstance(entry, ClustersClosed):
@@ -126,6 +142,7 @@ def _run_of(plan: RunPlan, data: OwnData) -> Run:
         samples=data.samples,
         event=None if mechanism is None else mechanism.event,
         delta=0.0 if mechanism is None else mechanism.delta,
+        repeats=bool(plan.metrics) and mechanism is None and plan.scenario.evaluation.repeats == "accept",
         validated=0 if plan.scenario.secure_sum.validated is None else plan.scenario.clustering.reclusterings,
     )
 

@@ -58,6 +58,8 @@ class Run(_Entry, tag="run", frozen=True, kw_only=True):
     event: ReleaseEvent | None = None
     """One release, as an accountant counts it; None without privacy noise."""
     delta: float = 0.0
+    repeats: bool = False
+    """True if metrics without noise left in any clusters (``evaluation.repeats = "accept"``)."""
     validated: _Number = 0
     """Sums in a round of which members measure the party's input: each verdict may tell one of them a bit."""
 
@@ -96,6 +98,13 @@ class ClosedClusters(_Entry, tag="closed", frozen=True, kw_only=True):
     """True if the updates of the round were not released."""
 
 
+class CountedAtoms(_Entry, tag="atoms", frozen=True, kw_only=True):
+    """Atoms over which metrics without noise may have left."""
+
+    atoms: tuple[tuple[_Number, ...], ...]
+    """Members of each, by their place in the run's roster."""
+
+
 class Missing(_Entry, tag="missing", frozen=True, kw_only=True):
     """A round of the run at hand that the chain of its server lacks."""
 
@@ -116,9 +125,9 @@ class GroupNamed(_Entry, tag="group", frozen=True, kw_only=True):
     group: _Number
 
 
-Entry = Begun | Kept | Run | Update | Sums | ClosedClusters | Missing | Forgiven | GroupNamed
+Entry = Begun | Kept | Run | Update | Sums | ClosedClusters | CountedAtoms | Missing | Forgiven | GroupNamed
 
-_OF_A_RUN = Update | Sums | ClosedClusters | Missing | GroupNamed
+_OF_A_RUN = Update | Sums | ClosedClusters | CountedAtoms | Missing | GroupNamed
 _DECODER = msgspec.json.Decoder(Entry)
 
 

@@ -9,14 +9,16 @@ from types import MappingProxyType
 
 from securefl.base.crypto import PublicIdentity, Roster, digest
 from securefl.base.ids import PartyId, RunId
+from securefl.methods.clustering import Atom
 from securefl.methods.leakage import Given, UnresolvedRound
 from securefl.methods.privacy import Ledger, ReleaseEvent
 from securefl.methods.privacy import Unit as PrivacyUnit
-from securefl.protocol.kernel import ClustersClosed, UpdateGiven
+from securefl.protocol.kernel import AtomsCounted, ClustersClosed, UpdateGiven
 from securefl.protocol.round import Outcomes, RoundOutcome, with_outcomes
 from securefl.runtime.account.entries import (
     Begun,
     ClosedClusters,
+    CountedAtoms,
     Entry,
     Forgiven,
     GroupNamed,
@@ -136,6 +138,36 @@ def given_of(entries: Sequence[Entry], roster: Roster) -> Given:
     return MappingProxyType({model: tuple(rows) for model, rows in found.items()})
 
 
+def kept_atoms_of(entries: Sequence[Entry], roster: Roster) -> tuple[Atom, ...]:
+    """Return the atoms that the account knows, disjoint, under the names of this roster; the owner's first.
+
+    The owner keeps the first one in which it has given metrics. Of others the latest counts.
+    """
+    names = _names(roster)
+    found: list[Atom] = []
+    for run, entry in _with_runs(entries):
+        if isinstance(entry, CountedAtoms):
+            found = [*_read_rows(run, {"": entry.atoms}, names)[b""], *found]
+    keys = {one.key for one in entries if isinstance(one, Begun)}
+    own = [atom for atom in found if any(names.get(key) in atom for key in keys)]
+    kept: list[Atom] = []
+    for atom in (*own[-1:], *found):
+        if not any(set(atom) & set(one) for one in kept):
+            kept.append(atom)
+    return tuple(kept)
+
+
+def own_atom_keys(entries: Sequence[Entry], owner: PublicIdentity) -> tuple[str, ...]:
+    """Return the keys of the owner's mates in the atom that it keeps, 64 hexadecimal digits each."""
+    own = key_digest(owner)
+    for run, entry in _with_runs(entries):
+        for atom in entry.atoms if isinstance(entry, CountedAtoms) else ():
+            keys = [run.parties[place] for place in atom]
+            if own in keys:
+                return tuple(key for key in keys if key != own)
+    return ()
+
+
 def unresolved_of(entries: Sequence[Entry], roster: Roster) -> tuple[UnresolvedRound, ...]:
     """Return the rounds of which the account does not know the opened sums, oldest first.
 
@@ -233,6 +265,11 @@ def update_entry(given: UpdateGiven, roster: Roster) -> Update:
         drawn=_written_rows(given.drawn, roster),
         silent=given.silent,
     )
+
+
+def atoms_entry(counted: AtomsCounted, roster: Roster) -> CountedAtoms:
+    """Return the entry of atoms over which metrics are about to leave."""
+    return CountedAtoms(atoms=_written_rows({b"": counted.atoms}, roster)[""])
 
 
 def closed_entry(closed: ClustersClosed, entries: Sequence[Entry], roster: Roster) -> ClosedClusters:

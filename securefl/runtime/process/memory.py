@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from securefl.base.crypto import Identity
 from securefl.base.errors import ConfigError
-from securefl.methods.clustering import works_of
+from securefl.methods.clustering import Atom, works_of
 from securefl.methods.leakage import NOTHING_GIVEN, Given, UnresolvedRound
-from securefl.protocol.round import NO_CHOICE, KeptChoice, Outcomes, RunPlan, reason_to_leave
+from securefl.protocol.round import NO_CHOICE, KeptChoice, Outcomes, RunPlan, atoms_of_names, reason_to_leave
 from securefl.runtime.account import AccountFile, OwnData, RunBook, Tip, key_digest
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.privacy import own_releases
@@ -38,6 +38,10 @@ class Memory:
     def atom_seed(self) -> bytes:
         """Seed of the run's atoms in which updates may have left; empty for none."""
         return self.journal.atom_seed or (self.book.atom_seed if self.book else b"")
+
+    def kept_atoms(self, plan: RunPlan) -> tuple[Atom, ...]:
+        """Return the atoms in which metrics have left without noise, in all runs."""
+        return self.book.kept if self.book else atoms_of_names(plan)
 
     @property
     def choice(self) -> KeptChoice:

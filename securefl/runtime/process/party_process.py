@@ -74,6 +74,7 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
             unreleased=memory.unreleased,
             outcomes=memory.outcomes,
             taken=memory.taken,
+            kept=memory.kept_atoms(plan),
             choice=memory.choice,
             identity=identity,
             first=first_of(plan, work.initial),

@@ -17,7 +17,14 @@ from securefl.methods.clustering import (
 )
 from securefl.methods.feasibility import DerivedLimits, judged_together
 from securefl.methods.privacy import noise_of
-from securefl.runtime.report.header_privacy import on_checks, on_leakage, on_noise, on_server_data, on_shares
+from securefl.runtime.report.header_privacy import (
+    on_checks,
+    on_leakage,
+    on_metrics,
+    on_noise,
+    on_server_data,
+    on_shares,
+)
 from securefl.runtime.report.header_sums import (
     on_atoms,
     on_crypten,
@@ -40,6 +47,7 @@ def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...
         *on_crypten(scenario.secure_sum),
         *_on_privacy(scenario, limits),
         *on_noise(scenario),
+        *on_metrics(scenario),
         *on_validation(scenario),
         *on_verification(scenario, limits),
         *on_checks(scenario),

@@ -56,6 +56,25 @@ def on_leakage(scenario: Scenario) -> Iterator[str]:
         yield f"leakage: no party's leverage may be above {scenario.leakage.leverage:g}"
 
 
+def on_metrics(scenario: Scenario) -> Iterator[str]:
+    """Yield a line on what metrics of the same samples tell of single sites over rounds and runs."""
+    evaluation = scenario.evaluation
+    if not evaluation.metrics:
+        return
+    if scenario.privacy.unit != "none":
+        yield f"metrics: with noise of their own, {evaluation.noise:g} times that of updates, in one account"
+    elif evaluation.repeats == "accept":
+        yield (
+            "METRICS OF THE SAME SAMPLES are summed in other clusters each round and run: COUNTS OF SINGLE"
+            ' SITES MAY FOLLOW (evaluation.repeats = "accept")'
+        )
+    else:
+        yield (
+            "metrics: without noise, summed over atoms that each party's account keeps over all runs; nothing"
+            " below an atom follows, but a change at a single site shows between two sums of its atom"
+        )
+
+
 def _on_repeats(scenario: Scenario) -> Iterator[str]:
     """Yield a line on a server that gives parties the same model again (docs/adr/0043)."""
     enough, again = leaks_all_at(scenario), scenario.clustering.reclusterings

@@ -19,6 +19,7 @@ from securefl.methods.metrics import Statistics
 from securefl.runtime.report.checks import check_lines
 from securefl.runtime.report.events import metrics_text, sieve, tested_text
 from securefl.runtime.report.expect import in_words
+from securefl.runtime.report.header_privacy import on_metrics
 from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord, best_evaluated
 from securefl.runtime.report.statistics import statistics_text
 from securefl.runtime.report.summary import Summary
@@ -175,6 +176,7 @@ def _view(summary: Summary) -> Iterator[Text]:
             f"colluding parties (up to {colluders}) can subtract their own parts and see more", style="yellow"
         )
     yield from _privacy(summary)
+    yield from (Text(line, style="yellow") for line in on_metrics(summary.scenario))
     if summary.simulated:
         yield Text("a simulation: nothing was masked; the server of a real run would see these sums")
     elif summary.insecure:

@@ -14,6 +14,7 @@ from securefl.methods.clustering import sums_apart
 from securefl.methods.leakage import LeakageLedger, UpdateVersion, prime_from
 from securefl.runtime.report.checks import Checked
 from securefl.runtime.report.expect import Judgement, exit_code, in_words, judge
+from securefl.runtime.report.header_privacy import on_metrics
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import Outcome
 from securefl.runtime.report.privacy import Account
@@ -201,6 +202,7 @@ class Summary:
                 "combinations_searched": self.view.searched,
                 "kept_closed": self.view.closed,
                 "differential_privacy": "none" if self.privacy is None else self.privacy.text,
+                **({"metrics": line} if (line := next(on_metrics(self.scenario), "")) else {}),
                 "insecure_seeded_entropy": self.insecure,
                 **_measured(self.rounds),
             },

@@ -18,6 +18,7 @@ from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.files import write_whole
 from securefl.base.ids import PartyId
+from securefl.methods.clustering import is_founded
 from securefl.methods.privacy import CheckEvidence
 from securefl.protocol.round import BestSoFar, RunPlan, Standing, Suspicion, Trust, carries, groups_of
 from securefl.scenario import to_toml
@@ -143,7 +144,7 @@ def _standing(
     if not plan.roster.parties.keys() >= dead | earned.keys() | releases.keys():
         raise ValueError("it names parties that there are not")
     atom_seed = bytes.fromhex(state["atom_seed"])
-    if len(atom_seed) not in {0, 32}:
+    if atom_seed and not is_founded(atom_seed):
         raise ValueError("its seed of atoms is none")
     if not all(map(math.isfinite, earned.values())):
         raise ValueError("it has scores that are not finite")

@@ -39,6 +39,8 @@ from securefl.protocol.round import (
     SurvivorsFrozen,
     after_evaluation,
     after_sums,
+    agreed_statement,
+    atoms_of_names,
     carries,
     checks_of,
     choices_due,
@@ -55,6 +57,7 @@ from securefl.protocol.round import (
     opened_slots,
     shortage,
     spent_by,
+    statement_in,
     to_consult,
     too_long,
     totals_of,
@@ -172,7 +175,8 @@ class SimulatedRounds:
             drawn = fated.drawn.of(self._plan, samples, groups)
         else:
             nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
-            drawn = draw_round(self._plan, round_, 0, model, nonces, samples, standing.atom_seed, groups)
+            atom_seed = standing.atom_seed or self._agreed(present)
+            drawn = draw_round(self._plan, round_, 0, model, nonces, samples, atom_seed, groups)
         standing = replace(standing, atom_seed=drawn.atom_seed)
         if not drawn.assignment.participants:
             self._report(RoundSkipped(round_, unfit(self._plan, present, drawn)))
@@ -235,6 +239,11 @@ class SimulatedRounds:
         )
         done = with_metrics(self._plan, done, sums)
         return judged(self._plan, standing, params, done), done, stepped
+
+    def _agreed(self, present: Collection[PartyId]) -> bytes:
+        """Return the statement of kept atoms on which all who are present agree."""
+        atoms = atoms_of_names(self._plan)
+        return agreed_statement(self._plan, {name: statement_in(self._plan, name, atoms) for name in present})
 
     def _left_open(
         self, standing: Standing, drawn: frozenset[PartyId]

@@ -11,7 +11,17 @@ from securefl.base.arrays import F32, Ring
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import Assignment, upload_of, works_of
 from securefl.protocol.kernel import Place
-from securefl.protocol.round import NO_GROUPS, ClusterKey, ClusterSum, Draw, Occasion, RunPlan, model_of
+from securefl.protocol.round import (
+    NO_GROUPS,
+    ClusterKey,
+    ClusterSum,
+    Draw,
+    Occasion,
+    RunPlan,
+    metric_atoms,
+    model_of,
+    with_counted_metrics,
+)
 from securefl.runtime.simulation.attempts import Attempt, Deviations
 from securefl.runtime.simulation.outcomes import RoundOutcomes, Vetoes, fates, nobody_vetoes
 from securefl.runtime.simulation.party import SimulatedParty
@@ -53,12 +63,13 @@ def sum_up(
     works = product(range(works_of(plan.scenario.clustering)), range(plan.models))
     occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters)) for work, g in works]
     fate = fates(plan, round_, drawn.assignment, deviations, vetoes)
-    totals = _Totals(plan, drawn.assignment)
+    totals, counting = _Totals(plan, drawn.assignment), metric_atoms(plan, drawn.atom_seed)
     nothing = np.zeros(plan.brought, dtype=np.float64)
     for group, occasion in occasions:
         names = sorted(name for name in fate.survivors if groups.get(name, 0) == group)
         for name, update in trainings.of(occasion, names):
             sent = nothing if update is None or name in groupless else update
+            sent = with_counted_metrics(plan, counting, name, sent)
             upload = parties[name].encode(plan, occasion, sent, drawn.weights[name])
             made = parties[name].uploads(plan, round_, upload, group)
             for number, one in enumerate(made, occasion.work):

@@ -9,7 +9,7 @@ import pytest
 
 from securefl.base.crypto.keyfiles import read_identity
 from securefl.methods.privacy.release import ReleaseEvent
-from securefl.runtime.account.entries import Entry, GroupNamed, Run, Sums, Update
+from securefl.runtime.account.entries import CountedAtoms, Entry, GroupNamed, Run, Sums, Update
 from securefl.runtime.account.file import AccountFile
 from securefl.runtime.account.meaning import key_digest
 from securefl.runtime.account.tip import Tip
@@ -74,6 +74,19 @@ def test_it_counts_answers_and_bits_besides(key: Path) -> None:
     shown = call("account", "--key", key)
     assert "task groups: named 1 time, epsilon 1.5, pure and of all its data" in shown.stdout
     assert "validated sums: 4 bits of an evaluator's choice" in shown.stdout
+
+
+def test_it_says_what_metrics_without_noise_tell(key: Path) -> None:
+    own = key_digest(read_identity(key).public)
+    run = msgspec.structs.replace(joined("spring"), parties=("aa" * 32, own, "bb" * 32), repeats=True)
+    write(key, run, Update(round=0, count=1))
+    shown = call("account", "--key", key).stdout
+    assert "metrics: 1 run summed those of the same samples in other clusters each round" in shown
+    assert 'counts of this party alone may follow (evaluation.repeats = "accept")' in shown
+    assert "only together" not in shown
+    write(key, CountedAtoms(atoms=((1, 2),)))
+    shown = call("account", "--key", key).stdout
+    assert f"metrics: without noise they are summed only together with those of {'bb' * 8} (keys)" in shown
 
 
 def test_updates_without_noise_have_no_epsilon(key: Path) -> None:

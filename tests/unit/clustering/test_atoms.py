@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.assignment import Assignment
-from securefl.methods.clustering.atoms import Atom, draw_unions, form_atoms, splits, whole
+from securefl.methods.clustering.atoms import draw_unions, form_atoms, splits, whole
+from securefl.methods.clustering.kept_atoms import Atom
 from securefl.methods.clustering.survivors import is_closed, survivor_set
 
 CHI_SQUARE_1E6_OF_14 = 53.7

@@ -32,7 +32,6 @@ def test_metrics_at_sites_are_feasible() -> None:
     check(parse_scenario(BASE, ("expect=[{metric='evaluation',of='scores.auc',at_least=0.5}]",)))
     check(parse_scenario(BASE, ("secure_sum.kind='crypten'",)))
     check(parse_scenario(BASE, ("clustering.atoms=1", "evaluation.repeats='accept'")))
-    check(parse_scenario(BASE, ("clustering.atoms=1", "stop.rounds=1")))
     noise = ("privacy={unit='party',epsilon=8}", "encoding.clip=1", "encoding.range=1", "clustering.atoms=1")
     check(parse_scenario(BASE, noise))
 
@@ -64,7 +63,11 @@ def test_metrics_at_sites_are_feasible() -> None:
         ),
         ((metrics("{name='a',kind='mean'}", "{name='a',kind='sum'}"),), "evaluation.metrics: 2 are named a"),
         (("model={type='mlp'}",), "evaluation.metrics: parties with a mlp train on shards"),
-        (("clustering.atoms=1",), "evaluation.repeats: each round sums counts of the same samples"),
+        (
+            ("clustering.atoms=1",),
+            "evaluation.repeats: each round and each run sums counts of the same samples",
+        ),
+        (("clustering.atoms=1", "stop.rounds=1"), "evaluation.repeats: each round and each run sums counts"),
         (
             ("evaluation={}", "behaviours=[{kind='false-metrics',count=1}]"),
             "behaviours.0.kind: no metrics are declared",

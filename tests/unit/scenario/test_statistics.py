@@ -16,7 +16,8 @@ parties = 6
 [model]
 type = "weights"
 [clustering]
-size = 3
+size = 4
+atoms = 2
 reclusterings = 2
 [encoding]
 clip = 1
@@ -41,6 +42,12 @@ def test_it_is_one_round_of_the_same_federation_that_can_be_written_and_run() ->
         ("Age (years)", "column", 22)
     ]
     assert parse_scenario(to_toml(found)) == found
+
+
+def test_without_noise_and_atoms_it_needs_the_word_of_the_federation() -> None:
+    with pytest.raises(ConfigError, match=r"evaluation\.repeats: each round and each run sums counts"):
+        check(round_of("clustering.atoms=1"))
+    check(round_of("clustering.atoms=1", "evaluation.repeats='accept'"))
 
 
 def test_what_is_asked_changes_nothing_for_the_training() -> None:

@@ -71,6 +71,12 @@ from securefl.protocol.round.shared.budget import allowed_of, is_spent
 from securefl.protocol.round.shared.choices import KeptChoice, answer, choices_due, chooses
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.protocol.round.shared.groups import fits_groups, model_of
+from securefl.protocol.round.shared.metric_atoms import (
+    CONFLICT,
+    is_in_conflict,
+    metric_atoms,
+    statement_in,
+)
 from securefl.protocol.round.shared.missing import reason_to_leave
 from securefl.protocol.round.shared.randomness import instance_entropy, nonce_entropy
 from securefl.protocol.round.shared.reports import Effects, ModelKept, SatOut
@@ -218,7 +224,7 @@ def _greet(
         config_digest=ctx.plan.config_digest(),
         commitment=commitment(nonce, ctx.plan.run, phase.round, draw, ctx.me),
         limits=ctx.plan.published_limits,
-        atom_seed=phase.past.atom_seed,
+        atom_seed=phase.past.atom_seed or statement_in(ctx.plan, ctx.me, ctx.kept),
         group=group if tells_groups(ctx.plan.scenario.groups) else NO_GROUP,
         leader=phase.past.leader,
     )
@@ -309,6 +315,9 @@ def on_reveals(
             return Ended(), (*noted, drawn, Aborted(reason))
     if ctx.me not in assignment.participants:
         return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
+    counting = metric_atoms(ctx.plan, certified.atom_seed)
+    if is_in_conflict(counting, ctx.kept, ctx.me):
+        return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, CONFLICT)))
     clusters = drawn_clusters_of(ctx, phase.params, assignment)
     if is_blocked(ctx, past, clusters):
         waiting = with_taken(ctx, past, phase.round)
@@ -343,6 +352,7 @@ def on_reveals(
         samples_used,
         instances,
         clusters,
+        counting=counting,
         group=phase.group,
         groupless=phase.groupless,
     )
@@ -385,7 +395,7 @@ def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, 
 
 
 def _atom_seed_of(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) -> bytes:
-    return atom_seed_of(hellos, past.atom_seed, ctx.plan.scenario.secure_sum.colluders)
+    return atom_seed_of(ctx.plan, hellos, past.atom_seed)
 
 
 def _not_drawn(ctx: PartyContext) -> str:

@@ -18,7 +18,7 @@ from securefl.base.arrays import F32, F64
 from securefl.base.crypto import Identity
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import Assignment
+from securefl.methods.clustering import Assignment, Atom
 from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given, UnresolvedRound
 from securefl.protocol.kernel import Place, Trained
 from securefl.protocol.messages import Hello, Release, Software
@@ -62,6 +62,8 @@ class PartyContext:
     """Outcomes of its rounds with this server, over all runs, by its account."""
     taken: tuple[int, ...] = ()
     """Rounds of this run whose outcome its account does not know."""
+    kept: tuple[Atom, ...] = ()
+    """Atoms that it and others have given metrics in, by its account: its own for good."""
     choice: KeptChoice = NO_CHOICE
     """The task group that it had named before it was started, by its journal."""
     identity: Identity | None = field(default=None, repr=False)
@@ -243,6 +245,8 @@ class Working:
     """None: this party was left out of a retry and is not counted in this round."""
     clusters: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
     """All clusters of the round, as drawn, by the digest of the model of their updates."""
+    counting: tuple[Atom, ...] | None = None
+    """Parties that give metrics, in atoms that each keeps; None where metrics do not go by atoms."""
     uploads: tuple[Upload, ...] = ()
     """By local work, as far as they are done; with hidden groups counts and slots."""
     group: int = field(default=0, repr=False)

@@ -12,6 +12,7 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import hides_groups, upload_of, works_of
 from securefl.protocol.kernel import (
     ATOMS,
+    AtomsCounted,
     Enter,
     Journal,
     Place,
@@ -28,6 +29,7 @@ from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Worki
 from securefl.protocol.round.party.resolving import with_input
 from securefl.protocol.round.party.upload import Occasion, make_upload
 from securefl.protocol.round.shared.groups import model_of
+from securefl.protocol.round.shared.metric_atoms import own_atom, with_counted_metrics
 from securefl.protocol.round.shared.randomness import instance_entropy, update_entropy
 from securefl.protocol.round.shared.reports import ClusterKey, Effects, NothingLearned, UpdateEncoded
 from securefl.protocol.round.shared.slots import draw_seat, slot_uploads
@@ -75,6 +77,7 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if work != len(phase.uploads):
         return phase, ()
     update, lost = _sendable(ctx, phase, event)
+    update = with_counted_metrics(ctx.plan, phase.counting, ctx.me, update)
     own = model_of(ctx.plan, phase.params, phase.group)
     entropy = update_entropy(ctx.entropy, phase.round, work)
     upload = make_upload(
@@ -89,15 +92,8 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if lost:
         effects.insert(0, (Report(NothingLearned(phase.round, work, lost)),))
     if work == 0:
-        # Durable before the first masked input leaves: a restarted party must not submit a second update.
-        works = works_of(ctx.plan.scenario.clustering)
-        silent = silent_of(ctx.plan)
-        given = UpdateGiven(phase.round, works, phase.past.atom_seed, phase.clusters, silent)
+        effects.insert(0, _entered(ctx, phase))
         phase = replace(phase, past=with_input(ctx, phase.past, phase.round, phase.clusters))
-        effects.insert(0, (Enter(given), Journal(phase.round, "submitted")))
-        if phase.past.atom_seed:
-            # Nor, ever, one in other atoms.
-            effects.insert(0, (Journal(phase.round, ATOMS + phase.past.atom_seed.hex()),))
     if hides_groups(ctx.plan.scenario.groups):
         seat = draw_seat(entropy, phase.group)
         current = replace(phase, uploads=slot_uploads(ctx.plan, upload, seat), seat=seat)
@@ -109,6 +105,22 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if len(current.uploads) < works_of(ctx.plan.scenario.clustering):
         effects.append((Train(phase.round, work + 1, own, phase.past.carry, phase.samples),))
     return current, tuple(effect for group in effects for effect in group)
+
+
+def _entered(ctx: PartyContext, phase: Working) -> Effects:
+    """Enter what is about to leave, durably before the first masked input.
+
+    A restarted party must not submit a second update, nor one in other atoms; nor metrics in others, ever.
+    """
+    seed, atoms = phase.past.atom_seed, phase.counting
+    works = works_of(ctx.plan.scenario.clustering)
+    given = UpdateGiven(phase.round, works, seed, phase.clusters, silent_of(ctx.plan))
+    return (
+        *((Journal(phase.round, ATOMS + seed.hex()),) if seed else ()),
+        *((Enter(AtomsCounted(atoms)),) if atoms and own_atom(atoms, ctx.me) else ()),
+        Enter(given),
+        Journal(phase.round, "submitted"),
+    )
 
 
 def _kept(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Working, Effects]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, PartyId
-from securefl.methods.clustering import commitment
+from securefl.methods.clustering import commitment, is_founded
 from securefl.protocol.kernel import (
     ANNOUNCED,
     ATOMS,
@@ -144,7 +144,7 @@ def on_hello(
         raise PeerError(sender, "says hello with another model or configuration")
     if message.limits != ctx.plan.published_limits:
         raise PeerError(sender, "demands other limits than those of the configuration that it signed")
-    if message.atom_seed not in {b"", phase.standing.atom_seed}:
+    if is_founded(message.atom_seed) and message.atom_seed != phase.standing.atom_seed:
         raise PeerError(sender, "states atoms that this run does not have")
     if not fits_groups(ctx.plan, message.group):
         raise PeerError(sender, f"says that it is in group {message.group}, which there is not")
@@ -235,7 +235,7 @@ def close_reveals(ctx: ServerContext, phase: Revealing, now: float) -> tuple[Ser
     nonces = {party: reveal.nonce for party, (reveal, _) in phase.reveals.items()}
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
     standing = phase.standing
-    atom_seed = atom_seed_of(phase.hellos, standing.atom_seed, plan.scenario.secure_sum.colluders)
+    atom_seed = atom_seed_of(plan, phase.hellos, standing.atom_seed)
     groups = {party: hello.group for party, hello in phase.hellos.items()}
     drawn = draw_round(plan, round_, phase.draw, phase.model, nonces, samples, atom_seed, groups)
     standing = replace(standing, atom_seed=drawn.atom_seed)

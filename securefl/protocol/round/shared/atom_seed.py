@@ -14,27 +14,33 @@ from collections.abc import Mapping
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
+from securefl.methods.clustering import is_founded
 from securefl.protocol.messages import Hello
+from securefl.protocol.round.shared.metric_atoms import agreed_statement
+from securefl.protocol.round.shared.plan import RunPlan
 
 
-def atom_seed_of(hellos: Mapping[PartyId, Hello], known: bytes, colluders: int) -> bytes:
-    """Return the atom seed of a round's atoms; empty where this round's draw is to be the atom draw.
+def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, Hello], known: bytes) -> bytes:
+    """Return the seed of a round's atoms.
+
+    Where this round's draw is to be the atom draw: the statement of kept atoms that goes into it, or nothing.
 
     Args:
+        plan: of the run.
         hellos: of everybody who was announced.
         known: the seed that whoever asks keeps; empty for none. A party's own hello states it.
-        colluders: q.
 
     Raises:
         PeerError: two seeds are stated; or one, but not the known one, or not by enough parties for somebody
             who knows none.
     """
-    stated = Counter(hello.atom_seed for hello in hellos.values() if hello.atom_seed)
+    stated = Counter(hello.atom_seed for hello in hellos.values() if is_founded(hello.atom_seed))
     if len(stated) > 1 or (known and stated and known not in stated):
         raise PeerError(SERVER, "announces parties that were in different atoms")
     if not stated:
-        return b""
+        return agreed_statement(plan, {party: hello.atom_seed for party, hello in hellos.items()})
     ((atom_seed, parties),) = stated.items()
+    colluders = plan.scenario.secure_sum.colluders
     if not known and parties <= colluders:
         raise PeerError(SERVER, f"announces atoms that {parties} parties vouch for, needed: {colluders + 1}")
     return atom_seed
@@ -42,6 +48,6 @@ def atom_seed_of(hellos: Mapping[PartyId, Hello], known: bytes, colluders: int) 
 
 def forgotten(hellos: Mapping[PartyId, Hello], known: bytes) -> str | None:
     """Return why there can be no round although enough are there; None where somebody knows the atoms."""
-    if known and not any(hello.atom_seed for hello in hellos.values()):
+    if known and not any(is_founded(hello.atom_seed) for hello in hellos.values()):
         return "none of them was there when the atoms were formed"
     return None

@@ -15,7 +15,7 @@ import numpy as np
 from securefl.base.crypto import BadShareError, KeyPair, combine, merkle_root
 from securefl.base.errors import PeerError, SecureflError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.clustering import commitment, sums_apart
+from securefl.methods.clustering import commitment, is_founded, sums_apart
 from securefl.protocol.kernel import Place
 from securefl.protocol.messages import Attest, Endorse, KeyAdvert, OpeningProof, Receipt
 from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink, check_attests, link_of
@@ -34,6 +34,7 @@ from securefl.protocol.round.shared.charges import (
 )
 from securefl.protocol.round.shared.draw import draw_round
 from securefl.protocol.round.shared.leakage import Question, opened_keys
+from securefl.protocol.round.shared.metric_atoms import agreed_statement
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.repeating import check_parts, repeat_step, repeat_sum
 from securefl.protocol.round.shared.signed_claim import announced_contents, check_signed, step_contents
@@ -122,12 +123,13 @@ def certified_round(plan: RunPlan, signed: SignedClaim, record: RoundPreimage) -
         for name, nonce in nonces.items()
     ):
         raise ConvictsNobodyError("its nonces are not those that the hellos commit to")
-    seeds = {hello.atom_seed for hello in hellos.values()} - {b""}
+    seeds = {hello.atom_seed for hello in hellos.values() if is_founded(hello.atom_seed)}
     if len(seeds) > 1 or not hellos.keys() <= set(plan.roster.parties):
         raise ConvictsNobodyError("its hellos are not those of one round")
     samples = {name: hello.samples for name, hello in hellos.items()}
     groups = {name: hello.group for name, hello in hellos.items()}
-    atom_seed = next(iter(seeds), b"")
+    stated = agreed_statement(plan, {name: hello.atom_seed for name, hello in hellos.items()})
+    atom_seed = next(iter(seeds), stated)
     drawn = draw_round(plan, round_, record.draw, record.model, nonces, samples, atom_seed, groups)
     config, announced = plan.config_digest(), announced_digest(hellos)
     stated = round_statement(plan.run, round_, record.model, config, announced, drawn.assignment, survivors)

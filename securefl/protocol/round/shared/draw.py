@@ -17,9 +17,12 @@ from securefl.methods.clustering import (
     fixed_seed,
     form_atoms,
     hides_groups,
+    is_founded,
+    kept_in,
     participants_of,
     tells_groups,
     whole,
+    without_atoms,
 )
 from securefl.methods.weighting import cap_of, public_weights
 from securefl.protocol.round.shared.groups import NO_GROUPS, draw_inside_groups
@@ -39,7 +42,7 @@ class Draw:
     resting: tuple[PartyId, ...]
     """Who is present but was not drawn, is in no whole atom, or has too few of its fixed cluster there."""
     atom_seed: bytes = b""
-    """The seed of the run's atoms, public; empty where there are none."""
+    """The seed of the run's atoms, and labels of those that are kept, public; empty where there are none."""
     number: int = 0
     """How many draws of the round were void before this one."""
     cap: int | None = None
@@ -65,10 +68,11 @@ def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b""
 def _unfit_for(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) -> str | None:
     """Return what those who are present lack for clusters."""
     if plan.scenario.clustering.atoms > 1:
-        counted = exact_sum(map(len, whole(_atoms(plan, atom_seed), present))) if atom_seed else len(present)
+        formed = is_founded(atom_seed)
+        counted = exact_sum(map(len, whole(_atoms(plan, atom_seed), present))) if formed else len(present)
         if counted >= plan.fewest:
             return None
-        where = " of them are in whole atoms" if atom_seed else " are there"
+        where = " of them are in whole atoms" if formed else " are there"
         return f"{counted}{where}, and {plan.fewest} are needed"
     if not plan.scenario.clustering.fixed:
         if plan.wanted(len(present)):
@@ -112,14 +116,17 @@ def draw_round(
         model: digest of the round's model.
         nonces: of everybody who is present.
         samples: declared sample counts of everybody who is present.
-        atom_seed: seed of the run's atoms; empty where this draw forms them.
+        atom_seed: seed of the run's atoms; where this draw forms them, the statement of those that are kept.
         groups: task groups of everybody who is present, where they are told.
 
     Raises:
         PeerError: a sample count that nobody may declare.
     """
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
-    atom_seed = (atom_seed or seed) if plan.scenario.clustering.atoms > 1 else b""
+    if plan.scenario.clustering.atoms == 1:
+        atom_seed = b""
+    elif not is_founded(atom_seed):
+        atom_seed = _formed_by(plan, seed, atom_seed)
     told = groups if tells_groups(plan.scenario.groups) else NO_GROUPS
     assignment = clusters_of(plan, seed, nonces.keys(), atom_seed, told)
     return weighed_draw(plan, draw, seed, assignment, samples, atom_seed, told)
@@ -184,6 +191,19 @@ def clusters_of(
         return _fixed(plan, present)
     wanted = plan.wanted(len(present))
     return draw_assignment(seed, present, wanted, clustering.size, clustering.reclusterings)
+
+
+def _formed_by(plan: RunPlan, seed: bytes, statement: bytes) -> bytes:
+    """Return the seed of the atoms that a draw forms, around the kept ones of a statement.
+
+    Where no clusters of such atoms fit, their members wait.
+    """
+    parties = plan.roster.parties
+    kept = kept_in(statement, parties)
+    formed = seed + kept.labels(parties)
+    if kept.atoms and not _unions(plan, seed, formed, parties).participants:
+        formed = seed + without_atoms(kept).labels(parties)
+    return formed
 
 
 def _atoms(plan: RunPlan, atom_seed: bytes) -> tuple[tuple[PartyId, ...], ...]:

@@ -45,10 +45,15 @@ def repeat_limits(plan: RunPlan) -> LeakageLimits | None:
 
     None with privacy noise, too: that is drawn afresh in each round, and epsilon accounts for each of them,
     whatever sums are combined. Checks that leave out all sums of a round keep its model, and would end such
-    runs.
+    runs. None in statistics rounds, whose updates are zeros: what their metrics tell is bounded by the atoms
+    that parties keep, in any number of rounds.
     """
     me = PartyId("own")
-    return None if plan.mechanism is not None else demands({me: plan.published_limits}).get(me)
+    return (
+        None
+        if plan.mechanism is not None or plan.scenario.model.by_columns
+        else demands({me: plan.published_limits}).get(me)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.base.ids import PartyId
-from securefl.methods.clustering.atoms import Atom, draw_unions, form_atoms
+from securefl.methods.clustering.atoms import draw_unions, form_atoms
+from securefl.methods.clustering.kept_atoms import Atom
 from securefl.methods.clustering.survivors import survivor_set
 from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion
 from securefl.methods.leakage.support import least_support

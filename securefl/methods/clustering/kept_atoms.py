@@ -1,0 +1,163 @@
+"""Atoms that parties keep over runs, for sums of the same samples without noise.
+
+Metrics of one site's samples, and statistics of its data, are nearly the same numbers in each round and run.
+So sums of them must not differ by less than an atom, whichever run they are of. A party keeps its first atom
+for good, and each later run forms its atoms around those that parties keep (ADR 0060).
+
+Before a run has atoms, each hello states those that its party knows. What more than ``colluders`` parties
+state is agreed: one of them is honest. The draw that forms the atoms appends the agreed ones to its seed, so
+that whoever knows the seed forms the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from securefl.base.ids import PartyId
+
+Atom: TypeAlias = tuple[PartyId, ...]
+"""Its members, ascending."""
+
+SEED_BYTES = 32
+_STATED = b"\x01"
+"""First byte of a statement, whose length is odd; that of a seed with atoms is even."""
+_FREE, _WAITING = 0, 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAtoms:
+    """Atoms of earlier runs, as far as they lie in one roster."""
+
+    atoms: tuple[Atom, ...] = ()
+    """Disjoint, ascending."""
+    waiting: frozenset[PartyId] = frozenset()
+    """Parties in none of these atoms that have another one: they give no metrics in this run."""
+
+    def labels(self, roster: Iterable[PartyId]) -> bytes:
+        """Return a label of two bytes for each party of the roster, in the order of names; empty for none."""
+        numbers = {party: number for number, atom in enumerate(self.atoms, 1) for party in atom}
+        found = [_WAITING if one in self.waiting else numbers.get(one, _FREE) for one in sorted(roster)]
+        return b"".join(label.to_bytes(2, "big") for label in found) if any(found) else b""
+
+    @classmethod
+    def of_labels(cls, labels: bytes, roster: Iterable[PartyId]) -> KeptAtoms:
+        """Return the atoms that labels describe.
+
+        Raises:
+            ValueError: they are not of this roster, or not as :meth:`labels` writes them.
+        """
+        names = sorted(roster)
+        if not labels:
+            return cls()
+        if len(labels) != 2 * len(names):
+            raise ValueError(f"labels of {len(labels) // 2} parties, and the roster has {len(names)}")
+        numbers = [int.from_bytes(labels[2 * k : 2 * k + 2], "big") for k in range(len(names))]
+        members: dict[int, list[PartyId]] = {}
+        for party, number in zip(names, numbers, strict=True):
+            members.setdefault(number, []).append(party)
+        waiting = frozenset(members.pop(_WAITING, ()))
+        members.pop(_FREE, None)
+        found = cls(tuple(sorted(map(tuple, members.values()))), waiting)
+        if found.labels(names) != labels:
+            raise ValueError("labels that are not in their canonical form")
+        return found
+
+
+def kept_by(owner: PartyId, atoms: Iterable[Atom], roster: Collection[PartyId]) -> KeptAtoms:
+    """Return what a party states of the atoms that it knows: those whose members are all in the roster.
+
+    Args:
+        owner: of the statement. If its own atom is not one of those, it waits.
+        atoms: that it knows, disjoint, its own among them if it has one.
+        roster: parties of the run.
+    """
+    known = frozenset(roster)
+    there = tuple(sorted(atom for atom in atoms if known.issuperset(atom)))
+    waits = any(owner in atom and not known.issuperset(atom) for atom in atoms)
+    return KeptAtoms(there, frozenset({owner} if waits else ()))
+
+
+def statement_of(kept: KeptAtoms, roster: Iterable[PartyId]) -> bytes:
+    """Return the bytes that state atoms in a hello; empty for none."""
+    labels = kept.labels(roster)
+    return _STATED + labels if labels else b""
+
+
+def is_founded(atom_seed: bytes) -> bool:
+    """Return True for a seed that has formed atoms; False for a statement of kept ones, or nothing."""
+    return len(atom_seed) >= SEED_BYTES and len(atom_seed) % 2 == 0
+
+
+def kept_in(atom_seed: bytes, roster: Iterable[PartyId]) -> KeptAtoms:
+    """Return the kept atoms in a seed that has formed atoms, or in a statement.
+
+    Raises:
+        ValueError: it holds other labels than those of the roster.
+    """
+    start = SEED_BYTES if is_founded(atom_seed) else len(_STATED)
+    return KeptAtoms.of_labels(atom_seed[start:], roster)
+
+
+def agreed_atoms(
+    stated: Mapping[PartyId, bytes], roster: Collection[PartyId], colluders: int, sizes: range
+) -> KeptAtoms:
+    """Return the kept atoms on which the parties of a draw agree.
+
+    An atom is agreed if more than ``colluders`` parties state it and none of its members states another one.
+    Members of an atom that is stated and not agreed wait.
+
+    Args:
+        stated: by party that said hello, what it states. What is not of this roster states nothing.
+        roster: parties of the run.
+        colluders: q.
+        sizes: members that an atom may have in this run.
+    """
+    said = {party: _read(raw, roster) for party, raw in stated.items()}
+    own = {
+        party: next((atom for atom in kept.atoms if party in atom), ())
+        for party, kept in said.items()
+        if party in kept.waiting or any(party in atom for atom in kept.atoms)
+    }
+    counted = Counter(atom for kept in said.values() for atom in kept.atoms)
+    vouched = [atom for atom, times in counted.items() if times > colluders]
+    claims = Counter(party for atom in vouched for party in atom)
+    agreed = {
+        atom
+        for atom in vouched
+        if len(atom) in sizes and all(claims[one] == 1 and own.get(one, atom) == atom for one in atom)
+    }
+    inside = {party for atom in agreed for party in atom}
+    return KeptAtoms(tuple(sorted(agreed)), frozenset((own.keys() | claims.keys()) - inside))
+
+
+def without_atoms(kept: KeptAtoms) -> KeptAtoms:
+    """Return what is left if a run cannot use the atoms: all of their members wait."""
+    return KeptAtoms((), kept.waiting.union(*kept.atoms))
+
+
+def counting_atoms(atoms: Iterable[Atom], kept: KeptAtoms, fewest: int) -> tuple[Atom, ...]:
+    """Return the parties that give metrics, in the atoms that they keep from then on.
+
+    Args:
+        atoms: of the run.
+        kept: the agreed ones, each of them in one atom of the run.
+        fewest: members of an atom that hide one, f + k.
+
+    Returns:
+        The kept atoms, and of each atom of the run the newcomers, if they are ``fewest`` or more.
+    """
+    bound = kept.waiting.union(*kept.atoms)
+    newcomers = (tuple(party for party in atom if party not in bound) for atom in atoms)
+    return tuple(sorted((*kept.atoms, *(atom for atom in newcomers if len(atom) >= fewest))))
+
+
+def _read(raw: bytes, roster: Collection[PartyId]) -> KeptAtoms:
+    if is_founded(raw) or not raw.startswith(_STATED):
+        return KeptAtoms()
+    try:
+        return KeptAtoms.of_labels(raw[len(_STATED) :], roster)
+    except ValueError:
+        return KeptAtoms()

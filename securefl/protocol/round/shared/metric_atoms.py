@@ -1,0 +1,115 @@
+"""Metrics without noise: they open over atoms that parties keep over all their runs (ADR 0060).
+
+A party whose atom is not in the run as a whole sends zeros in place of metrics. Who does so follows from the
+run's atoms, so that its mates know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from securefl.base.arrays import F64
+from securefl.base.crypto import digest
+from securefl.base.ids import PartyId
+from securefl.methods.clustering import (
+    Atom,
+    agreed_atoms,
+    counting_atoms,
+    form_atoms,
+    kept_by,
+    kept_in,
+    statement_of,
+)
+from securefl.protocol.round.shared.plan import RunPlan
+
+CONFLICT = (
+    "its key has given metrics in another atom, which the parties that formed this run's atoms did not know;"
+    " it takes part in runs whose metrics have noise, and in runs without metrics"
+)
+
+
+def keeps_atoms(plan: RunPlan) -> bool:
+    """Return True if the run's metrics open over atoms that parties keep: they have no noise."""
+    scenario = plan.scenario
+    evaluation = scenario.evaluation
+    return (
+        bool(evaluation.metrics)
+        and scenario.privacy.unit == "none"
+        and scenario.clustering.atoms > 1
+        and evaluation.repeats == "refuse"
+    )
+
+
+def fewest_counted(plan: RunPlan) -> int:
+    """Return the members of an atom that hide one of them: f + k."""
+    sums = plan.scenario.secure_sum
+    return sums.colluders_per_cluster + sums.k_anonymity
+
+
+def statement_in(plan: RunPlan, me: PartyId, atoms: Collection[Atom]) -> bytes:
+    """Return what a party states of the atoms that it knows, before the run has any; empty for nothing."""
+    if not atoms or not keeps_atoms(plan):
+        return b""
+    return statement_of(kept_by(me, atoms, plan.roster.parties), plan.roster.parties)
+
+
+def agreed_statement(plan: RunPlan, stated: Mapping[PartyId, bytes]) -> bytes:
+    """Return the statement on which the parties of a draw agree; empty for none.
+
+    Args:
+        plan: of the run.
+        stated: by party that said hello, its ``atom_seed``.
+    """
+    if not any(stated.values()) or not keeps_atoms(plan):
+        return b""
+    fewest, size = fewest_counted(plan), plan.scenario.clustering.atoms
+    parties = plan.roster.parties
+    agreed = agreed_atoms(
+        stated, parties, plan.scenario.secure_sum.colluders, range(max(fewest, size), 2 * size)
+    )
+    return statement_of(agreed, parties)
+
+
+def metric_atoms(plan: RunPlan, atom_seed: bytes) -> tuple[Atom, ...] | None:
+    """Return the parties that give metrics, in atoms; None where metrics do not go by atoms.
+
+    Args:
+        plan: of the run.
+        atom_seed: that has formed the run's atoms.
+    """
+    if not keeps_atoms(plan):
+        return None
+    parties = plan.roster.parties
+    atoms = form_atoms(atom_seed, parties, plan.scenario.clustering.atoms)
+    return counting_atoms(atoms, kept_in(atom_seed, parties), fewest_counted(plan))
+
+
+def own_atom(atoms: Collection[Atom], me: PartyId) -> Atom:
+    """Return the atom of a party; empty for none."""
+    return next((atom for atom in atoms if me in atom), ())
+
+
+def is_in_conflict(atoms: Collection[Atom] | None, kept: Collection[Atom], me: PartyId) -> bool:
+    """Return True if others reckon with metrics of a party that may give them in another atom only."""
+    own = own_atom(kept, me)
+    return atoms is not None and bool(own) and own_atom(atoms, me) not in {(), own}
+
+
+def with_counted_metrics(plan: RunPlan, atoms: Collection[Atom] | None, me: PartyId, update: F64) -> F64:
+    """Return an update with its metrics, f64 ``(d + w,)``; zeros in place of metrics that must not leave."""
+    if atoms is None or own_atom(atoms, me):
+        return update
+    counted = update.copy()
+    counted[plan.length :] = 0.0
+    return counted
+
+
+def atoms_of_names(plan: RunPlan) -> tuple[Atom, ...]:
+    """Return the atoms of simulated parties and of a lab's: those of the same names are the same in each run.
+
+    Their keys end with the run, so that no account keeps an atom.
+    """
+    parties, size = sorted(plan.roster.parties), plan.scenario.clustering.atoms
+    if not keeps_atoms(plan) or len(parties) < size:
+        return ()
+    return form_atoms(digest("atoms of names", size, *parties), parties, size)
