@@ -57,7 +57,7 @@ from tests.simulation.world import RUN, Node, Op, World
 
 KINDS: dict[str, type[Charge]] = {
     "another model": BadStep,
-    "a bit of the model": BadStep,
+    "one parameter": BadStep,
     "another state": BadStep,
     "another first model": TwoClaims,
     "another certificate": OtherStatement,

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from securefl.base.arrays import F32, Ring
 from securefl.base.errors import PeerError
-from securefl.base.ids import PartyId
+from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel.effects import Aborted, Finished, Send
 from securefl.protocol.kernel.events import Received
 from securefl.protocol.messages.masking import Receipt, VectorReceipt
@@ -37,8 +37,10 @@ from securefl.protocol.round.party.phases import Past
 from securefl.protocol.round.party.verifying import follow, on_proof
 from securefl.protocol.round.shared.blame import ConvictedError
 from securefl.protocol.round.shared.charges import TwoClaims
+from securefl.protocol.round.shared.repeating import LAST_BITS
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
+    Convicted,
     LinkFollowed,
     ModelFinal,
     RoundDone,
@@ -227,7 +229,7 @@ LIES: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "all sums but one": lambda: other_sums(lambda sums: sums[1:]),
     "one sum twice": lambda: other_sums(lambda sums: (*sums[:2], replace(sums[2], ring=sums[1].ring))),
     "another model": lambda: other_outcome(params=one_further),
-    "a bit of the model": lambda: other_outcome(params=next_float),
+    "one parameter": lambda: other_outcome(params=past_rounding),
     "another state": lambda: other_outcome(moments=one_further),
     "another first model": lambda: other_claim(lambda claim: structs.replace(claim, previous=bytes(32))),
     "another certificate": lambda: other_claim(uncertified),
@@ -240,6 +242,13 @@ LIES: dict[str, Callable[[], AbstractContextManager[None]]] = {
 
 def one_further(values: Any) -> Any:
     return values + values.dtype.type(1)
+
+
+def past_rounding(model: F32) -> F32:
+    """A small change of one parameter that cannot be another rounding."""
+    changed = model.copy()
+    changed[7] += 2 * LAST_BITS * np.spacing(max(np.float32(1), abs(changed[7])))
+    return changed
 
 
 def next_float(model: F32) -> F32:
@@ -268,6 +277,17 @@ def test_nobody_honest_trains_on_a_lie(lie: str, corrupt: tuple[str, ...]) -> No
     for round_ in range(3):
         assert run.models(round_, honest) <= {START}
     assert run.models(0, honest) == {START}
+
+
+def test_another_rounding_is_refused_and_named_as_such() -> None:
+    """A server whose processor or numpy rounds otherwise gets no round, and is not convicted."""
+    with other_outcome(params=next_float):
+        run = followed(verified(rounds="1"))
+    assert run.confirmed == []
+    assert run.models(0, P) == {START}
+    reasons = {one.reason for name in P for one in run.world.nodes[name].rejects}
+    assert any("differs in the last bits from what the sums of round 0 make here" in one for one in reasons)
+    assert not [one for name in (*P, SERVER) for one in run.world.reports(Convicted, name)]
 
 
 def test_a_first_model_that_does_not_follow_from_the_seed_is_refused() -> None:

@@ -20,6 +20,7 @@ from securefl.protocol.round import (
     CertifiedRound,
     PartyContext,
     Past,
+    RoundingError,
     RunPlan,
     UnsignedError,
     Verifying,
@@ -65,6 +66,7 @@ def repeat_proofs(
     """
     same, unread, unsigned = set[tuple[bytes, Place]](), 0, list[Finding]()
     differing: dict[tuple[bytes, Place, str], list[KeptMessage[OpeningProof] | KeptMessage[StepProof]]] = {}
+    rounded: dict[tuple[Place, str], list[KeptMessage[OpeningProof] | KeptMessage[StepProof]]] = {}
     rounds = {one.round: one for one in chain.rounds}
     for proof in _proofs(kept):
         one = rounds.get(proof.place.round)
@@ -86,6 +88,9 @@ def repeat_proofs(
             else:
                 # Whoever wrote the transcript may have made it up.
                 unsigned.append(_unsigned(proof, _why(error)))
+        except RoundingError as error:
+            same.add((root, proof.place))
+            rounded.setdefault((proof.place, _why(error)), []).append(proof)
         except PeerError as error:
             why = _why(error)
             differing.setdefault((root, proof.place, why), []).append(proof)
@@ -93,7 +98,8 @@ def repeat_proofs(
             same.add((root, proof.place))
     wrong = tuple(_differs(place, why, proofs) for (_, place, why), proofs in differing.items())
     reasons = {(root, place): why for root, place, why in differing}
-    return RepeatedHere(frozenset(same), reasons, (*wrong, *unsigned), unread)
+    last_bits = tuple(_rounds_otherwise(place, why, proofs) for (place, why), proofs in rounded.items())
+    return RepeatedHere(frozenset(same), reasons, (*wrong, *last_bits, *unsigned), unread)
 
 
 def _why(error: PeerError) -> str:
@@ -177,6 +183,17 @@ def _unsigned(proof: KeptMessage[OpeningProof] | KeptMessage[StepProof], why: st
         f" not signed: {why}.",
         evidence=(proof.evidence,),
         remedy=f"either the server sent it so, or the transcript of {proof.by} is not true",
+    )
+
+
+def _rounds_otherwise(
+    place: Place, why: str, proofs: Sequence[KeptMessage[OpeningProof] | KeptMessage[StepProof]]
+) -> Finding:
+    return warning(
+        AUDIT,
+        f"The {_what(place)} of round {place.round} has other last bits here: {why}.",
+        evidence=tuple(proof.evidence for proof in proofs),
+        remedy="audit with the versions of Python and numpy that the server ran on; its log names them",
     )
 
 

@@ -18,6 +18,8 @@ from securefl.scenario import Scenario
 _HASH = bytes(32)
 _MOMENT = 8
 """Bytes of a parameter in the one moment that SGD keeps."""
+_PARAMETER = 4
+"""Bytes of a parameter in a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,11 @@ def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
 
 def committee_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that the server sends to a member of the committee."""
-    empty = Step(moments=b"", totals=(), sums=b"")
+    empty = Step(moments=b"", totals=(), sums=b"", model=b"")
     moments = body_of(empty, _MOMENT * cohort.parameters)
     sums = body_of(empty, cohort.sums * cohort.parameters * cohort.word)
-    sealed = SEAL_OVERHEAD + moments + sums - body_of(empty)
+    model = body_of(empty, _PARAMETER * cohort.parameters)
+    sealed = SEAL_OVERHEAD + moments + sums + model - 2 * body_of(empty)
     yield Frames(cohort).down(
         cohort.party, StepProof(claim=claim_of(cohort), signature=bytes(SIGNATURE), sealed=b""), sealed
     )

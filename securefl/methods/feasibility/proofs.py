@@ -20,6 +20,8 @@ MAX_PROOF = 8 * 64 * 1024 * 1024
 _MEGABYTE = 1_000_000
 _MOMENT = 8
 """Bytes of a parameter in one moment of the optimiser."""
+_PARAMETER = 4
+"""Bytes of a parameter in a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Proofs:
     opening: int
     """In one proof of an opening: all vectors of a cluster."""
     step: int
-    """In one proof of a step: all sums, and the optimiser's moments."""
+    """In one proof of a step: all sums, the optimiser's moments, and the next model."""
     openings: int
     """In all proofs of openings."""
     steps: int
@@ -64,7 +66,8 @@ def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:
     vectors = scenario.groups.count if hidden else scenario.clustering.reclusterings
     participants = participants_of(scenario)
     moments = _MOMENT * scenario.server_optimiser.moments * scenario.groups.count * length
-    step = vectors * len(planned_sizes(scenario)) * vector + moments
+    model = _PARAMETER * scenario.groups.count * length
+    step = vectors * len(planned_sizes(scenario)) * vector + moments + model
     return Proofs(
         opening=largest * vector,
         step=step,

@@ -82,6 +82,8 @@ class Step(Message, frozen=True, kw_only=True):
     """Members in each sum, where groups are hidden; nothing elsewhere."""
     sums: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
     """All sums that were opened, one behind the other, ring words in little endian."""
+    model: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
+    """The model that follows, little-endian float32: it tells another rounding from a lie."""
 
 
 class Attest(Message, frozen=True, kw_only=True):

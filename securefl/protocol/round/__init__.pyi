@@ -119,6 +119,7 @@ from .shared.randomness import sampling_entropy as sampling_entropy
 from .shared.randomness import server_entropy as server_entropy
 from .shared.randomness import training_entropy as training_entropy
 from .shared.randomness import update_entropy as update_entropy
+from .shared.repeating import RoundingError as RoundingError
 from .shared.repeating import check_claim as check_claim
 from .shared.reports import AnyReport as AnyReport
 from .shared.reports import ClaimConfirmed as ClaimConfirmed

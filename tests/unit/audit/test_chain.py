@@ -37,7 +37,7 @@ from securefl.protocol.wire.outbox import Outbox
 from securefl.runtime.report.rundir import RunDirectory
 from tests.simulation.lying import attesting, distinct, other_outcome, other_sums, verified
 from tests.simulation.rosters import seeded_identities
-from tests.simulation.test_verified_rounds import clusters, next_float, one_more
+from tests.simulation.test_verified_rounds import clusters, next_float, one_more, past_rounding
 from tests.simulation.world import RUN, Op, World
 from tests.unit.audit.runs import record
 from tests.unit.audit.tampering import IDENTITIES, NAMES, invented, keep, received, retold
@@ -435,13 +435,22 @@ class TestServersThatLie:
 
     def test_a_model_that_is_not_what_the_sums_make(self, tmp_path: Path) -> None:
         """Everybody attests it: signatures are whole, and only who repeats the step sees it."""
-        lie = other_outcome(params=next_float)
+        lie = other_outcome(params=past_rounding)
         directory = ran(tmp_path / "run", corrupt=NAMES, lie=lie)
         run = look(directory, final=final_of(directory))
         assert [line.verdict for line in run.lines] == [LinkVerdict.WRONG] * 3
         assert [(line.sums, line.step) for line in run.lines] == [("6/6", "3/3")] * 3
         assert "claims another model than the sums of round 0 make" in breaches(run)
         assert "is not what the rule makes" in run.sentence
+
+    def test_another_rounding_is_a_warning(self, tmp_path: Path) -> None:
+        """Every verifier of the run rounded as the server did; only the machine of the audit does not."""
+        directory = ran(tmp_path / "run", corrupt=NAMES, lie=other_outcome(params=next_float))
+        run = look(directory, final=final_of(directory))
+        assert [line.verdict for line in run.lines] == [LinkVerdict.CONFIRMED] * 3
+        assert breaches(run) == ""
+        warned = [one.claim for one in run.findings if one.severity is Severity.WARNING]
+        assert sum("has other last bits here" in one for one in warned) == 3
 
     def test_a_sum_that_its_cluster_attests(self, tmp_path: Path) -> None:
         corrupt = clusters(verified())[0][:2]
@@ -451,7 +460,7 @@ class TestServersThatLie:
         assert "The sum of cluster 0.0 of round 0" in breaches(run)
 
     def test_a_lie_that_nobody_attests_is_named_and_void(self, tmp_path: Path) -> None:
-        run = look(ran(tmp_path / "run", lie=other_outcome(params=next_float)))
+        run = look(ran(tmp_path / "run", lie=other_outcome(params=past_rounding)))
         assert {line.verdict for line in run.lines} == {LinkVerdict.VOID}
         assert "claims another model than the sums of round 0 make" in breaches(run)
         assert "is the first one" in run.sentence

@@ -15,7 +15,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import Convicted
 from tests.simulation.lying import followed, other_outcome, other_sums, verified
 from tests.simulation.test_blame import another_secret
-from tests.simulation.test_verified_rounds import next_float, one_more
+from tests.simulation.test_verified_rounds import one_more, past_rounding
 from tests.simulation.world import World
 from tests.unit.audit.test_chain import FIRST, breaches, look, ran
 
@@ -43,7 +43,7 @@ def test_an_honest_run_keeps_none(tmp_path: Path) -> None:
 
 
 def test_another_runs_evidence_convicts_nobody(tmp_path: Path) -> None:
-    directory = ran(tmp_path / "run", lie=other_outcome(params=next_float))
+    directory = ran(tmp_path / "run", lie=other_outcome(params=past_rounding))
     plan, kept = anybodys_plan(), charges_in(directory.path)
     first = first_of(plan, FIRST)
     assert {one.severity for one in convictions(plan, kept, first)} == {Severity.BREACH}

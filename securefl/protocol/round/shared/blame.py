@@ -36,7 +36,7 @@ from securefl.protocol.round.shared.draw import draw_round
 from securefl.protocol.round.shared.leakage import Question, opened_keys
 from securefl.protocol.round.shared.metric_atoms import agreed_statement
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.repeating import check_parts, repeat_step, repeat_sum
+from securefl.protocol.round.shared.repeating import RoundingError, check_parts, repeat_step, repeat_sum
 from securefl.protocol.round.shared.signed_claim import announced_contents, check_signed, step_contents
 from securefl.protocol.round.shared.statement import (
     announced_digest,
@@ -174,6 +174,8 @@ def _server_if(check: Callable[[], None]) -> Conviction:
     """The server's conviction if a check of what it signed fails."""
     try:
         check()
+    except RoundingError as error:
+        raise ConvictsNobodyError(f"the server {error.reason}") from error
     except PeerError as error:
         return Conviction(SERVER, error.reason)
     raise ConvictsNobodyError("all that it holds is as it should be")

@@ -22,6 +22,9 @@ from securefl.protocol.round.shared.statement import model_digest
 from securefl.protocol.secure_sum import ProvenVectors, Repeatable, repeat_opening
 from securefl.protocol.wire import decode_struct
 
+LAST_BITS = 16
+"""Most units in the last place of a parameter, before or after a step, by which two roundings may differ."""
+
 
 def check_parts(plan: RunPlan, certified: CertifiedRound, claim: RoundClaim) -> None:
     """Check that a claim is about all sums that were certified, but for as many as may be lost.
@@ -78,6 +81,10 @@ def repeat_sum(
         raise PeerError(SERVER, f"claims another sum of {known.setup.describe()} than its members made")
 
 
+class RoundingError(PeerError):
+    """The server's step differs from the own one in the last bits: the round is void, and nobody has lied."""
+
+
 def repeat_step(
     plan: RunPlan,
     certified: CertifiedRound,
@@ -99,6 +106,7 @@ def repeat_step(
     Raises:
         PeerError: it does not go on from the link before, or not with the claimed sums, or does not end where
             the claim says.
+        RoundingError: it ends there up to the last bits.
     """
     step = decode_struct(Step, plain, SERVER)
     kept = plan.optimiser.moments
@@ -112,8 +120,26 @@ def repeat_step(
     excluded = failed((*checks_of(plan, round_, sums), *too_long(plan, round_, sums)))
     before = Standing(round_, params, moments)
     after, _, _ = after_sums(plan, before, certified.drawn, certified.survivors, sums, excluded=excluded)
-    if model_digest(after.params) != claim.model or state_digest(after.moments) != claim.state:
-        raise PeerError(SERVER, f"claims another model than the sums of round {certified.round} make")
+    if model_digest(after.params) == claim.model and state_digest(after.moments) == claim.state:
+        return
+    if is_rounding(step.model, claim, params, after.params):
+        raise RoundingError(
+            SERVER,
+            f"claims a model that differs in the last bits from what the sums of round {round_} make here:"
+            " with other versions of Python or numpy, or on another processor, steps may round otherwise",
+        )
+    raise PeerError(SERVER, f"claims another model than the sums of round {round_} make")
+
+
+def is_rounding(model: bytes, claim: RoundClaim, before: F32, after: F32) -> bool:
+    """Return True if a claimed model is another one than ``after`` by last bits only."""
+    if len(model) != 4 * len(after):
+        return False
+    claimed = np.frombuffer(model, dtype="<f4").astype(np.float32)
+    if model_digest(claimed) != claim.model or np.array_equal(claimed, after):
+        return False
+    scale = np.spacing(np.maximum(np.abs(before), np.abs(after)), dtype=np.float32)
+    return bool((np.abs(claimed.astype(np.float64) - after) <= LAST_BITS * scale.astype(np.float64)).all())
 
 
 def _read_sums(
