@@ -20,6 +20,7 @@ from securefl.lab.planning import Demand, Plan, draft
 from securefl.lab.planning import plan as searched
 from securefl.methods.feasibility import check
 from securefl.methods.metrics import Statistics
+from securefl.protocol.round import account_lines
 from securefl.runtime.launch import NoProgress, RoundLines, RunOptions, bundled, fresh_run_id
 from securefl.runtime.report import RoundRecord, RunDirectory, Summary, scenario_header
 from securefl.scenario import Scenario, load_scenario, own_name, scenario_of, statistics_round, to_toml
@@ -210,7 +211,8 @@ def explain(scenario: Scenario) -> str:
     Raises:
         ConfigError: its fields contradict each other.
     """
-    lines = [f"# {line}" for line in scenario_header(scenario, check(scenario))]
+    facts = (*scenario_header(scenario, check(scenario)), *account_lines(scenario))
+    lines = [f"# {line}" for line in facts]
     return "\n".join((*lines, "", to_toml(scenario)))
 
 

@@ -36,6 +36,7 @@ from securefl.lab.planning import plan as find
 from securefl.lab.plots import draw_plan
 from securefl.methods.feasibility import check
 from securefl.methods.privacy import Unit, need_dp_accounting
+from securefl.protocol.round import account_lines
 from securefl.runtime.report import Terminal, without_infinities
 from securefl.scenario import parse_scenario, to_toml
 
@@ -155,7 +156,7 @@ def plan(
         if as_json:
             typer.echo(json.dumps(values, allow_nan=False))
         else:
-            _show(found, chosen, out, drawn=picture is not None)
+            _show(found, chosen, out, data, drawn=picture is not None)
 
 
 def scenario_text(found: Plan, chosen: int, data: str) -> str:
@@ -169,6 +170,7 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
     _, parameters = model_of(data_shape(data), demand.parameters)
     lines = [
         *lines_of(demand, row),
+        *account_lines(scenario),
         f"model: {parameters} parameters, planned for {demand.parameters}",
     ]
     text = "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(scenario)
@@ -214,13 +216,15 @@ def _picture(found: Plan, chosen: int) -> bytes | None:
         return None
 
 
-def _show(found: Plan, chosen: int, out: Path, *, drawn: bool) -> None:
+def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> None:
     terminal = Terminal()
     for table in tables(found, chosen):
         terminal.print(table)
     say(f"{found.considered} plans keep the demands; {len(found.rows)} of them, here, no other beats")
     say(f"row {chosen + 1}{', recommended' if chosen == found.chosen else ''}:")
-    for line in lines_of(found.demand, found.rows[chosen]):
+    row = found.rows[chosen]
+    scenario = draft(found.demand, row.design, data, row.multiplier or None)
+    for line in (*lines_of(found.demand, row), *account_lines(scenario)):
         say(f"  {line}")
     picture = " and plan.png" if drawn else "; for a plot: pip install 'securefl[plots]'"
     say(f"{out / 'plan.toml'}, plan.json{picture}")

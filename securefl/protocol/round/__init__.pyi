@@ -53,6 +53,7 @@ from .server.suspicion import groups_of as groups_of
 from .server.suspicion import needed as needed
 from .server.suspicion import weighed as weighed
 from .server.trust import Trust as Trust
+from .shared.account_rounds import account_lines as account_lines
 from .shared.allowance import proof_bytes as proof_bytes
 from .shared.atom_seed import atom_seed_of as atom_seed_of
 from .shared.blame import ConvictsNobodyError as ConvictsNobodyError

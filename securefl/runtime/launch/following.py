@@ -10,7 +10,7 @@ from collections.abc import Collection
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.methods.attacks import behaviours_of
 from securefl.methods.feasibility import DerivedLimits
-from securefl.protocol.round import NothingLearned, RoundDone, RunPlan, drawn_lines
+from securefl.protocol.round import NothingLearned, RoundDone, RunPlan, account_lines, drawn_lines
 from securefl.runtime.report import (
     Accounts,
     Ending,
@@ -32,7 +32,8 @@ from securefl.scenario import Scenario
 
 def notes_without_privacy(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...]:
     """Lines on all that follows from a scenario without privacy; the last one says so."""
-    return (*scenario_header(scenario, limits), *drawn_lines(scenario), "differential privacy: none")
+    lines = (*scenario_header(scenario, limits), *drawn_lines(scenario), *account_lines(scenario))
+    return (*lines, "differential privacy: none")
 
 
 def settled_notes(plan: RunPlan, metrics: RunMetrics, seed: int, *, seeded: bool) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ def settled_notes(plan: RunPlan, metrics: RunMetrics, seed: int, *, seeded: bool
         without = forgoing(scenario, seed)
         metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))
     metrics.watch(plan, behaviours_of(scenario, seed))
-    notes = (*scenario_header(scenario, limits), *drawn_lines(scenario))
+    notes = (*scenario_header(scenario, limits), *drawn_lines(scenario), *account_lines(scenario))
     return (*notes, *header_lines(scenario, limits, plan.mechanism, void=void))
 
 

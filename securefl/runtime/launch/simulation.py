@@ -20,7 +20,7 @@ from securefl.base.text import count
 from securefl.methods.attacks import behaviours_of, party_names
 from securefl.methods.privacy import check_budget
 from securefl.protocol.kernel import Aborted, Finished
-from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing, drawn_lines
+from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing, account_lines, drawn_lines
 from securefl.runtime.launch.conclusion import Interrupted, Untrained, conclude
 from securefl.runtime.process import keep_result
 from securefl.runtime.report import (
@@ -323,6 +323,7 @@ def _header(federation: SimulatedFederation, options: SimulationOptions) -> tupl
         federation.note,
         *scenario_header(plan.scenario, plan.limits),
         *drawn_lines(plan.scenario),
+        *account_lines(plan.scenario),
         f"seed: {options.seed}; {drawn}",
         *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void),
     )

@@ -1,0 +1,121 @@
+"""Rounds that accounts carry, by the share of parties that drop out of a round.
+
+Without noise: how often a model can repeat before parties wait for another one. A model repeats after rounds
+that bring no update. Each party's account then judges the sums of all these rounds together
+(``docs/protocol.md``, "Rounds without a certificate"). How many it allows depends on the clusters and on who
+drops out, so it is tried on random draws. With noise: how many releases of a budget are in opened sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median_low
+
+from securefl.base.crypto import digest
+from securefl.base.ids import PartyId
+from securefl.base.text import count, percent
+from securefl.methods.attacks import party_names
+from securefl.methods.clustering import (
+    draw_assignment,
+    odds,
+    participants_of,
+    planned_atoms,
+    survivor_set,
+    works_of,
+)
+from securefl.methods.leakage import NOTHING_GIVEN, Given, LeakageLimits, crossed_together, joined
+from securefl.protocol.messages import MILLION
+from securefl.protocol.round.shared.plan import published_limits
+from securefl.scenario import Scenario
+
+DROPOUT_RATES = (0.0, 0.05, 0.2)
+MOST_ROUNDS = 50
+"""Rounds on one model that are tried; more count as this many."""
+_TRIES = 3
+_LARGEST = 100
+"""Parties of a federation that is tried: the time grows with the cube of them."""
+_MODEL = bytes(32)
+
+
+def account_lines(scenario: Scenario) -> Iterator[str]:
+    """Yield how many rounds accounts carry at each of :data:`DROPOUT_RATES`."""
+    releases = scenario.privacy.releases
+    if scenario.privacy.unit != "none" and releases is not None:
+        shown = ", ".join(
+            f"{releases * least_kept(scenario, rate):.3g} at {percent(rate)} dropouts"
+            for rate in DROPOUT_RATES
+        )
+        yield (
+            f"accounts: of {count(releases, 'release')} of each party, so many are in opened sums on average:"
+            f" {shown}; the others are lost with their clusters, and spent unless mates state that they"
+            " released nothing"
+        )
+    if not _is_limited(scenario):
+        return
+    found = {rate: carried_rounds(scenario, rate) for rate in DROPOUT_RATES}
+    shown = ", ".join(
+        f"{f'{rounds} or more' if rounds >= MOST_ROUNDS else rounds} at {percent(rate)} dropouts"
+        for rate, rounds in found.items()
+    )
+    yield (
+        f"accounts: rounds on one model before parties wait for another: {shown}; a model repeats only after"
+        " rounds that bring no update"
+    )
+
+
+def least_kept(scenario: Scenario, rate: float) -> float:
+    """Return the least probability, over the planned clusters, that one keeps ``min_survivors``."""
+    fewest = scenario.secure_sum.min_survivors
+    return min(odds.cluster_kept_at(atoms, rate, fewest) for atoms in set(planned_atoms(scenario)))
+
+
+def carried_rounds(scenario: Scenario, rate: float) -> int:
+    """Return the rounds on one model whose sums accounts allow together, the median of a few random draws.
+
+    Args:
+        scenario: a feasible one, without noise, atoms or fixed clusters.
+        rate: probability that a party drops out of a round before its input.
+    """
+    return median_low(_carried(scenario, rate, number) for number in range(_TRIES))
+
+
+def _carried(scenario: Scenario, rate: float, number: int) -> int:
+    parties, clustering = party_names(scenario.parties), scenario.clustering
+    said = published_limits(scenario)
+    limits = LeakageLimits(said.k_anonymity, said.colluders, said.leverage / MILLION)
+    given: Given = NOTHING_GIVEN
+    for round_ in range(MOST_ROUNDS):
+        seed = digest("tried round", number, str(rate), round_)
+        drawn = draw_assignment(
+            seed, parties, participants_of(scenario), clustering.size, clustering.reclusterings
+        )
+        instances = {(r, j): m for r, row in enumerate(drawn.clusters) for j, m in enumerate(row)}
+        there = [party for party in drawn.participants if not _drops_out(seed, party, rate)]
+        submitted = {key: [one for one in members if one in there] for key, members in instances.items()}
+        alive = survivor_set(instances, submitted, scenario.secure_sum.min_survivors)
+        rows = (tuple(sorted(alive.intersection(members))) for members in instances.values())
+        now = {_MODEL: tuple(dict.fromkeys(row for row in rows if row))}
+        if crossed_together(given, now, limits, seed):
+            return round_
+        given = joined(given, now)
+    return MOST_ROUNDS
+
+
+def _drops_out(seed: bytes, party: PartyId, rate: float) -> bool:
+    return int.from_bytes(digest("tried dropout", seed, party)[:8], "big") < rate * 2.0**64
+
+
+def _is_limited(scenario: Scenario) -> bool:
+    """Return True if accounts judge sums on a model that repeats, and random draws show how."""
+    clustering = scenario.clustering
+    return (
+        scenario.privacy.unit == "none"
+        and scenario.leakage.mode == "veto"
+        and clustering.atoms == 1
+        and not clustering.fixed
+        and works_of(clustering) == 1
+        and scenario.groups.count == 1
+        and not scenario.model.by_columns
+        and clustering.size > 1
+        and scenario.parties <= _LARGEST
+    )
