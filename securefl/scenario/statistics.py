@@ -8,7 +8,7 @@ from securefl.base.errors import ConfigError
 from securefl.scenario.evaluation import Metric, SiteEvaluation, SiteStatistics
 from securefl.scenario.model import Model
 from securefl.scenario.parts import default_of
-from securefl.scenario.scenario import Encoding, Expect, Groups, Scenario, Stop, Training
+from securefl.scenario.scenario import Clustering, Encoding, Expect, Groups, Scenario, Stop, Training
 
 SHARE = 10.0
 """The noise on the round's update, which is zeros, in multiples of that on its statistics: its epsilon is a
@@ -60,7 +60,7 @@ def statistics_round(scenario: Scenario) -> Scenario:
         description="Statistics of the sites' data.",
         model=default_of(Model, "statistics"),
         training=Training(),
-        clustering=replace(scenario.clustering, reclusterings=1, new_work=False),
+        clustering=_over_atoms(scenario),
         groups=Groups(),
         privacy=privacy,
         encoding=Encoding(clip=1.0, range=1.0, scale_bits=4, ring_bits=64),
@@ -70,3 +70,16 @@ def statistics_round(scenario: Scenario) -> Scenario:
         behaviours=(),
         expect=(Expect(metric="rounds", at_least=1),),
     )
+
+
+def _over_atoms(scenario: Scenario) -> Clustering:
+    """Return the clusters of a statistics round: each is one atom, unless the federation has atoms.
+
+    Without noise statistics open over atoms only; with noise, or by the word of the federation, over any
+    clusters.
+    """
+    clustering = replace(scenario.clustering, reclusterings=1, new_work=False)
+    needed = scenario.privacy.unit == "none" and scenario.evaluation.repeats == "refuse"
+    if not needed or clustering.atoms > 1 or clustering.fixed:
+        return clustering
+    return replace(clustering, atoms=clustering.size)

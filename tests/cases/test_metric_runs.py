@@ -21,7 +21,7 @@ from securefl.protocol.kernel.effects import Enter
 from securefl.protocol.round.party.upload import Seams
 from securefl.protocol.round.shared.metric_atoms import metric_atoms
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import ClaimConfirmed, ClustersDrawn, SatOut, SumOpened
+from securefl.protocol.round.shared.reports import ClaimConfirmed, ClustersDrawn, RoundDone, SatOut, SumOpened
 from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.tip import Tip
@@ -195,6 +195,20 @@ def test_six_rounds_of_statistics_open_all(tmp_path: Path) -> None:
             assert not [one for name in NAMES for one in run.reports(SatOut, name)]
             rows = equations(run)
             assert sorted(party for counted, _ in rows for party in counted) == list(NAMES)
+
+
+@pytest.mark.parametrize("atoms", [2, 4])
+def test_statistics_before_training_share_its_atoms(tmp_path: Path, atoms: int) -> None:
+    """After statistics with one atom a cluster, a training with smaller atoms goes on without metrics."""
+    columns = ("evaluation.metrics=[{name='age',kind='column'}]",)
+    model = {"model__type": "'statistics'", "rounds": "1", "clustering__atoms": str(atoms)}
+    with played("statistics", tmp_path, metrics=columns, **model) as run:
+        assert {party for counted, _ in equations(run) for party in counted} == set(NAMES)
+        assert {len(run.books[name].kept[0]) for name in NAMES} == {atoms}
+    with played("training", tmp_path) as run:
+        counted = {party for counted, _ in equations(run) for party in counted}
+        assert counted == (set(NAMES) if atoms == 2 else set())
+        assert all(one.opened for one in run.reports(RoundDone))
 
 
 def test_in_verified_rounds_with_a_colluder_in_each_atom(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def check_atoms(scenario: Scenario) -> None:
             f" k = {sums.k_anonymity} honest members must remain in it",
             f"at least {needed}",
         )
-    if hides_groups(scenario.groups) and clustering.size == size:
+    if (hides_groups(scenario.groups) or scenario.model.by_columns) and clustering.size == size:
         return
     if clustering.size < 2 * size or clustering.size % size:
         more = max(2, -(-clustering.size // size)) * size

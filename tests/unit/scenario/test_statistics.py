@@ -44,10 +44,15 @@ def test_it_is_one_round_of_the_same_federation_that_can_be_written_and_run() ->
     assert parse_scenario(to_toml(found)) == found
 
 
-def test_without_noise_and_atoms_it_needs_the_word_of_the_federation() -> None:
-    with pytest.raises(ConfigError, match=r"evaluation\.repeats: each round and each run sums counts"):
-        check(round_of("clustering.atoms=1"))
-    check(round_of("clustering.atoms=1", "evaluation.repeats='accept'"))
+@pytest.mark.parametrize("size", ["2", "3", "6"])
+def test_without_noise_and_atoms_each_cluster_is_an_atom(size: str) -> None:
+    found = round_of("clustering.atoms=1", f"clustering.size={size}")
+    check(found)
+    assert found.clustering.atoms == int(size)
+    accepted = round_of("clustering.atoms=1", "evaluation.repeats='accept'")
+    check(accepted)
+    assert accepted.clustering.atoms == 1
+    assert round_of(NOISE, "statistics.multiplier=1.5", "statistics.samples=100").clustering.atoms == 2
 
 
 def test_what_is_asked_changes_nothing_for_the_training() -> None:
