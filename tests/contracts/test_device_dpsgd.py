@@ -12,11 +12,12 @@ from torch.nn.functional import cross_entropy
 
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import InsecureSeededEntropy
+from securefl.methods.privacy.sensitivity import sum_error
 from securefl.scenario import ClipEach, DpSgd, Normalise, Training
 from securefl.training.batched import DpFleet, DpJob
 from securefl.training.data.pool import pool_samples
 from securefl.training.data.shards import Shard
-from securefl.training.dpsgd import batch_entropy, draw_batch
+from securefl.training.dpsgd import DpStep, DrawnBatch, PoolSource, batch_entropy, draw_batch, draw_slots
 from securefl.training.dpsgd.trainer import DpSgdTrainer
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import to_vector
@@ -122,6 +123,31 @@ def test_a_fleet_steps_as_each_party_would(dp: DpSgd, device: torch.device) -> N
         update = found[party]
         assert update is not None
         assert distance(update, by_definition(module, start, shard, dp, carry, party)) < SMOOTH
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("bound", [Normalise(), ClipEach(norm=0.3)])
+@pytest.mark.parametrize("drawn", [3, 17, 33])
+def test_without_any_one_record_the_sum_moves_by_its_bound_at_most(
+    model: str, bound: Normalise | ClipEach, drawn: int, device: torch.device
+) -> None:
+    """Weights of 1e3 flip gradients where anything of them follows from the other records."""
+    module, shard, dp = MODELS[model](), shard_of(60), DpSgd(bound=bound)
+    pool, _ = pool_samples([(shard.x, shard.y)], device)
+    step = DpStep(module, PoolSource(pool, SHAPE), BATCH, dp)
+    step.load(to_vector(module) * np.float32(1e3))
+    records = np.arange(drawn)
+    slots = draw_slots(step.slots, drawn, InsecureSeededEntropy(drawn))
+    whole = step.update(DrawnBatch(records, records, None), slots) * BATCH
+    error = sum_error(drawn, whole.size, carried=False)
+    moves = []
+    for gone in range(0, drawn, max(1, drawn // 5)):
+        kept = np.arange(drawn) != gone
+        rest = step.update(DrawnBatch(records[kept], records[kept], None), slots[kept]) * BATCH
+        moves.append(float(np.linalg.norm(whole - rest)))
+    # The products with b_c round, too.
+    assert max(moves) <= dp.norm * (1 + error + 2.0**-50 * drawn)
+    assert max(moves) > 0.99 * dp.norm
 
 
 @pytest.mark.parametrize("bound", [Normalise(), ClipEach(norm=0.3)])

@@ -27,7 +27,15 @@ from securefl.base.errors import UsageError
 from securefl.scenario import DpSgd, Training
 from securefl.training.batched import DpFleet, DpJob
 from securefl.training.data import Shard, pool_samples
-from securefl.training.dpsgd import DpSgdTrainer, DpStep, DrawnBatch, Mapped, PoolSource, draw_batch
+from securefl.training.dpsgd import (
+    DpSgdTrainer,
+    DpStep,
+    DrawnBatch,
+    Mapped,
+    PoolSource,
+    draw_batch,
+    draw_slots,
+)
 from securefl.training.models import GroupNormCnn, Mlp, build_model, to_vector
 from securefl.training.sgd import LocalTrainer
 
@@ -146,7 +154,8 @@ def _ways(module: nn.Module, batch: int, steps: int) -> dict[str, _Work]:
         for step in range(steps):
             mapped.load(params)
             drawn = draw_batch("fixed-size", RECORDS, batch, own.child(step))
-            mapped.updates([DrawnBatch(drawn, drawn, None)])
+            slots = draw_slots(mapped.slots, batch, own.child("slots", step))
+            mapped.update(DrawnBatch(drawn, drawn, None), slots)
 
     return {
         PLAIN: (lambda: plain.train(params, own), examples),

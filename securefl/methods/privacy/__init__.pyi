@@ -48,6 +48,7 @@ from .response import randomised_response as randomised_response
 from .response import truth_probability as truth_probability
 from .roots import falling_root as falling_root
 from .rounding import BoundedRounding as BoundedRounding
+from .sensitivity import batch_capacity as batch_capacity
 from .sensitivity import planned_releases as planned_releases
 from .sensitivity import rounding_of as rounding_of
 from .settling import allowed_releases as allowed_releases

@@ -3,14 +3,15 @@
 Lengths are in steps: 1 step = 2^-scale_bits of the parameters' own unit.
 
 **Record level.** An update is a sum of per-example gradients of norm at most C, over b. Clip and range are
-projections, which bring no two vectors further apart, and all weights are 1. So one record moves the vector
-before rounding by its own C / b, and every other record of the batch by what its gradient's single-precision
-rounding depends on company, :data:`COMPANY` of C / b: c = (1 + k 2^-20) C / b. Batches of more than k others
-have probability beta. Rounded with the same secret offsets, two such vectors differ by a stochastic rounding
-of their difference, whose norm is within the bound of
-:class:`securefl.methods.privacy.rounding.BoundedRounding` except with probability beta, too. Both come off
-delta in each release; twice under replace-one and with batches of fixed size, in which a record that is drawn
-displaces another: there two differences count.
+projections, which bring no two vectors further apart, and all weights are 1. The gradients of the other
+records are the same with and without one record, to the last bit: each has a row of its own in tensors of a
+fixed size (docs/adr/0013-per-example-gradients.md). The sum is in double precision. So one record moves the
+vector before rounding by its own C / b and by the errors of two sums: c = (1 + e) C / b, with the bound e of
+:func:`sum_error` for k records. Batches of more than k records have probability beta. Rounded with the same
+secret offsets, two such vectors differ by a stochastic rounding of their difference, whose norm is within the
+bound of :class:`securefl.methods.privacy.rounding.BoundedRounding` except with probability beta, too. Both
+come off delta in each release; twice under replace-one and with batches of fixed size, in which a record that
+is drawn displaces another: there two differences count.
 
 **Party level.** The whole update is clipped to c, and rounded until it keeps to the same bound. A public
 weight of at most 1 makes it no longer.
@@ -19,6 +20,7 @@ weight of at most 1 makes it no longer.
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from securefl.base.errors import UsageError
 from securefl.methods.clustering import works_of
@@ -30,9 +32,8 @@ LOST_SHARE = 1e-3
 """Share of delta that rounding beyond the bound, and batches beyond what is reckoned with, may take over the
 whole run (record level): half of it each."""
 
-COMPANY = 2.0**-20
-"""How far an example's bounded gradient may move, over C, when its batch has one example more: three times
-the most that was measured at ordinary parameters (docs/adr/0013-per-example-gradients.md)."""
+OVERFULL = 2.0**-64
+"""Probability that a batch has more records than slots."""
 
 RARE = 1e-9
 """Probability that an honest party's signal is larger than checks allow for, each time."""
@@ -57,8 +58,8 @@ def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) 
     bits = scenario.encoding.scale_bits if scale_bits is None else scale_bits
     beta = DEFAULT_BETA
     if scenario.privacy.unit == "record":
-        beta = lost_in_rounding(scenario) / (2 * _differences(scenario))
-    norm = _norm(scenario, beta) * 2.0**bits
+        beta = _lost_share(scenario) / (2 * _differences(scenario))
+    norm = _norm(scenario, length, beta) * 2.0**bits
     if norm + math.sqrt(length) > MAX_LENGTH:
         return None
     return BoundedRounding(norm, length, beta)
@@ -66,6 +67,14 @@ def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) 
 
 def lost_in_rounding(scenario: Scenario) -> float:
     """Probability per release that rounding or the batch exceeds its bound; comes off delta."""
+    dp = scenario.training.dp_sgd
+    overfull = OVERFULL if dp is not None and dp.sampler == "poisson" else 0.0
+    lost = _lost_share(scenario)
+    return lost and lost + overfull
+
+
+def _lost_share(scenario: Scenario) -> float:
+    """Return the share of delta in each release that rounding and large batches may take, or 0."""
     delta = scenario.privacy.delta
     if scenario.privacy.unit != "record" or delta == "auto":
         return 0.0
@@ -107,13 +116,53 @@ def _most_drawn(batch: int, beta: float) -> int:
     return most
 
 
-def _norm(scenario: Scenario, beta: float) -> float:
+def batch_capacity(sampler: Literal["poisson", "fixed-size"], batch: int) -> int:
+    """Return the number of slots of a batch.
+
+    The rows of examples in training are drawn among as many slots. A larger batch has other laws of rows with
+    and without one record; it is drawn with a probability of at most :data:`OVERFULL`.
+
+    Args:
+        sampler: of the batch.
+        batch: its expected size.
+    """
+    return batch if sampler == "fixed-size" else _most_drawn(batch, OVERFULL)
+
+
+def sum_error(records: int, length: int, *, carried: bool) -> float:
+    """Return how much further than C / b one record may move the computed sum, over C / b.
+
+    With u = 2^-53 and k records, the sum has k terms, of which none is longer than C / b but for 6 u. Each
+    number of a term takes part in at most 2 k additions, its carry's included, and in 6 other operations.
+    So a computed sum is off by (2 k + 6) u times the lengths of all terms, in whatever order it adds, but for
+    terms of a higher order (Higham 2002, sections 3.1 and 4.2); and two sums are off by twice that.
+
+    Without a carry, the lengths of the terms are at most k C / b together. With a carry a term has two parts,
+    whose sum is as short, while each may be long: the carry may nearly cancel the gradient. But the length
+    that divides both is at least sqrt((d + 4) 2^-52) times theirs
+    (:class:`securefl.training.dpsgd.bounded.BoundedSums`). So the parts are no longer than 2^26 / sqrt(d + 4)
+    times C / b.
+
+    A clip of the update divides by a computed length, which is off by d u / 2 at most. That scales each of
+    the two sums, of length k C / b, by a factor that is off by as much.
+
+    Args:
+        records: k, of the batch, at least 1.
+        length: d.
+        carried: True if the gradients are mixed with a carry.
+    """
+    longest = max(1.0, 2.0**26 / math.sqrt(length + 4)) if carried else 1.0
+    return 2.0**-52 * records * ((2 * records + 10) * longest + length)
+
+
+def _norm(scenario: Scenario, length: int, beta: float) -> float:
     """The bound before rounding in the parameters' own unit; record level: exceeded with probability beta."""
     dp, clip = scenario.training.dp_sgd, scenario.encoding.clip
     if scenario.privacy.unit == "record" and dp is not None:
         batch = scenario.training.batch_size
         most = batch if dp.sampler == "fixed-size" else _most_drawn(batch, beta)
-        return dp.norm / batch * (1 + most * COMPANY)
+        carried = bool(dp.momentum) and dp.carry != "off"
+        return dp.norm / batch * (1 + sum_error(most, length, carried=carried))
     if scenario.privacy.unit == "party" and clip != "none":
         return clip
     raise UsageError("nothing bounds what one unit adds: the scenario was not checked")

@@ -1,5 +1,6 @@
 from .layers import layers_of as layers_of
 from .sampling import draw_batch as draw_batch
+from .sampling import draw_slots as draw_slots
 from .source import DatasetSource as DatasetSource
 from .source import PoolSource as PoolSource
 from .step import DpStep as DpStep
@@ -7,4 +8,5 @@ from .step import DrawnBatch as DrawnBatch
 from .trainer import DpSgdTrainer as DpSgdTrainer
 from .trainer import batch_entropy as batch_entropy
 from .trainer import check_batch as check_batch
+from .trainer import slot_entropy as slot_entropy
 from .ways import Mapped as Mapped

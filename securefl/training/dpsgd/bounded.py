@@ -9,7 +9,7 @@ from typing import NamedTuple, assert_never
 import numpy as np
 import torch
 
-from securefl.base.arrays import F64
+from securefl.base.arrays import F64, BoolArray
 from securefl.scenario import ClipEach, DpSgd, Normalise
 from securefl.training.dpsgd.examples import Examples
 
@@ -42,6 +42,8 @@ class PartyRows(NamedTuple):
 
     party: int
     rows: slice
+    present: BoolArray | None = None
+    """Mask of the rows that hold an example; None if all do. The other rows add nothing, no carry either."""
 
 
 class BoundedSums:
@@ -80,10 +82,10 @@ class BoundedSums:
         """Bound the gradients of each span, mixed with its party's carry, and add them to the party's sum."""
         beta = self._dp.momentum
         dots = self._dots(examples, spans)
-        shares = [self._shares(examples.squares[rows], party, dots.get(party)) for party, rows in spans]
+        shares = [self._shares(examples.squares[span.rows], span, dots.get(span.party)) for span in spans]
         there = torch.from_numpy((1 - beta) * np.concatenate(shares)).to(self._totals.device)
         pieces = torch.split(there, [len(share) for share in shares])
-        for (party, rows), share, piece in zip(spans, shares, pieces, strict=True):
+        for (party, rows, _), share, piece in zip(spans, shares, pieces, strict=True):
             examples.add(piece, rows, self._totals[party])
             if party in self._carries:
                 self._totals[party].add_(self._carries[party], alpha=beta * float(share.sum()))
@@ -94,7 +96,7 @@ class BoundedSums:
 
     def _dots(self, examples: Examples, spans: Sequence[PartyRows]) -> dict[int, F64]:
         """Return the products of each span's gradients with its party's carry, by party."""
-        mixed = [(party, rows) for party, rows in spans if party in self._carries]
+        mixed = [(party, rows) for party, rows, _ in spans if party in self._carries]
         if not mixed:
             return {}
         products = [examples.dots(self._carries[party], rows) for party, rows in mixed]
@@ -102,13 +104,14 @@ class BoundedSums:
         ends = np.cumsum([len(product) for product in products])[:-1]
         return {party: part for (party, _), part in zip(mixed, np.split(found, ends), strict=True)}
 
-    def _shares(self, squares: F64, party: int, dots: F64 | None) -> F64:
-        """Return minus the factors of one party's examples over the size of its batch."""
+    def _shares(self, squares: F64, span: PartyRows, dots: F64 | None) -> F64:
+        """Return minus the factors of one party's examples over the size of its batch; of a hole, 0."""
         beta = self._dp.momentum
         squares = (1 - beta) ** 2 * squares
         largest = squares
         if dots is not None:
-            carried = beta**2 * self._carry_squares[party]
+            carried = beta**2 * self._carry_squares[span.party]
             largest = (np.sqrt(squares) + math.sqrt(carried)) ** 2
             squares = squares + carried + 2 * beta * (1 - beta) * dots
-        return factors(self._dp.bound, squares, self._error * largest) / -self._batch
+        shares = factors(self._dp.bound, squares, self._error * largest) / -self._batch
+        return shares if span.present is None else np.where(span.present, shares, 0.0)

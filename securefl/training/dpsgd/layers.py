@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from securefl.base.arrays import BoolArray
 from securefl.training.dpsgd.examples import (
     ExampleBlock,
     Examples,
@@ -56,8 +57,9 @@ class Layers:
         self._starts = starts
         self._losses = losses
 
-    def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
-        """Gradients of the examples ``x`` (n, ...) with labels ``y``, n >= 1."""
+    def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
+        """See :meth:`securefl.training.dpsgd.ways.Way.examples`."""
+        del present
         kept: list[_Kept] = []
         losses = self._losses(_forward(self._module, x, kept), y)
         slopes = torch.autograd.grad(losses.sum(), [each.outputs for each in kept])

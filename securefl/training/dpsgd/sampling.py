@@ -1,4 +1,4 @@
-"""Sampling of records for a step of DP-SGD: a secret coin for each, or a secret subset.
+"""Sampling of records for a step of DP-SGD: a secret coin for each, or a secret subset; and their slots.
 
 The bound on epsilon takes the draw for secret and its law for exactly the one that is named. So the draw is
 made from the party's own entropy by comparing integers: a generator of torch would be seeded with 64 bits,
@@ -50,6 +50,28 @@ def draw_batch(sampler: Sampler, records: int, batch: int, entropy: Entropy) -> 
             return _subset(records, batch, entropy)
         case _:
             assert_never(sampler)
+
+
+def draw_slots(slots: int, examples: int, entropy: Entropy) -> I64:
+    """Return a slot for each example of a batch, i64 ``(examples,)``: all choices without repetition alike.
+
+    The slots of the other examples have the same law with and without any one example, as long as there are
+    no more examples than slots. For a larger batch there are as many times the slots as it needs.
+
+    Args:
+        slots: of a batch, at least 1 (:func:`securefl.methods.privacy.batch_capacity`).
+        examples: 0 or more.
+        entropy: as in :func:`draw_batch`. The slots are as secret as the batch.
+    """
+    slots *= max(1, -(-examples // slots))
+    words = _words(entropy)
+    moved: dict[int, int] = {}
+    chosen = []
+    for first in range(examples):
+        other = first + _below(slots - first, words)
+        chosen.append(moved.get(other, other))
+        moved[other] = moved.pop(first, first)
+    return np.array(chosen, dtype=np.int64)
 
 
 def _by_coins(records: int, batch: int, entropy: Entropy) -> I64:

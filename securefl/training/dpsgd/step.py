@@ -9,12 +9,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
-from securefl.base.arrays import F32, F64, I64, expect
+from securefl.base.arrays import F32, F64, I64, BoolArray, expect
 from securefl.base.errors import UsageError
 from securefl.base.foreign import pass_interrupt
+from securefl.methods.privacy import batch_capacity
 from securefl.scenario import DpSgd
 from securefl.training.dpsgd.bounded import BoundedSums, PartyRows
 from securefl.training.dpsgd.examples import Examples
+from securefl.training.dpsgd.passes import Pass, dense_passes, fixed_passes
 from securefl.training.dpsgd.source import ExampleSource
 from securefl.training.dpsgd.ways import way_for
 from securefl.training.models import dimension, load_vector, pass_bytes, seeded
@@ -23,6 +25,9 @@ from securefl.training.sgd import TrainingDivergedError
 _CPU_PASS_BYTES: Final = 64 << 20
 """Memory of the examples of one pass on a CPU. More examples share the overhead of Python and small
 operations."""
+
+_CPU_FIXED_BYTES: Final = 8 << 20
+"""The same of a pass with holes, each of which takes as long as an example."""
 
 _LARGEST: Final = 2.0**64
 """The square root of the largest number in single precision."""
@@ -37,6 +42,16 @@ class DrawnBatch(NamedTuple):
     """Indices of the pool's labels, i64 (k,)."""
     carry: F64 | None
     """f64 (d,), or None for zeros."""
+
+
+class _Computed(NamedTuple):
+    """Gradients of one pass."""
+
+    examples: Examples
+    picks: I64
+    """Positions of the examples in the batch."""
+    present: BoolArray
+    """Mask of the rows that hold an example."""
 
 
 class DpStep:
@@ -67,7 +82,11 @@ class DpStep:
         """How gradients are computed."""
         each = 4 * self.way.floats_each(sample)
         self.chunk = max(1, pass_bytes(source.device, _CPU_PASS_BYTES) // each)
-        """Examples of one pass."""
+        """Examples of one pass without holes."""
+        self.slots = batch_capacity(dp.sampler, batch)
+        """Slots of a batch; larger batches are rarer than the accounting has to allow for."""
+        self.rows = self._rows_of(sample)
+        """Rows of a fixed pass."""
 
     def load(self, params: F32) -> None:
         """Make the next updates start from ``params``, f32 ``(d,)``.
@@ -85,63 +104,116 @@ class DpStep:
                 " lower server_optimiser.learning_rate"
             )
 
-    def updates(self, parties: Sequence[DrawnBatch]) -> list[F64]:
-        """Each party's update, f64 ``(d,)``, in their order.
+    def update(self, batch: DrawnBatch, slots: I64) -> F64:
+        """Return one party's update, f64 ``(d,)``; no gradient depends on the other examples of the batch.
 
-        Which parties share a call may change the last bits of the gradients, in single precision.
+        All tensors of examples have ``rows`` rows, and the row of an example follows from its slot. Without
+        one example, and with the same slots for the others, their gradients are the same to the last bit.
+
+        Args:
+            batch: the drawn examples and the carry.
+            slots: of the examples, i64 ``(k,)`` (:func:`securefl.training.dpsgd.draw_slots`).
+
+        Raises:
+            UsageError: as :meth:`updates`, or another number of slots than of examples.
+        """
+        if len(slots) != len(batch.x):
+            raise UsageError(f"{len(slots)} slots for {len(batch.x)} examples")
+        sums = self._sums([batch])
+        for each in fixed_passes(slots, self.rows):
+            for computed in self._computed(batch.x, batch.y, each, slots):
+                rows = PartyRows(0, slice(0, len(computed.present)), computed.present)
+                with torch.inference_mode():
+                    sums.add(computed.examples, [rows])
+        (update,) = sums.results()
+        return update
+
+    def updates(self, parties: Sequence[DrawnBatch]) -> list[F64]:
+        """Return the update of each party of a simulation, f64 ``(d,)``, in their order.
+
+        Other examples of a call may change the last bits of a gradient, in single precision.
 
         Raises:
             UsageError: a carry that is not finite, has the wrong dtype or shape, or is not configured.
         """
-        self.failed = 0
-        sums = BoundedSums(
-            self._dp,
-            self._batch,
-            [self._checked(party.carry) for party in parties],
-            self._length,
-            self._source.device,
-        )
+        sums = self._sums(parties)
         x, y = (np.concatenate([party[i] for party in parties]) for i in (0, 1))
         bounds = list(pairwise([0, *accumulate(len(party.x) for party in parties)]))
-        for first in range(0, len(x), self.chunk):
-            last = min(first + self.chunk, len(x))
-            for examples, begun, ended in self._examples(x[first:last], y[first:last]):
+        for each in dense_passes(len(x), self.chunk):
+            for computed in self._computed(x, y, each, None):
                 with torch.inference_mode():
-                    sums.add(examples, _spans(bounds, first + begun, first + ended))
+                    sums.add(computed.examples, _spans(bounds, int(computed.picks[0]), computed.present))
         return sums.results()
 
-    def _examples(self, x: I64, y: I64) -> Iterator[tuple[Examples, int, int]]:
-        """Gradients of examples, and the first one's place and that behind the last.
+    def _sums(self, parties: Sequence[DrawnBatch]) -> BoundedSums:
+        self.failed = 0
+        carries = [self._checked(party.carry) for party in parties]
+        return BoundedSums(self._dp, self._batch, carries, self._length, self._source.device)
 
-        One on which data set, model or loss raise an exception of any class counts as zero. To let it end the
-        update would make that depend on one example by its whole length; some classes would even end the
-        party, or stop its rounds.
+    def _computed(self, x: I64, y: I64, each: Pass, slots: I64 | None) -> Iterator[_Computed]:
+        """Yield the gradients of one pass.
+
+        An example on which data set, model or loss raise an exception of any class counts as zero. To let it
+        end the update would make that depend on one example by its whole length; some classes would even end
+        the party, or stop its rounds.
+
+        Args:
+            x: the whole batch.
+            y: its labels.
+            each: the pass.
+            slots: of the whole batch; None for a pass without holes.
         """
-        samples, labels, there, odd = self._source.take(x, y)
-        there = np.ones(len(x), dtype=bool) if there is None else there
+        samples, labels, there, odd = self._source.take(x[each.picks], y[each.picks])
+        there = np.ones(len(each.picks), dtype=bool) if there is None else there
         singles = dict(odd)
+        present = each.present(there)
         try:
             # Copies: what a model did in place before one raised would be done to all others twice.
-            examples = self.way.examples(samples.clone(), labels.clone())
+            examples = self.way.examples(*self._placed(samples, labels, each), present)
         except BaseException as error:
             pass_interrupt(error)
             singles |= {
                 one: (samples[one : one + 1], labels[one : one + 1]) for one in np.flatnonzero(there).tolist()
             }
         else:
-            if not there.all():
-                with torch.inference_mode():
-                    examples.forget(~there)
-            yield examples, 0, len(x)
+            yield _Computed(examples, each.picks, present)
         self.failed += int(np.count_nonzero(~there)) - len(odd)
         for one, (sample, label) in singles.items():
+            slot = None if slots is None else int(slots[each.picks[one]])
             try:
-                alone = self.way.examples(sample, label)
+                examples, present = self._alone(sample, label, slot)
             except BaseException as error:
                 pass_interrupt(error)
                 self.failed += 1
             else:
-                yield alone, one, one + 1
+                yield _Computed(examples, each.picks[one : one + 1], present)
+
+    def _placed(
+        self, samples: torch.Tensor, labels: torch.Tensor, each: Pass
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return new tensors with the examples of a pass in their rows, and a public example in each hole."""
+        x = samples.new_empty(each.rows, *samples.shape[1:])
+        y = labels.new_empty(each.rows, *labels.shape[1:])
+        if len(each.picks) < each.rows:
+            x.copy_(_filler(samples[:1]))
+            y.zero_()
+        places = torch.from_numpy(each.places).to(samples.device)
+        return x.index_copy_(0, places, samples), y.index_copy_(0, places, labels)
+
+    def _alone(
+        self, sample: torch.Tensor, label: torch.Tensor, slot: int | None
+    ) -> tuple[Examples, BoolArray]:
+        """Return the gradient of one example, with holes for the others of its pass."""
+        rows = 1 if slot is None else self._rows_of(_filler(sample))
+        place = np.array([0 if slot is None else slot % rows])
+        each = Pass(np.zeros(1, dtype=np.int64), place, rows)
+        present = each.present(np.ones(1, dtype=bool))
+        return self.way.examples(*self._placed(sample, label, each), present), present
+
+    def _rows_of(self, sample: torch.Tensor) -> int:
+        """Return the rows of fixed passes of samples like ``sample``, (1, ...), whose values are public."""
+        each = 4 * self.way.floats_each(sample)
+        return max(1, min(self.slots, pass_bytes(self._source.device, _CPU_FIXED_BYTES) // each))
 
     def _checked(self, carry: F64 | None) -> F64 | None:
         if carry is not None:
@@ -154,10 +226,17 @@ class DpStep:
         return carry
 
 
-def _spans(bounds: Sequence[tuple[int, int]], begun: int, ended: int) -> list[PartyRows]:
-    """Return each party's rows of a block that holds the examples ``begun`` to ``ended`` of all."""
-    return [
-        PartyRows(party, slice(max(start, begun) - begun, min(end, ended) - begun))
+def _filler(sample: torch.Tensor) -> torch.Tensor:
+    """Return a sample for holes: ones, or zeros of integers, as :meth:`ExampleSource.public` has them."""
+    return torch.ones_like(sample) if sample.is_floating_point() else torch.zeros_like(sample)
+
+
+def _spans(bounds: Sequence[tuple[int, int]], begun: int, present: BoolArray) -> list[PartyRows]:
+    """Return each party's rows of a tensor that holds the examples from ``begun`` on, of those present."""
+    ended = begun + len(present)
+    spans = [
+        (party, slice(max(start, begun) - begun, min(end, ended) - begun))
         for party, (start, end) in enumerate(bounds)
         if max(start, begun) < min(end, ended)
     ]
+    return [PartyRows(party, rows, present[rows]) for party, rows in spans]

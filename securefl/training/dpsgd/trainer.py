@@ -13,7 +13,7 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.scenario import DpSgd, Training
 from securefl.training.data import SamplePool, Shard
 from securefl.training.dpsgd.layers import Layers
-from securefl.training.dpsgd.sampling import draw_batch
+from securefl.training.dpsgd.sampling import draw_batch, draw_slots
 from securefl.training.dpsgd.source import PoolSource
 from securefl.training.dpsgd.step import DpStep, DrawnBatch
 from securefl.training.models import seeded
@@ -76,8 +76,8 @@ class DpSgdTrainer:
         rows = draw_batch(self._dp.sampler, self._records, self._batch, batch_entropy(entropy))
         with self._seeded(entropy):
             self._step.load(params)
-            (update,) = self._step.updates([DrawnBatch(rows, rows, carry)])
-        return update
+            slots = draw_slots(self._step.slots, len(rows), slot_entropy(entropy))
+            return self._step.update(DrawnBatch(rows, rows, carry), slots)
 
     def _seeded(self, entropy: Entropy) -> contextlib.AbstractContextManager[None]:
         """For models that draw from torch's generator themselves, as dropout does."""
@@ -92,6 +92,11 @@ class DpSgdTrainer:
 def batch_entropy(entropy: Entropy) -> Entropy:
     """The entropy that the batch of an update is drawn from, given the update's entropy."""
     return entropy.child("batch")
+
+
+def slot_entropy(entropy: Entropy) -> Entropy:
+    """Return the entropy of the slots of an update's batch, given the update's entropy."""
+    return entropy.child("slots")
 
 
 def check_batch(batch: int, records: int) -> None:

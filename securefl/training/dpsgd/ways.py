@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Final, Protocol
 
+import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
+from securefl.base.arrays import BoolArray
 from securefl.base.errors import ConfigError
 from securefl.training.dpsgd.examples import Examples, Losses, Rows, example_losses
 from securefl.training.dpsgd.layers import layers_of
@@ -20,8 +22,15 @@ _MIXING: Final = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNo
 class Way(Protocol):
     """Computes per-example gradients at the parameters that a module has."""
 
-    def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
-        """Gradients of the examples ``x`` (n, ...) with labels ``y`` (n, ...), n >= 1."""
+    def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
+        """Return the gradients of the examples ``x`` (n, ...) with labels ``y`` (n, ...), n >= 1.
+
+        Args:
+            x: samples.
+            y: their labels.
+            present: mask of the rows whose gradients are wanted, bool (n,); None for all. Other rows have
+                the gradient of what they hold, or zeros.
+        """
         ...
 
     def floats_each(self, sample: torch.Tensor) -> int:
@@ -38,8 +47,9 @@ class Mapped:
         # Dropout is each example's own.
         self._slopes = vmap(grad(self._loss), in_dims=(None, 0, 0), randomness="different")
 
-    def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
+    def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
         """See :class:`Way`."""
+        del present
         weights = {name: weight.detach() for name, weight in trained_parameters(self._module).items()}
         slopes = self._slopes(weights, x, y)
         with torch.no_grad():
@@ -62,20 +72,22 @@ class OneByOne:
         self._module = module
         self._losses = losses
 
-    def examples(self, x: torch.Tensor, y: torch.Tensor) -> Examples:
+    def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
         """See :class:`Way`."""
         weights = trained_parameters(self._module)
-        rows = [(start, weights[name]) for name, start in _starts(self._module)]
-        found: list[tuple[torch.Tensor, ...]] = []
-        for one in range(len(x)):
-            loss = self._losses(self._module(x[one : one + 1]), y[one : one + 1]).sum()
-            found.append(torch.autograd.grad(loss, [weight for _, weight in rows], materialize_grads=True))
-        return Examples(
-            [
-                Rows(start, torch.stack([slopes[index].reshape(-1) for slopes in found]).double())
-                for index, (start, _) in enumerate(rows)
-            ]
-        )
+        starts = _starts(self._module)
+        chosen = [weights[name] for name, _ in starts]
+        blocks = [
+            torch.zeros(len(x), weight.numel(), dtype=torch.float64, device=x.device) for weight in chosen
+        ]
+        for one in range(len(x)) if present is None else np.flatnonzero(present).tolist():
+            # Copies: a kernel may depend on where in memory a row begins.
+            sample, label = x[one : one + 1].clone(), y[one : one + 1].clone()
+            loss = self._losses(self._module(sample), label).sum()
+            slopes = torch.autograd.grad(loss, chosen, materialize_grads=True)
+            for block, slope in zip(blocks, slopes, strict=True):
+                block[one] = slope.reshape(-1)
+        return Examples([Rows(start, block) for (_, start), block in zip(starts, blocks, strict=True)])
 
     def floats_each(self, sample: torch.Tensor) -> int:
         """See :class:`Way`."""

@@ -13,7 +13,16 @@ from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError
 from securefl.scenario import DpSgd
-from securefl.training.dpsgd import DatasetSource, DpStep, DrawnBatch, batch_entropy, check_batch, draw_batch
+from securefl.training.dpsgd import (
+    DatasetSource,
+    DpStep,
+    DrawnBatch,
+    batch_entropy,
+    check_batch,
+    draw_batch,
+    draw_slots,
+    slot_entropy,
+)
 from securefl.training.models import seeded, trained_parameters
 
 
@@ -64,7 +73,8 @@ class RecordSteps:
         with seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device):
             self._step.load(self._vector(parameters).astype(np.float32))
             carried = None if carry is None else self._vector(carry).astype(np.float64)
-            (update,) = self._step.updates([DrawnBatch(rows, rows, carried)])
+            slots = draw_slots(self._step.slots, len(rows), slot_entropy(entropy))
+            update = self._step.update(DrawnBatch(rows, rows, carried), slots)
         return self._named(update)
 
     def _vector(self, arrays: Mapping[str, Any]) -> Any:

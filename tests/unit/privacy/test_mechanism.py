@@ -15,7 +15,13 @@ from securefl.methods.encoding.fixed_point import FixedPoint
 from securefl.methods.privacy.checks.published import first_stage, least_std
 from securefl.methods.privacy.mechanism import Mechanism, mechanism_of
 from securefl.methods.privacy.rounding import BoundedRounding
-from securefl.methods.privacy.sensitivity import COMPANY, LOST_SHARE, planned_releases
+from securefl.methods.privacy.sensitivity import (
+    LOST_SHARE,
+    OVERFULL,
+    batch_capacity,
+    planned_releases,
+    sum_error,
+)
 from securefl.methods.privacy.settling import settle
 from securefl.methods.privacy.table import noise_table
 from securefl.scenario.scenario import Scenario
@@ -46,21 +52,41 @@ def ball(radius: float, seed: int, length: int = LENGTH) -> F64:
 def test_a_record_moves_an_update_by_its_norm_over_the_batch_and_what_rounding_adds() -> None:
     mechanism = made()
     norm, beta = mechanism.rounding.norm, LOST_SHARE * mechanism.delta / 20 / 2
-    assert 1 + 16 * COMPANY <= norm / 512 <= 1 + 64 * COMPANY
+    assert 1 < norm / 512 <= 1 + sum_error(64, LENGTH, carried=False)
     assert mechanism.rounding.sensitivity == BoundedRounding(norm, LENGTH, beta).sensitivity
     assert made("training.dp_sgd={bound={type='clip', norm=0.25}}").rounding.norm == norm / 4
     larger = made("training.batch_size=32", "encoding.scale_bits=14").rounding.norm
-    assert norm < larger < 512 * (1 + 128 * COMPANY)
+    assert norm < larger < 512 * (1 + sum_error(128, LENGTH, carried=False))
 
 
-def test_others_in_the_batch_are_counted_up_to_a_size_that_is_paid_for() -> None:
+def test_a_carry_that_may_cancel_gradients_adds_more() -> None:
+    carried = made("training.dp_sgd={momentum=0.1, carry='global'}").rounding.norm
+    assert made().rounding.norm < carried < 512 * (1 + 1e-4)
+
+
+def test_sums_are_counted_up_to_a_size_that_is_paid_for() -> None:
     """Poisson batches of 16 of 100 records, against the binomial law itself."""
     mechanism = made()
-    most = round((mechanism.rounding.norm / 512 - 1) / COMPANY)
-    larger = sum(math.comb(100, k) * 0.16**k * 0.84 ** (100 - k) for k in range(most + 1, 101))
-    assert larger <= mechanism.event.delta_lost / 2
+
+    def beyond(most: int) -> float:
+        return sum(math.comb(100, k) * 0.16**k * 0.84 ** (100 - k) for k in range(most + 1, 101))
+
+    errors = [sum_error(most, LENGTH, carried=False) for most in range(1, 100)]
+    counted = next(
+        most for most, error in enumerate(errors, 1) if 512 * (1 + error) >= mechanism.rounding.norm
+    )
+    assert beyond(counted) <= mechanism.event.delta_lost / 2
+    assert 0 < beyond(batch_capacity("poisson", 16)) <= OVERFULL
     fixed = made("training.dp_sgd={sampler='fixed-size'}").rounding.norm
-    assert round((fixed / 512 - 1) / COMPANY) == 16
+    assert fixed == 512 * (1 + sum_error(16, LENGTH, carried=False))
+    assert batch_capacity("fixed-size", 16) == 16
+
+
+def test_batches_with_more_records_than_slots_come_off_delta() -> None:
+    tiny = ("privacy.delta=1e-12",)
+    assert made(*tiny).event.delta_lost == LOST_SHARE * 1e-12 / 20 + OVERFULL
+    fixed = made(*tiny, "training.dp_sgd={sampler='fixed-size'}").event.delta_lost
+    assert fixed == LOST_SHARE * 1e-12 / 20
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
@@ -135,7 +161,7 @@ def test_what_an_accountant_is_told() -> None:
     event = made().event
     assert (event.unit, event.relation, event.sampler) == ("record", "add-remove", "poisson")
     assert (event.records, event.batch, event.denominator, event.steps) == (RECORDS, 16, 16, 1)
-    assert event.delta_slack == float(LENGTH * 3 * made().table.table_error)
+    assert event.delta_slack == pytest.approx(float(LENGTH * 3 * made().table.table_error), rel=1e-15)
     whole = made(*PARTY).event
     assert (whole.unit, whole.sampler, whole.records) == ("party", "none", 1)
     assert made("training.dp_sgd={sampler='fixed-size'}").event.sampler == "fixed-size"

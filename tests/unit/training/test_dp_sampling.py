@@ -15,7 +15,7 @@ from securefl.base.crypto import prg
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import UsageError
 from securefl.training.dpsgd import sampling as dp_sampling
-from securefl.training.dpsgd.sampling import Sampler, draw_batch
+from securefl.training.dpsgd.sampling import Sampler, draw_batch, draw_slots
 
 Z = 4.9
 """A normal variable lies beyond it on either side once in 10^6."""
@@ -119,3 +119,23 @@ def test_secret_entropy_draws_another_batch_each_time(sampler: Sampler) -> None:
 def test_impossible_batches_are_bugs(batch: int) -> None:
     with pytest.raises(UsageError, match="from 10 records"):
         draw_batch("poisson", 10, batch, OsEntropy())
+
+
+@given(slots=st.integers(1, 80), examples=st.integers(0, 200), seed=st.integers(0, 2**32))
+def test_slots_are_distinct_however_many(slots: int, examples: int, seed: int) -> None:
+    drawn = draw_slots(slots, examples, InsecureSeededEntropy(seed)).tolist()
+    blocks = max(1, -(-examples // slots))
+    assert len(set(drawn)) == examples
+    assert set(drawn) <= set(range(blocks * slots))
+
+
+def test_all_choices_of_slots_are_alike() -> None:
+    """Then the slots of some examples have one law, whatever the number of others: the proof rests on it."""
+    draws, choices = 24_000, list(itertools.permutations(range(4), 3))
+    entropy = InsecureSeededEntropy(21)
+    counts = Counter(tuple(draw_slots(4, 3, entropy.child(draw)).tolist()) for draw in range(draws))
+    assert set(counts) == set(choices)
+    each = draws / len(choices)
+    chi = sum((counts[choice] - each) ** 2 / each for choice in choices)
+    # 23 degrees of freedom: beyond 70.6 once in 10^6.
+    assert chi < 70.6
