@@ -35,7 +35,7 @@ def linear() -> nn.Module:
 
 
 def cancelling(params: F32) -> F32:
-    """Weights of :func:`linear` with which scores of images with two like halves are enlarged rounding errors."""
+    """Weights of :func:`linear` that make scores of images with two like halves large rounding errors."""
     first, last = np.split(params.copy(), [64 * 16])
     halves = first.reshape(16, 2, 32)
     halves[:, 1] = -halves[:, 0]
