@@ -32,6 +32,8 @@ MIN_FRAME = 4 * 1024
 MIN_PIECE = MIN_FRAME - HEADER_ROOM
 """No piece of a message but the last is smaller, so that a limit on its size limits its parts."""
 MAX_PARTS = 65_536
+CARRIER = "Carrier"
+"""Kind of a frame whose body is a piece of another frame of its sender, one too large for a broker."""
 
 _Index = Annotated[int, Meta(ge=-1, lt=2**31)]
 _Word = Annotated[str, Meta(pattern=rf"^(?:{NAME.pattern})\Z")]
@@ -99,7 +101,7 @@ def peek(frame: bytes, culprit: str) -> Payload:
         raise PeerError(culprit, f"malformed frame: {quoted(error)}") from error
     if _encoder.encode(header) != encoded:
         raise PeerError(culprit, "the header of a frame is not in its canonical encoding")
-    if header.kind not in KINDS:
+    if header.kind != CARRIER and header.kind not in KINDS:
         raise PeerError(culprit, f"frame of the unknown kind {header.kind!r}")
     if header.part >= header.parts:
         raise PeerError(culprit, f"part {header.part} of {header.parts}")

@@ -6,6 +6,9 @@ sequence number, and only then memory is spent on the sender. A sender holds at 
 came since it began the round before its present one, and of no more than ``REMEMBERED`` (or two messages in
 pieces of the smallest size, if that is more). All senders together hold at most a budget of bytes: whoever
 holds most gives up first, so that one party cannot crowd out another.
+
+A carrier is a frame whose body is a piece of another frame of the same sender. Carriers are reassembled as
+messages are, within the same bounds, and the frame that they carry then passes all checks itself.
 """
 
 from __future__ import annotations
@@ -22,9 +25,17 @@ from securefl.base.crypto import Roster
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.kernel import Place, Received
-from securefl.protocol.messages import AnyMessage
+from securefl.protocol.messages import MAX_FRAME, AnyMessage
 from securefl.protocol.wire.codec import decode
-from securefl.protocol.wire.envelope import MIN_PIECE, SIGNATURE, Header, Payload, open_frame, peek
+from securefl.protocol.wire.envelope import (
+    CARRIER,
+    MIN_PIECE,
+    SIGNATURE,
+    Header,
+    Payload,
+    open_frame,
+    peek,
+)
 from securefl.protocol.wire.sessions import ASKING, NOBODY, epoch_of
 
 REMEMBERED = 16_384
@@ -37,7 +48,10 @@ MAX_SESSIONS = 64
 _WHO_ASKS = f"{SERVER} asks"
 """In place of a name: servers that lead nothing, and end nobody's session."""
 MAX_OPEN = 16
-"""Messages of one sender that may be incomplete at the same time; one more, and the oldest is given up."""
+"""Messages of one sender that may be incomplete at the same time; one more, and the oldest is given up:
+the oldest carried frame, if there is any, since its sender sends it again in other carriers."""
+_CARRIERS = MAX_FRAME // MIN_PIECE + 1
+"""Most carriers of one frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,11 @@ class _Session:
         if header.seq <= self.floor:
             raise PeerError(header.sender, f"stale sequence number {header.seq}")
         return False
+
+    def least_needed(self) -> int:
+        """Return the number of the incomplete message to give up first."""
+        carried = (seq for seq, one in self.open.items() if one.header.kind == CARRIER)
+        return next(carried, next(iter(self.open)))
 
     def take_again(self, seq: int, parts: Iterable[int]) -> None:
         """Let copies of these frames count."""
@@ -229,6 +248,8 @@ class Inbox:
         session.remember(header, digest, self._max_seen)
         if body is None:
             return FramePart(member.name)
+        if header.kind == CARRIER:
+            return self._take_carried(header, body, now)
         self._last = session, header
         message = _message_of(header, body)
         signed = frame if header.parts == 1 else b""
@@ -245,9 +266,25 @@ class Inbox:
             session, header = self._last
             session.take_again(header.seq, range(header.parts))
 
+    def _take_carried(self, carrier: Header, frame: bytes, now: float) -> Delivery | FramePart | None:
+        """Take the frame that carriers brought, as if it had come alone.
+
+        Raises:
+            PeerError: it is refused, carries another frame, or is not its sender's.
+        """
+        header = peek(frame, carrier.sender).header
+        if header.kind == CARRIER or header.sender != carrier.sender:
+            raise PeerError(carrier.sender, f"carriers bring a {header.kind} of {header.sender!r}")
+        return self.take(frame, carrier.sender, now)
+
+    def _largest(self, header: Header) -> tuple[int, int]:
+        """Return the most bytes, and the most parts, of what this header's frame is a piece of."""
+        return (MAX_FRAME, _CARRIERS) if header.kind == CARRIER else (self._max_message, self._max_parts)
+
     def _check_size(self, header: Header, size: int) -> None:
-        if size > self._max_message or header.parts > self._max_parts:
-            raise PeerError(header.sender, f"{header.kind} exceeds {self._max_message} bytes")
+        largest, parts = self._largest(header)
+        if size > largest or header.parts > parts:
+            raise PeerError(header.sender, f"{header.kind} exceeds {largest} bytes")
         if header.part < header.parts - 1 and size < MIN_PIECE:
             raise PeerError(header.sender, f"{header.kind} in pieces of {size} bytes")
 
@@ -288,10 +325,11 @@ class Inbox:
         assembly = session.open.get(header.seq) or _Assembly(first, now)
         if assembly.header != first:
             raise PeerError(header.sender, f"equivocates: parts of two messages with number {header.seq}")
-        if assembly.size + len(payload.body) > self._max_message:
-            raise PeerError(header.sender, f"{header.kind} exceeds {self._max_message} bytes")
+        largest, _ = self._largest(header)
+        if assembly.size + len(payload.body) > largest:
+            raise PeerError(header.sender, f"{header.kind} exceeds {largest} bytes")
         if header.seq not in session.open and len(session.open) >= MAX_OPEN:
-            self._held -= sender.give_up(next(iter(session.open)))
+            self._held -= sender.give_up(session.least_needed())
         session.open[header.seq] = assembly
         self._oldest = min(self._oldest, assembly.born)
         size = len(payload.body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import msgspec
@@ -13,7 +14,15 @@ from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.kernel import Place
 from securefl.protocol.messages import MAX_FRAME, AnyMessage
 from securefl.protocol.wire.codec import encode
-from securefl.protocol.wire.envelope import HEADER_ROOM, MAX_PARTS, MIN_FRAME, Header, seal_frame
+from securefl.protocol.wire.envelope import (
+    CARRIER,
+    HEADER_ROOM,
+    MAX_PARTS,
+    MIN_FRAME,
+    Header,
+    peek,
+    seal_frame,
+)
 from securefl.protocol.wire.sessions import ASKING, SESSION, session_of_server
 
 
@@ -37,14 +46,15 @@ class Outbox:
         leads = identity.name == SERVER
         self._session = session_of_server(ASKING, fresh) if leads else fresh.draw(SESSION)
         self._room = frame_limit - HEADER_ROOM
-        self._next = 0
+        # Taken in one step: messages are signed in a worker thread, carriers on the event loop.
+        self._numbers = itertools.count()
 
     def lead(self, session: bytes) -> None:
         """Number later frames within this session of a server that leads."""
-        self._session, self._next = session, 0
+        self._session, self._numbers = session, itertools.count()
 
     def frames(self, to: PartyId, place: Place, message: AnyMessage) -> Iterator[bytes]:
-        """Yield the signed frames of ``message`` in order (one, unless it is larger than the frame limit).
+        """Return the signed frames of ``message`` in order (one, unless it is larger than the frame limit).
 
         Raises:
             UsageError: the message is too long for frames of this size.
@@ -53,7 +63,6 @@ class Outbox:
         parts = max(1, -(-len(body) // self._room))
         if parts > MAX_PARTS:
             raise UsageError(f"{type(message).__name__} of {len(body)} bytes needs {parts} frames")
-        seq, self._next = self._next, self._next + 1
         header = Header(
             run=self._run,
             round=place.round,
@@ -64,10 +73,35 @@ class Outbox:
             sender=self._identity.name,
             recipient=to,
             session=self._session,
-            seq=seq,
+            seq=next(self._numbers),
             part=0,
             parts=parts,
         )
-        for part in range(parts):
-            piece = body[part * self._room : (part + 1) * self._room]
+        return self._pieces(header, body, self._room)
+
+    def carriers(self, frame: bytes, limit: int) -> Iterator[bytes]:
+        """Return the signed frames, of at most ``limit`` bytes, that carry a frame of this outbox.
+
+        The frame itself stays as it is, byte for byte: receivers recognise copies of it, and its signature
+        can be relayed.
+
+        Raises:
+            UsageError: the limit is below ``MIN_FRAME``.
+        """
+        if limit < MIN_FRAME:
+            raise UsageError(f"carriers of {limit} bytes, the smallest frame has {MIN_FRAME}")
+        room = limit - HEADER_ROOM
+        header = msgspec.structs.replace(
+            peek(frame, self._identity.name).header,
+            kind=CARRIER,
+            session=self._session,
+            seq=next(self._numbers),
+            part=0,
+            parts=max(1, -(-len(frame) // room)),
+        )
+        return self._pieces(header, memoryview(frame), room)
+
+    def _pieces(self, header: Header, body: memoryview, room: int) -> Iterator[bytes]:
+        for part in range(header.parts):
+            piece = body[part * room : (part + 1) * room]
             yield seal_frame(msgspec.structs.replace(header, part=part), piece, self._identity)

@@ -8,7 +8,7 @@ a party called ``all``) is a ``UsageError``, as configuration and roster have ch
 ``sfl/1/<run>/down/all``         server to all parties
 ``sfl/1/<run>/status/<party>``   that a process is there, signed; its last will, unsigned: a hint
 ``sfl/1/<run>/peer/server/server``  servers of one run id among themselves: who leads (transport/sole)
-``sfl/1/<run>/probe/<party>``    a process to itself, to learn the broker's size limit
+``sfl/1/<run>/probe/<party>``    a process to itself, over a connection of its own: the broker's size limit
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def probe(run: RunId, party: PartyId) -> str:
 def subscriptions(run: RunId, party: PartyId) -> tuple[str, ...]:
     """Return the topic filters that this process listens to."""
     if party == SERVER:
-        return (f"{_base(run)}/up/+", f"{_base(run)}/status/+", probe(run, party))
-    return (down(run, party), down(run, EVERYONE), status(run, SERVER), probe(run, party))
+        return (f"{_base(run)}/up/+", f"{_base(run)}/status/+")
+    return (down(run, party), down(run, EVERYONE), status(run, SERVER))
 
 
 def sender_hint(topic: str) -> str:

@@ -104,7 +104,10 @@ def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY)
 
 
 async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
-    """Connect to a broker and learn how large a frame may be (bytes).
+    """Connect to a broker; return the transport and the size in bytes that messages are cut into.
+
+    The transport measures for each connection what its broker carries. The size is what all brokers in reach
+    carry now: frames of this size need no carriers at any of them.
 
     Raises:
         ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`; for the server also as
@@ -129,6 +132,7 @@ async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
             first_within=0.0 if settings.frame_limit is None else settings.broker_patience,
         ),
         meeting_of(run, name),
+        topics.probe(run, name),
     )
     return transport, min(limit, MAX_FRAME)
 

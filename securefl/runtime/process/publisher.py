@@ -180,6 +180,10 @@ class Publisher:
             self._witness.traffic(one.to, "out", len(one.frame))
             yield LostFrame(one.topic, one.frame, one.retain)
 
+    def carriers(self, frame: bytes, limit: int) -> Iterator[bytes]:
+        """Return the frames that carry one that is larger than the broker takes now."""
+        return self._outbox.carriers(frame, limit)
+
     async def again(self, to: PartyId, *, kept: bool) -> None:
         """Send the frames of this round that ``to`` should have once more.
 

@@ -166,7 +166,7 @@ class Shell(Generic[PhaseT]):
             RunAbortedError: journal, transcript or model cannot be written.
             Exception: a bug, in local work or in the machine.
         """
-        self._transport.watch(self._linked, self._publisher.lost)
+        self._transport.watch(self._linked, self._publisher.lost, self._publisher.carriers)
         reader = asyncio.create_task(self._read())
         reader.add_done_callback(self._worked)
         beating = asyncio.create_task(self._clock.keep_beating())

@@ -87,6 +87,10 @@ class LostFrame(NamedTuple):
     retain: bool = False
 
 
+Carriers = Callable[[bytes, int], Iterable[bytes]]
+"""Returns frames, of at most so many bytes, that carry a frame to its receiver in pieces."""
+
+
 class Transport(Protocol):
     """A connection of one process to everybody else (the module's docstring states the guarantees)."""
 
@@ -113,7 +117,10 @@ class Transport(Protocol):
         ...
 
     def watch(
-        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+        self,
+        told: Callable[[Link], None],
+        lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
+        carriers: Carriers | None = None,
     ) -> None:
         """Have ``told`` called whenever the connection breaks or stands again, subscriptions renewed.
 
@@ -122,6 +129,9 @@ class Transport(Protocol):
         Where it stands again, ``lost`` is asked for the frames that the far side had acknowledged and may
         have lost, given whether it is known to have kept them. They are sent in their order, before all that
         waits to be sent.
+
+        ``carriers`` is asked for the frames that carry one that is larger than the far side takes over this
+        connection. They are sent in its place.
         """
         ...
 

@@ -63,8 +63,7 @@ def meeting_of(run: RunId, name: PartyId) -> Meeting:
     observer = f"{status.removesuffix(SERVER)}{OBSERVER}"
     if name == OBSERVER:
         return Meeting(observer, (topics.down(run, EVERYONE), status), answers=False)
-    # The last one is its own probe.
-    others = topics.subscriptions(run, name)[:-1]
+    others = topics.subscriptions(run, name)
     if name == SERVER:
         return Meeting(status, others, frozenset({observer}), waits=False)
     return Meeting(topics.status(run, name), others)

@@ -9,6 +9,10 @@ persistent session under a fixed client id, so that the broker keeps what arrive
 that restarts without persistence forgets that session, and another one never had it: subscriptions are
 renewed, and frames sent again on every connection, those that the broker had acknowledged, too. A frame that
 somebody published before we were back is sent again by whoever hears that we are (docs/adr/0032).
+
+What a broker can do is measured for each connection, before the first frame that depends on it
+(:mod:`.message_limit`): a frame beyond the limit is sent in carriers, and one to be retained is sent without
+that wish where it would end the connection (docs/adr/0060).
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from securefl.runtime.transport.addresses import Brokers, as_brokers
 from securefl.runtime.transport.base import (
     ArrivedFrame,
     BrokerUrl,
+    Carriers,
     Link,
     LostFrame,
     MqttLimits,
@@ -37,6 +42,7 @@ from securefl.runtime.transport.base import (
 )
 from securefl.runtime.transport.connecting import Connection
 from securefl.runtime.transport.meeting import ANSWERS, WORDS, Company, Meeting
+from securefl.runtime.transport.message_limit import MessageLimit, ProbeError
 from securefl.runtime.transport.reaching import Reach, Reached
 
 _MQTT_LIMIT = 268_435_400
@@ -57,6 +63,9 @@ class _Outgoing:
     done: asyncio.Future[None]
     again: bool = False
     """Whether another broker had acknowledged it, or this one before it forgot it."""
+    carriers: tuple[int, tuple[bytes, ...]] = (0, ())
+    """The frames that carry it, and the limit in bytes that they keep to: the same over each connection that
+    has this limit, so that receivers know copies of them."""
 
 
 class _MovedError(Exception):
@@ -74,6 +83,7 @@ class MqttTransport:
         last_will: tuple[str, bytes] | None,
         limits: MqttLimits,
         meeting: Meeting | None,
+        probe: str | None = None,
     ) -> None:
         self._brokers = brokers
         self._client_id = client_id
@@ -81,6 +91,7 @@ class MqttTransport:
         self._will = b"" if last_will is None else last_will[1]
         self._limits = limits
         self._meeting = meeting
+        self._probe = probe
         self._reach = Reach(brokers, client_id, last_will, limits)
         self._inbox: deque[ArrivedFrame] = deque()
         self._arrived = asyncio.Event()
@@ -101,6 +112,11 @@ class MqttTransport:
         self._troubled_since: float | None = None
         self._told: Callable[[Link], None] = lambda _link: None
         self._lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+        self._carriers: Carriers | None = None
+        self._acknowledged = 0
+        """Frames that a broker has acknowledged so far."""
+        self._under_way: set[_Outgoing] = set()
+        """Frames sent over the present connection and not acknowledged."""
 
     def __repr__(self) -> str:
         return f"MqttTransport({self._client_id!r} at {self._brokers})"
@@ -114,20 +130,23 @@ class MqttTransport:
         last_will: tuple[str, bytes] | None = None,
         limits: MqttLimits | None = None,
         meeting: Meeting | None = None,
+        probe: str | None = None,
     ) -> MqttTransport:
         """Connect to the first broker that takes us and subscribe; from here on the connection is kept up.
 
         ``last_will`` (topic, payload) is published by the broker if this process vanishes without ``close``.
         ``meeting`` says whom it is to meet: it answers them, and of several brokers it stays where they are.
+        ``probe`` is a topic that this client may write and read, and no other client writes. With it the
+        largest message is measured for each connection; without it every broker is taken to carry any.
 
         Raises:
-            ConfigError: the brokers refuse who we are, or are not who they should be.
+            ConfigError: the brokers refuse who we are, or are not who they should be, or carry too little.
             RunAbortedError: they are out of reach, for as long as the limits say.
         """
         for topic_filter in subscriptions:
             check_filter(topic_filter)
         listed = as_brokers(brokers)
-        self = cls(listed, client_id, subscriptions, last_will, limits or MqttLimits(), meeting)
+        self = cls(listed, client_id, subscriptions, last_will, limits or MqttLimits(), meeting, probe)
         self._reached = await self._reach.first()
         self._keeper = asyncio.create_task(self._keep(), name=f"mqtt {client_id}")
         try:
@@ -165,11 +184,15 @@ class MqttTransport:
         return delivery
 
     def watch(
-        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+        self,
+        told: Callable[[Link], None],
+        lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
+        carriers: Carriers | None = None,
     ) -> None:
         """Call ``told`` when the connection breaks, and when it stands again with all subscriptions."""
         self._told = told
         self._lost = lost
+        self._carriers = carriers
         if not self._link.up:
             told(self._link)
 
@@ -223,6 +246,7 @@ class MqttTransport:
         try:
             while self._reached is not None:
                 began, was_up = loop.time(), self._link.up
+                acknowledged, waiting = self._acknowledged, bool(self._unacknowledged)
                 self._reach.at = self._reached.at
                 trouble = await self._converse(self._reached)
                 reached, self._reached = self._reached, None
@@ -241,14 +265,18 @@ class MqttTransport:
                 if self._reached is not None and not self._met:
                     # Nothing is lost where nobody was, and nobody's patience begins anew.
                     continue
-                now = loop.time()
+                now, refused = loop.time(), isinstance(trouble, ConfigError)
                 stood = now - began if was_up or self._link.up else 0.0
-                if self._troubled_since is None or stood >= self._limits.settled:
+                # A connection that stands is no progress while what waited for it does not get through.
+                stuck = refused or (waiting and self._acknowledged == acknowledged)
+                if self._troubled_since is None or (stood >= self._limits.settled and not stuck):
                     self._troubled_since = now
                 self._tell(Link(up=False))
                 if self._reached is None:
-                    here = now - began >= _AT_ONCE
-                    self._reached = await self._reach.again(trouble, self._troubled_since, here=here)
+                    short_lived = refused or now - began < _AT_ONCE
+                    self._reached = await self._reach.again(
+                        trouble, self._troubled_since, here=not short_lived, short_lived=short_lived
+                    )
         except RunAbortedError as error:
             self._give_up(error)
         except Exception as error:
@@ -269,9 +297,8 @@ class MqttTransport:
         """Subscribe and move frames both ways until the connection is lost or left; return why."""
         connection = reached.connection
         company = Company(self._meeting, self._will, asyncio.get_running_loop().time)
-        trouble: SecureflError = RunAbortedError(
-            f"connections end right after they are made; does another program use {self._client_id!r}?"
-        )
+        limit = self._limit_of(reached)
+        trouble: SecureflError | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(connection.lost())
@@ -279,23 +306,50 @@ class MqttTransport:
                 group.create_task(self._take_in(connection, company, group))
                 await connection.subscribe_all(self._subscriptions)
                 self._check_open()
+                if limit is not None:
+                    await limit.check()
                 if self._meeting is not None and len(self._brokers) > 1:
                     group.create_task(self._look_around(connection, company))
                     if self._ready.done() and self._meeting.waits:
                         # What is sent where they are not is lost.
                         await company.met.wait()
                 self._stands(kept=reached.kept)
-                await self._send_out(connection, group)
+                await self._send_out(connection, limit, group)
         except* (TransportClosedError, ConfigError) as refusals:
             trouble = next(error for error in refusals.exceptions if isinstance(error, SecureflError))
         except* RunAbortedError as given_up:
             self._end(next(error for error in given_up.exceptions if isinstance(error, RunAbortedError)))
+        except* ProbeError as failures:
+            trouble = next(error.reason for error in failures.exceptions if isinstance(error, ProbeError))
         except* (_MovedError, aiomqtt.MqttError):
             pass
+        trouble = trouble or self._ended_at_once()
+        self._under_way.clear()
         # The broker may think that these were delivered (amqtt forgets them with the connection).
         for message in connection.leftovers():
             self._accept(_frame_of(message))
         return trouble
+
+    def _limit_of(self, reached: Reached) -> MessageLimit | None:
+        if self._probe is None:
+            return None
+        return MessageLimit(
+            self._reach.url,
+            partial(self._reach.beside, reached.at),
+            self._probe,
+            within=self._limits.patience,
+            close_within=self._limits.close_within,
+        )
+
+    def _ended_at_once(self) -> SecureflError:
+        """Return the probable reason why a connection ended, for a run that meets nothing else."""
+        reason = "connections end right after they are made"
+        whether = f"does another program use {self._client_id!r}"
+        if self._under_way:
+            largest = max(len(outgoing.payload) for outgoing in self._under_way)
+            reason += f", with messages of up to {largest:,} bytes under way"
+            whether += ", or does the broker refuse such messages"
+        return RunAbortedError(f"{reason}; {whether}?")
 
     def _stands(self, *, kept: bool) -> None:
         """Tell that the connection stands, and see to it that what may be lost is sent before all else."""
@@ -359,11 +413,22 @@ class MqttTransport:
             self._inbox.append(frame)
             self._arrived.set()
 
-    async def _send_out(self, connection: Connection, group: asyncio.TaskGroup) -> None:
+    async def _send_out(
+        self, connection: Connection, limit: MessageLimit | None, group: asyncio.TaskGroup
+    ) -> None:
         self._unsent = deque(self._unacknowledged)
         while True:
             while self._unsent:
-                group.create_task(self._send(connection, self._unsent.popleft()))
+                outgoing = self._unsent.popleft()
+                topic, size = outgoing.topic, len(outgoing.payload)
+                room = size if limit is None else await limit.room_for(topic, size)
+                if size > room:
+                    # What follows waits: frames keep their order, and few carriers exist at a time.
+                    await self._send_carriers(connection, outgoing, room)
+                    continue
+                if outgoing.retain and limit is not None and not await limit.retains():
+                    outgoing.retain = False
+                group.create_task(self._send(connection, outgoing))
             self._to_send.clear()
             await self._to_send.wait()
             self._check_open()
@@ -371,9 +436,33 @@ class MqttTransport:
     async def _send(self, connection: Connection, outgoing: _Outgoing) -> None:
         if outgoing.done.done():
             return
+        self._under_way.add(outgoing)
         await connection.publish(
             outgoing.topic, outgoing.payload, qos=1, retain=outgoing.retain, timeout=math.inf
         )
+        self._sent(outgoing)
+
+    async def _send_carriers(self, connection: Connection, outgoing: _Outgoing, room: int) -> None:
+        """Send a frame that is too large for this connection in others that carry it."""
+        if outgoing.done.done():
+            return
+        if self._carriers is None:
+            size = len(outgoing.payload)
+            reason = f"{self._reach.url} carries messages of up to {room:,} bytes, not {size:,}"
+            outgoing.done.set_exception(RunAbortedError(reason))
+            return
+        if outgoing.carriers[0] != room:
+            outgoing.carriers = room, tuple(self._carriers(outgoing.payload, room))
+        self._under_way.add(outgoing)
+        async with asyncio.TaskGroup() as group:
+            for carrier in outgoing.carriers[1]:
+                group.create_task(connection.publish(outgoing.topic, carrier, qos=1, timeout=math.inf))
+        outgoing.carriers = 0, ()
+        self._sent(outgoing)
+
+    def _sent(self, outgoing: _Outgoing) -> None:
+        self._acknowledged += 1
+        self._under_way.discard(outgoing)
         if not outgoing.done.done():
             outgoing.done.set_result(None)
 

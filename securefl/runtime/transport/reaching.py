@@ -42,6 +42,8 @@ class Reach:
         self._limits = limits
         self._jitter = random.SystemRandom()
         self._visited: set[int] = set()
+        self._pause = limits.first_pause
+        """The longest time before the next connection."""
         self.at = 0
         """The place of the broker that this process is at, or was last."""
         self.connections = 0
@@ -76,26 +78,33 @@ class Reach:
                 raise none_of(troubles)
             await asyncio.sleep(self._jitter.uniform(0.1, 1.0))
 
-    async def again(self, trouble: SecureflError, since: float, *, here: bool) -> Reached:
+    async def again(
+        self, trouble: SecureflError, since: float, *, here: bool, short_lived: bool = False
+    ) -> Reached:
         """Reach any broker after a loss: in turn, with pauses that grow, until it is time to give up.
+
+        The pauses go on to grow over connections that are short-lived: a broker that takes this process and
+        ends the connection at once is not asked more often than one that is away.
 
         Args:
             trouble: why the last connection ended.
             since: when this process was last at a broker, by the clock of the loop.
             here: whether the one that was lost is tried first, or the one after it.
+            short_lived: whether the connection that was lost had been of no use.
 
         Raises:
             RunAbortedError: none takes it for too long.
         """
         limits = self._limits
-        pause = limits.first_pause
+        if not short_lived:
+            self._pause = limits.first_pause
         troubles = {self.url: trouble}
         down: set[int] = set()
         while True:
             self.check_patience(since, none_of(troubles))
             # Jitter, so that all parties do not come back in the same moment.
-            await asyncio.sleep(self._jitter.uniform(pause / 2, pause))
-            pause = min(2 * pause, limits.longest_pause)
+            await asyncio.sleep(self._jitter.uniform(self._pause / 2, self._pause))
+            self._pause = min(2 * self._pause, limits.longest_pause)
             for at in self._order(self.at if here else self.at + 1):
                 url = self._brokers.urls[at]
                 try:
@@ -118,6 +127,26 @@ class Reach:
             except (aiomqtt.MqttError, ConfigError):
                 continue
         return None
+
+    async def beside(self, at: int) -> Connection:
+        """Open another connection to a broker, ``<client id>-probe``, of which the broker keeps nothing.
+
+        Raises:
+            ConfigError: a file for TLS cannot be used.
+            aiomqtt.MqttError: the broker does not take it.
+        """
+        limits = self._limits
+        connection = Connection(
+            self._brokers.urls[at],
+            f"{self._client_id}-probe",
+            None,
+            keep_alive=limits.keep_alive,
+            in_flight=limits.in_flight,
+            patience=limits.patience,
+            forget=True,
+        )
+        await connection.open()
+        return connection
 
     def check_patience(self, since: float, trouble: SecureflError) -> None:
         """Give up what has not been there for too long.

@@ -14,6 +14,7 @@ from enum import Enum
 from securefl.base.errors import UsageError
 from securefl.runtime.transport.base import (
     ArrivedFrame,
+    Carriers,
     Link,
     LostFrame,
     Transport,
@@ -119,10 +120,13 @@ class FaultyTransport:
         return self._ready.popleft()
 
     def watch(
-        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+        self,
+        told: Callable[[Link], None],
+        lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
+        carriers: Carriers | None = None,
     ) -> None:
         """As the wrapped transport."""
-        self._inner.watch(told, lost)
+        self._inner.watch(told, lost, carriers)
 
     async def close(self) -> None:
         """Close the wrapped transport; frames that are still held back are lost."""

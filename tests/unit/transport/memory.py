@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from securefl.base.errors import UsageError
 from securefl.runtime.transport.base import (
     ArrivedFrame,
+    Carriers,
     Link,
     LostFrame,
     TransportClosedError,
@@ -151,7 +152,10 @@ class MemoryTransport:
         return frame
 
     def watch(
-        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+        self,
+        told: Callable[[Link], None],
+        lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
+        carriers: Carriers | None = None,
     ) -> None:
         """Nothing is ever told: what is in memory does not break without its process."""
 

@@ -29,7 +29,6 @@ def test_subscriptions() -> None:
     assert topics.subscriptions(RUN, SERVER) == (
         "sfl/1/run/up/+",
         "sfl/1/run/status/+",
-        "sfl/1/run/probe/server",
     )
     assert topics.subscriptions(RUN, P) == (
         "sfl/1/run/down/p-1_x",

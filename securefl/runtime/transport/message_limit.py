@@ -1,0 +1,266 @@
+"""The largest message that a broker carries, measured for each connection.
+
+A broker can be restarted with other limits, and each of several brokers has its own: a limit holds for the
+connection for which it was measured. MQTT 3.1.1 has no way to announce it. mosquitto acknowledges a message
+beyond ``message_size_limit`` and drops it in silence (some versions close the connection first); beyond
+``max_packet_size`` it closes the connection, and so it may where access rules forbid the topic.
+
+So a message goes to the client's own topic, with a few bytes behind it: if those come back alone, the broker
+has dropped the message. This takes a connection of its own, beside the one that is measured: the one that the
+broker closes is not the one that the run depends on, and no frame of the run is in its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from types import TracebackType
+from typing import Final, Self
+
+import aiomqtt
+
+from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
+from securefl.runtime.transport.base import BrokerUrl
+from securefl.runtime.transport.connecting import Connection, explain
+
+WANTED: Final = 512 * 1024
+"""The largest frame securefl sends, in bytes."""
+
+SMALLEST: Final = 16 * 1024
+"""The smallest limit securefl can work with, in bytes."""
+
+_FEW: Final = 32
+"""Bytes that every broker carries."""
+
+
+class ProbeError(aiomqtt.MqttError):
+    """A broker that carries the connection cannot be measured over another one; ``reason`` is the cause."""
+
+    def __init__(self, reason: SecureflError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+OpenProbe = Callable[[], Awaitable[Connection]]
+"""Opens another connection of this client, with a clean session, to the broker that is measured."""
+
+
+class _Answer(Enum):
+    CAME_BACK = "came back"
+    DROPPED = "dropped"
+    CLOSED = "closed"
+    """The broker closed the connection."""
+    SILENT = "silent"
+    """Nothing came back in time."""
+
+
+class _Probe:
+    """A connection for probes, opened when one is due and again after the broker has closed it."""
+
+    def __init__(self, url: BrokerUrl, opening: OpenProbe, topic: str, close_within: float) -> None:
+        self._url = url
+        self._opening = opening
+        self._topic = topic
+        self._close_within = close_within
+        self._connection: Connection | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def send(self, size: int, within: float) -> _Answer:
+        """Send one message of ``size`` bytes and wait for it.
+
+        Raises:
+            ConfigError: the broker refuses the subscription.
+            ProbeError: the broker cannot be reached.
+        """
+        connection = await self._open()
+        answer = await self._answer(connection, secrets.token_bytes(size), within)
+        if answer in {_Answer.CLOSED, _Answer.SILENT}:
+            await self._close()
+        return answer
+
+    async def is_retained(self, within: float) -> bool:
+        """Return False if the broker closes the connection of a client that has it retain a message.
+
+        Raises:
+            ProbeError: the broker cannot be reached.
+        """
+        connection = await self._open()
+
+        async def retain() -> None:
+            for payload in (secrets.token_bytes(_FEW), b""):
+                await connection.publish(self._topic, payload, qos=1, retain=True, timeout=math.inf)
+
+        if await _unless_lost(connection, retain(), within) is None:
+            return True
+        await self._close()
+        return False
+
+    async def _open(self) -> Connection:
+        if self._connection is None:
+            try:
+                self._connection = await self._opening()
+                await self._connection.subscribe_all((self._topic,))
+            except aiomqtt.MqttError as error:
+                raise ProbeError(explain(self._url, error)) from error
+        return self._connection
+
+    async def _answer(self, connection: Connection, payload: bytes, within: float) -> _Answer:
+        few = secrets.token_bytes(_FEW)
+        found = _Answer.DROPPED
+
+        async def converse() -> None:
+            nonlocal found
+            await connection.publish(self._topic, payload, qos=1, timeout=math.inf)
+            await connection.publish(self._topic, few, qos=1, timeout=math.inf)
+            async for message in connection.messages:
+                connection.acknowledge(message)
+                if message.payload == payload:
+                    found = _Answer.CAME_BACK
+                elif message.payload == few:
+                    return
+
+        return await _unless_lost(connection, converse(), within) or found
+
+    async def _close(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            await connection.end(self._close_within)
+
+
+async def _unless_lost(connection: Connection, talk: Awaitable[None], within: float) -> _Answer | None:
+    """Converse over a connection; return why that did not work, or None."""
+    talking, losing = asyncio.ensure_future(talk), asyncio.ensure_future(connection.lost())
+    try:
+        await asyncio.wait({talking, losing}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        if talking.done() and talking.exception() is None:
+            return None
+        return _Answer.CLOSED if losing.done() or talking.done() else _Answer.SILENT
+    finally:
+        for task in (talking, losing):
+            task.cancel()
+        await asyncio.gather(talking, losing, return_exceptions=True)
+
+
+class MessageLimit:
+    """The largest message of one connection. It is measured no further than messages need.
+
+    Args:
+        url: the broker, for errors.
+        opening: opens the connection for probes.
+        topic: the client's own, which it may write and read, and no other client writes.
+        wanted: the largest message in bytes that the client sends.
+        within: seconds for the answer to one probe.
+        close_within: seconds for ending a connection.
+    """
+
+    def __init__(
+        self,
+        url: BrokerUrl,
+        opening: OpenProbe,
+        topic: str,
+        *,
+        wanted: int = WANTED,
+        within: float,
+        close_within: float,
+    ) -> None:
+        self._url = url
+        self._opening = opening
+        self._topic = topic
+        self._wanted = wanted
+        self._within = within
+        self._close_within = close_within
+        self._measured = False
+        self._retains: bool | None = None
+        self.carried = 0
+        """The largest message, in bytes, that came back."""
+
+    async def check(self) -> None:
+        """Make sure that the broker carries the smallest frames that securefl can work with.
+
+        Raises:
+            ConfigError: it does not, or it returns nothing at all.
+            ProbeError: it cannot be reached.
+        """
+        async with self._probe() as probe:
+            answer = await probe.send(SMALLEST, self._within)
+            if answer in {_Answer.CLOSED, _Answer.SILENT}:
+                # Access rules that forbid the topic look the same at every size, a lost connection but once.
+                few = await probe.send(_FEW, self._within)
+                if few is _Answer.CLOSED:
+                    few = await probe.send(_FEW, self._within)
+                if few is not _Answer.CAME_BACK:
+                    raise self._nothing()
+                answer = await probe.send(SMALLEST, self._within)
+        if answer is _Answer.SILENT:
+            raise ProbeError(RunAbortedError(f"{self._url} returns no message in {self._within:g} s"))
+        if answer is not _Answer.CAME_BACK:
+            raise self._too_small()
+        self.carried = SMALLEST
+
+    async def room_for(self, topic: str, size: int) -> int:
+        """Return the size in bytes of the largest frame for this topic, where one of ``size`` bytes is due.
+
+        A limit of packets counts the topic, too, and that of the frame may be longer than that of the probes.
+
+        Raises:
+            ProbeError: the broker cannot be reached.
+        """
+        longer = max(0, len(topic.encode()) - len(self._topic.encode()))
+        if size + longer > self.carried and not self._measured:
+            await self.largest()
+        return self.carried - longer
+
+    async def largest(self) -> int:
+        """Return the largest of ``wanted``, ``wanted / 2``, ... bytes that the broker carries.
+
+        Raises:
+            ProbeError: the broker cannot be reached.
+        """
+        size = self._wanted
+        async with self._probe() as probe:
+            while size > self.carried:
+                if await probe.send(size, self._within) is _Answer.CAME_BACK:
+                    self.carried = size
+                size //= 2
+        self._measured = True
+        return self.carried
+
+    async def retains(self) -> bool:
+        """Return False if the broker closes connections over which it is to retain a message.
+
+        Raises:
+            ProbeError: the broker cannot be reached.
+        """
+        if self._retains is None:
+            async with self._probe() as probe:
+                self._retains = await probe.is_retained(self._within)
+        return self._retains
+
+    def _probe(self) -> _Probe:
+        return _Probe(self._url, self._opening, self._topic, self._close_within)
+
+    def _nothing(self) -> ConfigError:
+        name = self._topic.rsplit("/", 1)[-1]
+        return ConfigError(
+            "broker",
+            f"nothing comes back that is sent to {self._topic} at {self._url}:"
+            " the access rules know this process by another name",
+            f"the common name of its certificate, or its user, must be {name!r}",
+        )
+
+    def _too_small(self) -> ConfigError:
+        return ConfigError(
+            "broker",
+            f"{self._url} carries no message of {SMALLEST:,} bytes, the smallest limit securefl works with",
+            f"raise it (mosquitto: message_size_limit {SMALLEST}, max_packet_size {SMALLEST + 1024})",
+        )
