@@ -50,7 +50,9 @@ class FakeBroker:
         return cast("Connection", self.connections[-1])
 
     def limits(self) -> MessageLimit:
-        return MessageLimit(URL, self.open, TOPIC, within=0.05 if self.silent else 60.0, close_within=1.0)
+        return MessageLimit(
+            URL, self.open, TOPIC, within=0.05 if self.silent or self.forbids else 60.0, close_within=1.0
+        )
 
 
 class FakeConnection:
@@ -193,7 +195,9 @@ def test_connections_that_are_lost_once_do_not_count_as_a_limit(losses: int) -> 
 
 @pytest.mark.parametrize("fault", ["forbids", "silent", "closes"])
 def test_a_topic_from_which_nothing_comes_back_is_a_matter_of_access_rules(fault: str) -> None:
-    broker = FakeBroker(WANTED, silent=fault != "closes", losses=9 if fault == "closes" else 0)
+    broker = FakeBroker(
+        WANTED, silent=fault == "silent", forbids=fault == "forbids", losses=9 * (fault == "closes")
+    )
 
     async def body(limits: MessageLimit) -> None:
         with pytest.raises(ConfigError, match="know this process by another name") as caught:

@@ -34,7 +34,6 @@ def test_subscriptions() -> None:
         "sfl/1/run/down/p-1_x",
         "sfl/1/run/down/all",
         "sfl/1/run/status/server",
-        "sfl/1/run/probe/p-1_x",
     )
 
 
