@@ -35,7 +35,7 @@ from securefl.protocol.messages import (
     Reveal,
     ShareBoxes,
 )
-from securefl.protocol.wire import peek
+from securefl.protocol.wire import CARRIER, peek
 from securefl.runtime.transport.addresses import Brokers
 from securefl.runtime.transport.base import BrokerUrl, MqttLimits
 from securefl.runtime.transport.broker import BrokerKind, RunningBroker, start_embedded, start_mosquitto
@@ -76,6 +76,9 @@ class Ground:
     folder: Path
     persistent: bool = False
     addresses: int = 1
+    limits: tuple[str, ...] = ()
+    """Lines of mosquitto's configuration, of each start one; the last one also of later starts."""
+    starts: int = 0
     up: RunningBroker | None = None
     at: int = 0
     ports: list[int] = field(default_factory=list)
@@ -96,7 +99,9 @@ class Ground:
             self.up = start_embedded(folder, port=port)
             return
         folder.mkdir(parents=True, exist_ok=True)
-        lines = (*PERSISTENT, f"persistence_location {folder}/") if self.persistent else ()
+        lines: tuple[str, ...] = (*PERSISTENT, f"persistence_location {folder}/") if self.persistent else ()
+        lines += self.limits[self.starts :][:1] or self.limits[-1:]
+        self.starts += 1
         self.up = start_mosquitto(folder, port=port, extra_lines=lines)
 
     def stop(self) -> None:
@@ -167,7 +172,11 @@ def acting(
                 with contextlib.suppress(TimeoutError, PeerError):
                     async with asyncio.timeout(0.2):
                         frame = await heard.receive()
-                    header = peek(frame.payload, "broker").header
+                    payload = peek(frame.payload, "broker")
+                    if payload.header.kind == CARRIER and payload.header.part == 0:
+                        # The first piece begins with the header of the frame that they carry.
+                        payload = peek(bytes(payload.body), "broker")
+                    header = payload.header
                     item = waiting.pop((header.round, header.kind), None)
                     if item is not None:
                         todo.put(item)

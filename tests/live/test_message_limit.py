@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,6 +21,10 @@ from securefl.runtime.transport.addresses import Brokers
 from securefl.runtime.transport.base import BrokerUrl, Link, LostFrame, MqttLimits
 from securefl.runtime.transport.broker import RunningBroker, start_mosquitto
 from securefl.runtime.transport.mqtt import MqttTransport
+from tests.live.federated import events
+from tests.live.federated import run as federated
+from tests.live.outages import OUTSIDE, Fault, Ground, broken, once_each
+from tests.live.scenarios import write_scenario
 from tests.live.test_transport import QUICK, needs_mosquitto, run, take
 from tests.unit.wire.ends import PLACE, RUN, A, inbox, outbox
 
@@ -250,6 +255,49 @@ def test_a_broker_restarted_without_retained_messages_passes_on_the_end_of_a_run
                 await transport.close()
 
         run(body)
+
+
+# Whole runs.
+
+
+def connections(folder: Path) -> Counter[str]:
+    """How often each process of a run has connected, by the brokers' logs: to send, and to probe."""
+    lines = [line for log in folder.glob("broker-*/*.log") for line in log.read_text().splitlines()]
+    names = [line.split(" as ")[1].split(" ")[0] for line in lines if "New client connected" in line]
+    return Counter(name for name in names if not name.startswith(("auto-", "listener")))
+
+
+@pytest.mark.parametrize(
+    ("fault", "steps"),
+    [
+        ("restart", ("model", "inputs", "release")),
+        ("kill", ("shares", "certify", "goodbye")),
+        ("swap", ("join", "inputs", "release")),
+        ("swap", ("model", "training", "goodbye")),
+    ],
+)
+def test_a_run_goes_on_over_brokers_that_carry_less_and_less(
+    fault: Fault, steps: tuple[str, ...], option: Option, tmp_path: Path
+) -> None:
+    """Models and inputs of 300 KiB, over brokers of 100 kB, 40 kB and 20 kB: every party counts each time."""
+    limits = ("", f"{option} 100000", f"{option} 40000", f"{option} 20000")
+    ground = Ground("mosquitto", tmp_path, addresses=2 if fault == "swap" else 1, limits=limits)
+    rounds = 1 + sum(step not in OUTSIDE for step in steps)
+    scenario = write_scenario(tmp_path, threshold=3, min_survivors=3, server="active", rounds=rounds)
+    with broken(ground, once_each(ground, fault, 0.0, steps)) as done:
+        model = "model={ type = 'mlp', hidden = [1024] }"
+        ended = federated(scenario, tmp_path / "run", "--broker", str(ground.brokers), "--set", model)
+    assert len(done) == len(steps), "a step was not seen"
+    assert ended.exit_code == 0, ended.stderr
+    assert [len(row["survivors"]) for row in ended.rows] == [6] * rounds
+    said = [event["event"] for event in events(ended.stdout)]
+    assert not {"draw_voided", "round_skipped", "instance_retried"} & set(said)
+    made = connections(tmp_path)
+    own = {name: count for name, count in made.items() if not name.endswith("-probe")}
+    assert sum(name.endswith(tuple(f"-p0{n}" for n in range(6))) for name in own) == 6
+    # Twice as many as there were brokers: parties that meet nobody at the first address try the second one.
+    assert max(own.values()) <= 2 * (1 + len(steps))
+    assert all(count <= PROBES * own.get(name.removesuffix("-probe"), 1) for name, count in made.items())
 
 
 # Connections that are of no use.

@@ -1,7 +1,9 @@
 from . import topics as topics
+from .carried import CarriedFrames as CarriedFrames
 from .codec import decode as decode
 from .codec import decode_struct as decode_struct
 from .codec import encode as encode
+from .envelope import CARRIER as CARRIER
 from .envelope import HEADER_ROOM as HEADER_ROOM
 from .envelope import SIGNATURE as SIGNATURE
 from .envelope import Header as Header

@@ -24,7 +24,7 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.kernel import Finished, Place
 from securefl.protocol.messages import Hello
-from securefl.protocol.wire import Header, Payload, decode, open_frame, peek
+from securefl.protocol.wire import CARRIER, CarriedFrames, Header, Payload, decode, open_frame, peek
 from securefl.runtime.process import GONE, LAB_FRAMES
 from securefl.runtime.report import Ending, News, Remark, counted, listed
 from securefl.runtime.transcript import JsonValue, TranscriptWriter, disk_failure
@@ -58,9 +58,12 @@ class Eavesdropper:
         self._clusters: dict[Place, set[str]] = {}
         self._model_bytes = 0
         self._masked = np.zeros(256, dtype=np.int64)
+        self._carried = CarriedFrames()
 
     def read(self, frame: bytes) -> Header:
         """Read one frame, note what it tells, and return its header.
+
+        Of carriers the last one returns the header of the frame that they carry.
 
         Raises:
             PeerError: nobody on the roster has signed such a frame for this run; nothing was noted.
@@ -68,6 +71,12 @@ class Eavesdropper:
         payload = peek(frame, "broker")
         header = payload.header
         open_frame(frame, payload, self._roster.member(header.sender), self._run, PartyId(header.recipient))
+        if header.kind == CARRIER:
+            carried = self._carried.put(payload)
+            if carried is not None and peek(carried, header.sender).header.kind != CARRIER:
+                return self.read(carried)
+            self._frames += 1
+            return header
         if header.kind in {"Hello", "StatingHello"}:
             hello = decode(bytes(payload.body), header.sender)
             if isinstance(hello, Hello):
