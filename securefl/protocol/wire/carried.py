@@ -13,7 +13,7 @@ _OPEN: Final = 16
 
 
 class CarriedFrames:
-    """Pieces of frames that have passed: of every sender at most 16 frames, with at most 1 MiB of pieces each."""
+    """Pieces of frames that have passed, for each sender of at most 16 frames, each of at most 1 MiB."""
 
     def __init__(self) -> None:
         self._pieces: dict[str, OrderedDict[tuple[bytes, int, int], dict[int, bytes]]] = defaultdict(

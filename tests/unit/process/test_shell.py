@@ -57,7 +57,14 @@ from securefl.runtime.process import publisher
 from securefl.runtime.process import shell as shell_module
 from securefl.runtime.process.ports import LocalWork
 from securefl.runtime.process.shell import Shell
-from securefl.runtime.transport.base import ArrivedFrame, Link, LostFrame, Transport, TransportClosedError
+from securefl.runtime.transport.base import (
+    ArrivedFrame,
+    Carriers,
+    Link,
+    LostFrame,
+    Transport,
+    TransportClosedError,
+)
 from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError
 from tests.unit.process.federation import RUN, SECONDS, Notes, Recorder, goodbye
 
@@ -109,7 +116,10 @@ class Line:
         return item
 
     def watch(
-        self, told: Callable[[Link], None], lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
+        self,
+        told: Callable[[Link], None],
+        lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
+        carriers: Carriers | None = None,
     ) -> None:
         self.told = told
         self.lost = lost
