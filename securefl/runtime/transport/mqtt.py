@@ -18,10 +18,8 @@ that wish where it would end the connection (docs/adr/0060).
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 
 import aiomqtt
@@ -42,7 +40,8 @@ from securefl.runtime.transport.base import (
 )
 from securefl.runtime.transport.connecting import Connection
 from securefl.runtime.transport.meeting import ANSWERS, WORDS, Company, Meeting
-from securefl.runtime.transport.message_limit import MessageLimit, ProbeError
+from securefl.runtime.transport.message_limit import ProbeError
+from securefl.runtime.transport.outbound import Outbound, Outgoing
 from securefl.runtime.transport.reaching import Reach, Reached
 
 _MQTT_LIMIT = 268_435_400
@@ -51,21 +50,6 @@ _AT_ONCE = 1.0
 """Seconds within which a broker that ends a connection is taken for one that does not want it."""
 _TRIES = 3
 """First connections that end before they stand: fewer are an accident, as of a broker that is restarted."""
-
-
-@dataclass(eq=False, slots=True)
-class _Outgoing:
-    """A frame that the broker has not acknowledged."""
-
-    topic: str
-    payload: bytes
-    retain: bool
-    done: asyncio.Future[None]
-    again: bool = False
-    """Whether another broker had acknowledged it, or this one before it forgot it."""
-    carriers: tuple[int, tuple[bytes, ...]] = (0, ())
-    """The frames that carry it, and the limit in bytes that they keep to: the same over each connection that
-    has this limit, so that receivers know copies of them."""
 
 
 class _MovedError(Exception):
@@ -97,8 +81,8 @@ class MqttTransport:
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._slots = asyncio.Semaphore(limits.in_flight)
-        self._unacknowledged: dict[_Outgoing, None] = {}
-        self._unsent: deque[_Outgoing] = deque()
+        self._unacknowledged: dict[Outgoing, None] = {}
+        self._unsent: deque[Outgoing] = deque()
         self._to_send = asyncio.Event()
         self._ended: TransportClosedError | RunAbortedError | None = None
         self._reached: Reached | None = None
@@ -113,10 +97,8 @@ class MqttTransport:
         self._told: Callable[[Link], None] = lambda _link: None
         self._lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
         self._carriers: Carriers | None = None
-        self._acknowledged = 0
-        """Frames that a broker has acknowledged so far."""
-        self._under_way: set[_Outgoing] = set()
-        """Frames sent over the present connection and not acknowledged."""
+        self._outbound: Outbound | None = None
+        """The way out over the present connection, or over the last one."""
 
     def __repr__(self) -> str:
         return f"MqttTransport({self._client_id!r} at {self._brokers})"
@@ -164,7 +146,7 @@ class MqttTransport:
         self._check_open()
         async with self._slots:
             self._check_open()
-            outgoing = _Outgoing(topic, bytes(payload), retain, asyncio.get_running_loop().create_future())
+            outgoing = Outgoing(topic, bytes(payload), retain, asyncio.get_running_loop().create_future())
             self._unacknowledged[outgoing] = None
             self._unsent.append(outgoing)
             self._to_send.set()
@@ -246,7 +228,7 @@ class MqttTransport:
         try:
             while self._reached is not None:
                 began, was_up = loop.time(), self._link.up
-                acknowledged, waiting = self._acknowledged, bool(self._unacknowledged)
+                waiting = bool(self._unacknowledged)
                 self._reach.at = self._reached.at
                 trouble = await self._converse(self._reached)
                 reached, self._reached = self._reached, None
@@ -268,7 +250,8 @@ class MqttTransport:
                 now, refused = loop.time(), isinstance(trouble, ConfigError)
                 stood = now - began if was_up or self._link.up else 0.0
                 # A connection that stands is no progress while what waited for it does not get through.
-                stuck = refused or (waiting and self._acknowledged == acknowledged)
+                carried = self._outbound is not None and self._outbound.acknowledged > 0
+                stuck = refused or (waiting and not carried)
                 if self._troubled_since is None or (stood >= self._limits.settled and not stuck):
                     self._troubled_since = now
                 self._tell(Link(up=False))
@@ -297,7 +280,8 @@ class MqttTransport:
         """Subscribe and move frames both ways until the connection is lost or left; return why."""
         connection = reached.connection
         company = Company(self._meeting, self._will, asyncio.get_running_loop().time)
-        limit = self._limit_of(reached)
+        limit = None if self._probe is None else self._reach.limit_at(reached.at, self._probe)
+        self._outbound = None
         trouble: SecureflError | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -314,7 +298,8 @@ class MqttTransport:
                         # What is sent where they are not is lost.
                         await company.met.wait()
                 self._stands(kept=reached.kept)
-                await self._send_out(connection, limit, group)
+                self._outbound = Outbound(self._reach.url, connection, limit)
+                await self._send_out(self._outbound, group)
         except* (TransportClosedError, ConfigError) as refusals:
             trouble = next(error for error in refusals.exceptions if isinstance(error, SecureflError))
         except* RunAbortedError as given_up:
@@ -324,29 +309,17 @@ class MqttTransport:
         except* (_MovedError, aiomqtt.MqttError):
             pass
         trouble = trouble or self._ended_at_once()
-        self._under_way.clear()
         # The broker may think that these were delivered (amqtt forgets them with the connection).
         for message in connection.leftovers():
             self._accept(_frame_of(message))
         return trouble
 
-    def _limit_of(self, reached: Reached) -> MessageLimit | None:
-        if self._probe is None:
-            return None
-        return MessageLimit(
-            self._reach.url,
-            partial(self._reach.beside, reached.at),
-            self._probe,
-            within=self._limits.patience,
-            close_within=self._limits.close_within,
-        )
-
     def _ended_at_once(self) -> SecureflError:
         """Return the probable reason why a connection ended, for a run that meets nothing else."""
         reason = "connections end right after they are made"
         whether = f"does another program use {self._client_id!r}"
-        if self._under_way:
-            largest = max(len(outgoing.payload) for outgoing in self._under_way)
+        largest = None if self._outbound is None else self._outbound.largest
+        if largest is not None:
             reason += f", with messages of up to {largest:,} bytes under way"
             whether += ", or does the broker refuse such messages"
         return RunAbortedError(f"{reason}; {whether}?")
@@ -361,13 +334,13 @@ class MqttTransport:
         self._tell(Link(up=False))
         self._tell(Link(up=True, kept=kept))
         loop = asyncio.get_running_loop()
-        again = [_Outgoing(*lost, loop.create_future(), again=True) for lost in self._lost(kept)]
+        again = [Outgoing(*lost, loop.create_future(), again=True) for lost in self._lost(kept)]
         for outgoing in again:
             outgoing.done.add_done_callback(partial(self._sent_again, outgoing))
         others = [one for one in self._unacknowledged if not one.again]
         self._unacknowledged = dict.fromkeys([*again, *others])
 
-    def _sent_again(self, outgoing: _Outgoing, done: asyncio.Future[None]) -> None:
+    def _sent_again(self, outgoing: Outgoing, done: asyncio.Future[None]) -> None:
         self._unacknowledged.pop(outgoing, None)
         if not done.cancelled():
             # Nobody waits for it.
@@ -413,58 +386,14 @@ class MqttTransport:
             self._inbox.append(frame)
             self._arrived.set()
 
-    async def _send_out(
-        self, connection: Connection, limit: MessageLimit | None, group: asyncio.TaskGroup
-    ) -> None:
+    async def _send_out(self, outbound: Outbound, group: asyncio.TaskGroup) -> None:
         self._unsent = deque(self._unacknowledged)
         while True:
             while self._unsent:
-                outgoing = self._unsent.popleft()
-                topic, size = outgoing.topic, len(outgoing.payload)
-                room = size if limit is None else await limit.room_for(topic, size)
-                if size > room:
-                    # What follows waits: frames keep their order, and few carriers exist at a time.
-                    await self._send_carriers(connection, outgoing, room)
-                    continue
-                if outgoing.retain and limit is not None and not await limit.retains():
-                    outgoing.retain = False
-                group.create_task(self._send(connection, outgoing))
+                await outbound.send(self._unsent.popleft(), self._carriers, group)
             self._to_send.clear()
             await self._to_send.wait()
             self._check_open()
-
-    async def _send(self, connection: Connection, outgoing: _Outgoing) -> None:
-        if outgoing.done.done():
-            return
-        self._under_way.add(outgoing)
-        await connection.publish(
-            outgoing.topic, outgoing.payload, qos=1, retain=outgoing.retain, timeout=math.inf
-        )
-        self._sent(outgoing)
-
-    async def _send_carriers(self, connection: Connection, outgoing: _Outgoing, room: int) -> None:
-        """Send a frame that is too large for this connection in others that carry it."""
-        if outgoing.done.done():
-            return
-        if self._carriers is None:
-            size = len(outgoing.payload)
-            reason = f"{self._reach.url} carries messages of up to {room:,} bytes, not {size:,}"
-            outgoing.done.set_exception(RunAbortedError(reason))
-            return
-        if outgoing.carriers[0] != room:
-            outgoing.carriers = room, tuple(self._carriers(outgoing.payload, room))
-        self._under_way.add(outgoing)
-        async with asyncio.TaskGroup() as group:
-            for carrier in outgoing.carriers[1]:
-                group.create_task(connection.publish(outgoing.topic, carrier, qos=1, timeout=math.inf))
-        outgoing.carriers = 0, ()
-        self._sent(outgoing)
-
-    def _sent(self, outgoing: _Outgoing) -> None:
-        self._acknowledged += 1
-        self._under_way.discard(outgoing)
-        if not outgoing.done.done():
-            outgoing.done.set_result(None)
 
 
 def _frame_of(message: aiomqtt.Message) -> ArrivedFrame:

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import secrets
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final, TypeVar
 
 from cryptography import x509
@@ -15,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.runtime.transport.addresses import Brokers, as_brokers, none_of
 from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl, MqttLimits, Transport
-from securefl.runtime.transport.message_limit import WANTED, MessageLimit, ProbeError
+from securefl.runtime.transport.message_limit import WANTED, ProbeError
 from securefl.runtime.transport.mqtt import MqttTransport
 from securefl.runtime.transport.reaching import Reach
 
@@ -39,15 +38,8 @@ async def measure_frame_limit(
     """
 
     async def measure(url: BrokerUrl) -> int:
-        reach = Reach(as_brokers(url), client_id, None, _HASTY)
-        limit = MessageLimit(
-            url,
-            partial(reach.beside, 0),
-            topic,
-            wanted=wanted,
-            within=within,
-            close_within=_HASTY.close_within,
-        )
+        reach = Reach(as_brokers(url), client_id, None, dataclasses.replace(_HASTY, patience=within))
+        limit = reach.limit_at(0, topic, wanted)
         try:
             await limit.check()
             return await limit.largest()

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import aiomqtt
@@ -14,6 +15,7 @@ from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.runtime.transport.addresses import Brokers, none_of
 from securefl.runtime.transport.base import BrokerUrl, MqttLimits
 from securefl.runtime.transport.connecting import Connection, explain, hung_up, was_down
+from securefl.runtime.transport.message_limit import WANTED, MessageLimit
 
 _HANG_UPS: Final = 3
 """So many times in a row a broker closes the connection before that is taken for a refusal."""
@@ -128,7 +130,13 @@ class Reach:
                 continue
         return None
 
-    async def beside(self, at: int) -> Connection:
+    def limit_at(self, at: int, topic: str, wanted: int = WANTED) -> MessageLimit:
+        """Return the limit of messages at a broker, to be measured over ``topic`` up to ``wanted`` bytes."""
+        opening, within = partial(self._beside, at), self._limits.patience
+        url, close_within = self._brokers.urls[at], self._limits.close_within
+        return MessageLimit(url, opening, topic, wanted=wanted, within=within, close_within=close_within)
+
+    async def _beside(self, at: int) -> Connection:
         """Open another connection to a broker, ``<client id>-probe``, of which the broker keeps nothing.
 
         Raises:

@@ -1,0 +1,107 @@
+"""The way out over one connection: frames as the broker takes them, whole or in carriers."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from securefl.base.errors import RunAbortedError
+from securefl.runtime.transport.base import BrokerUrl, Carriers
+from securefl.runtime.transport.connecting import Connection
+from securefl.runtime.transport.message_limit import MessageLimit
+
+_NO_LIMIT: Final = math.inf
+
+
+@dataclass(eq=False, slots=True)
+class Outgoing:
+    """A frame that the broker has not acknowledged."""
+
+    topic: str
+    payload: bytes
+    retain: bool
+    done: asyncio.Future[None]
+    again: bool = False
+    """Whether another broker had acknowledged it, or this one before it forgot it."""
+    carriers: tuple[int, tuple[bytes, ...]] = (0, ())
+    """The frames that carry it, and the limit in bytes that they keep to: the same over each connection that
+    has this limit, so that receivers know copies of them."""
+
+
+class Outbound:
+    """Frames that leave over one connection.
+
+    Args:
+        url: the broker, for errors.
+        connection: takes the frames.
+        limit: what the broker carries; None if it is taken to carry any message.
+    """
+
+    def __init__(self, url: BrokerUrl, connection: Connection, limit: MessageLimit | None) -> None:
+        self._url = url
+        self._connection = connection
+        self._limit = limit
+        self._under_way: set[Outgoing] = set()
+        self.acknowledged = 0
+        """Frames that the broker has acknowledged."""
+
+    @property
+    def largest(self) -> int | None:
+        """The size in bytes of the largest frame that is sent and not acknowledged; None if there is none."""
+        return max((len(outgoing.payload) for outgoing in self._under_way), default=None)
+
+    async def send(self, outgoing: Outgoing, carriers: Carriers | None, group: asyncio.TaskGroup) -> None:
+        """Start to send a frame, after those before it. Return once the next one may follow.
+
+        Args:
+            outgoing: the frame.
+            carriers: makes the frames that carry it, if it is too large for the connection.
+            group: where it is sent.
+
+        Raises:
+            ConfigError: the broker refuses a subscription to the probes.
+            aiomqtt.MqttError: the connection, or one for probes, was lost.
+        """
+        if outgoing.done.done():
+            return
+        size, room = len(outgoing.payload), _NO_LIMIT
+        if self._limit is not None:
+            room = await self._limit.room_for(outgoing.topic, size)
+            if outgoing.retain and not await self._limit.retains():
+                outgoing.retain = False
+        self._under_way.add(outgoing)
+        if size <= room:
+            group.create_task(self._send_whole(outgoing))
+        elif carriers is None:
+            self._under_way.discard(outgoing)
+            reason = f"{self._url} carries messages of up to {room:,} bytes, not {size:,}"
+            outgoing.done.set_exception(RunAbortedError(reason))
+        else:
+            # What follows waits: frames keep their order, and few carriers exist at a time.
+            await self._send_carried(outgoing, carriers, int(room))
+
+    async def _send_whole(self, outgoing: Outgoing) -> None:
+        if outgoing.done.done():
+            self._under_way.discard(outgoing)
+            return
+        await self._connection.publish(
+            outgoing.topic, outgoing.payload, qos=1, retain=outgoing.retain, timeout=math.inf
+        )
+        self._sent(outgoing)
+
+    async def _send_carried(self, outgoing: Outgoing, carriers: Carriers, room: int) -> None:
+        if outgoing.carriers[0] != room:
+            outgoing.carriers = room, tuple(carriers(outgoing.payload, room))
+        async with asyncio.TaskGroup() as group:
+            for carrier in outgoing.carriers[1]:
+                group.create_task(self._connection.publish(outgoing.topic, carrier, qos=1, timeout=math.inf))
+        outgoing.carriers = 0, ()
+        self._sent(outgoing)
+
+    def _sent(self, outgoing: Outgoing) -> None:
+        self.acknowledged += 1
+        self._under_way.discard(outgoing)
+        if not outgoing.done.done():
+            outgoing.done.set_result(None)
