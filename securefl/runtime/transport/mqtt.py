@@ -12,7 +12,7 @@ somebody published before we were back is sent again by whoever hears that we ar
 
 What a broker can do is measured for each connection, before the first frame that depends on it
 (:mod:`.message_limit`): a frame beyond the limit is sent in carriers, and one to be retained is sent without
-that wish where it would end the connection (docs/adr/0060).
+that wish where it would end the connection (docs/adr/0062).
 """
 
 from __future__ import annotations
