@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, SERVER
+from securefl.protocol.messages.base import MAX_FRAME
 from securefl.protocol.messages.masking import BoxList, KeyAdvert
 from securefl.protocol.messages.rounds import Hello, Limits
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.wire.codec import encode
-from securefl.protocol.wire.envelope import DOMAIN, MAX_PARTS, MIN_PIECE, SIGNATURE, peek
+from securefl.protocol.wire.envelope import CARRIER, DOMAIN, MAX_PARTS, MIN_PIECE, SIGNATURE, peek
 from securefl.protocol.wire.inbox import MAX_OPEN, Delivery, Inbox
 from tests.unit.wire.ends import IDENTITIES, RUN, A, B, inbox, sealed
 
@@ -93,6 +94,13 @@ def test_mutated_frames_correctly_signed(rest: bytes) -> None:
         assert msgspec.msgpack.encode(payload.header) == frame[SIGNATURE + 1 : -len(payload.body)]
 
 
+@given(mutated(sealed(encode(HELLO), kind="Hello")))
+@FUZZ
+def test_mutated_frames_in_a_carrier(raw: bytes) -> None:
+    result = accept(inbox(), sealed(raw, kind=CARRIER))
+    assert isinstance(result, PeerError) or raw == sealed(encode(HELLO), kind="Hello")
+
+
 @given(st.sampled_from(REAL).flatmap(lambda m: st.tuples(st.just(m), mutated(encode(m)))))
 @FUZZ
 def test_mutated_bodies_of_a_lying_sender(case: tuple[AnyMessage, bytes]) -> None:
@@ -126,7 +134,7 @@ def parts(draw: st.DrawFn) -> bytes:
         "seq": draw(st.sampled_from([0, 1, 2, 3, 2**62])),
         "parts": count,
         "part": draw(st.sampled_from([0, 1, 2, 4, count - 1])),
-        "kind": draw(st.sampled_from(["MaskedInput", "Release"])),
+        "kind": draw(st.sampled_from(["MaskedInput", "Release", CARRIER])),
         "session": draw(st.sampled_from([b"session1", b"session1", b"session1", b"session2"])),
         "recipient": draw(st.sampled_from([SERVER, SERVER, SERVER, EVERYONE])),
     }
@@ -145,8 +153,9 @@ def test_abuse_of_parts(frames: list[tuple[bytes, float]]) -> None:
         session = sender.session
         assert 0 <= session.done <= session.past <= len(session.seen)
         assert len(session.open) <= MAX_OPEN
-        held = [a.pieces.values() for a in sender.session.open.values()]
-        assert all(sum(map(len, pieces)) <= SMALL for pieces in held)
+        for one in sender.session.open.values():
+            held = sum(map(len, one.pieces.values()))
+            assert held <= (MAX_FRAME if one.header.kind == CARRIER else SMALL)
 
 
 @given(st.permutations(range(12)), st.lists(st.integers(0, 11), max_size=6))

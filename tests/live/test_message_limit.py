@@ -387,6 +387,6 @@ def test_connections_that_end_at_once_are_made_ever_more_rarely() -> None:
             with pytest.raises(RunAbortedError, match="does another program use 'hasty'"):
                 await sender.receive()
             await sender.close()
-        assert 3 <= broker.connections <= 8
+        assert 1 < broker.connections <= 8
 
     run(body)

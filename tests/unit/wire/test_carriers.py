@@ -10,6 +10,7 @@ import pytest
 
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.base import MAX_FRAME
 from securefl.protocol.messages.control import RollCall
 from securefl.protocol.messages.masking import MaskedInput
@@ -129,6 +130,18 @@ def test_frames_to_everybody_are_carried_to_everybody() -> None:
     carriers = list(out.carriers(frame, MIN_FRAME))
     for name in (A, B):
         assert isinstance(take(inbox(name), carriers)[-1], Delivery)
+
+
+def test_many_rounds_in_carriers_lose_nothing_when_frames_come_again() -> None:
+    """What a round sends again goes in new carriers, whose numbers are above those of its frames."""
+    out, box = outbox(frame_limit=2 * MIN_FRAME), inbox()
+    for number in range(60):
+        place = Place(number)
+        frames = [*out.frames(SERVER, place, LONG), *out.frames(SERVER, place, LONG)]
+        first = [take(box, out.carriers(frame, MIN_FRAME))[-1] for frame in frames]
+        assert [type(one) for one in first] == [FramePart, Delivery] * 2
+        again = [take(box, out.carriers(frame, MIN_FRAME))[-1] for frame in frames * 3]
+        assert again == [None] * 12
 
 
 # What a hostile sender tries.
