@@ -16,7 +16,7 @@ from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.wire import topics
-from securefl.runtime.transport import meeting, mqtt
+from securefl.runtime.transport import meeting, mqtt, sole
 from securefl.runtime.transport.addresses import Brokers
 from securefl.runtime.transport.base import BrokerUrl, Link, LostFrame, MqttLimits
 from securefl.runtime.transport.broker import BrokerKind, RunningBroker, start_mosquitto
@@ -315,6 +315,29 @@ def test_a_server_is_led_by_one_at_any_of_its_brokers(kind: BrokerKind, tmp_path
                     pytest.fail("a server without a broker")
 
         run(body)
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["away-at-the-start", "given-up-later"])
+def test_a_second_server_is_refused_at_a_broker_that_comes_later(
+    lost: bool, kind: BrokerKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sole, "_TRIES_EVERY", 0.05)
+    identity = Identity.generate(SERVER, OsEntropy())
+    with pair(kind, tmp_path) as (first, second, brokers), ExitStack() as stack:
+
+        async def body() -> None:
+            if not lost:
+                second.stop()
+            async with sole_server(brokers, RUN, identity, seconds=0.3, patience=0.2):
+                second.stop()
+                back = stack.enter_context(start(kind, tmp_path / "again", second.url.port))
+                with pytest.raises(ConfigError, match="is led by another server"):
+                    for _ in range(30):
+                        async with sole_server(back.url, RUN, identity, seconds=0.5):
+                            pass
+
+        run(body)
+        first.stop()
 
 
 # What is tried at the start.

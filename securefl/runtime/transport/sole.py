@@ -35,6 +35,9 @@ from securefl.runtime.transport.mqtt import MqttTransport
 LISTEN_SECONDS: Final = 6.0
 """Longer than a server that has lost its connection waits before it tries again."""
 
+_TRIES_EVERY: Final = 5.0
+"""Seconds between attempts to answer at a broker that is out of reach."""
+
 _DOMAIN: Final = b"securefl/1/who-leads\x00"
 _NONCE: Final = 16
 _ASKS, _LEADS = b"?", b"!"
@@ -67,7 +70,8 @@ async def sole_server(
 ) -> AsyncIterator[None]:
     """Make sure that nobody leads the run, and answer whoever asks for as long as the block lasts.
 
-    Of several brokers it asks and answers at all that are in reach now: parties may be at any of them.
+    Of several brokers it asks at all that are in reach now, and answers at all of them as soon as they are in
+    reach: parties may be at any of them.
 
     Args:
         brokers: where the run is.
@@ -75,7 +79,7 @@ async def sole_server(
         identity: the server's; nobody else is believed.
         epoch: the last one that it knows that it has led; an end that an earlier one has told is none.
         seconds: how long to listen; ``LISTEN_SECONDS`` when None.
-        patience: seconds after which a broker that is away is given up, and nobody answers there any more.
+        patience: seconds after which a connection that is lost is given up, and a new one is tried.
 
     Raises:
         RunOverError: the run has ended.
@@ -101,7 +105,13 @@ async def sole_server(
             raise several.exceptions[0] from None
         if len(troubles) == len(listed):
             raise none_of(troubles)
-        yield
+        later = [asyncio.create_task(_answer_at(url, run, identity, patience)) for url in troubles]
+        try:
+            yield
+        finally:
+            for answering in later:
+                answering.cancel()
+            await asyncio.gather(*later, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -126,7 +136,7 @@ async def _sole_at(
             await _listen(_Starting(voice, run, identity, nonce, epoch), ears, within)
         finally:
             await ears.close()
-        answering = asyncio.create_task(_answer(voice, run, identity), name="who leads")
+        answering = asyncio.create_task(_answer_on(voice, broker, run, identity, patience), name="who leads")
         try:
             yield
         finally:
@@ -228,6 +238,30 @@ async def _answer(voice: Transport, run: RunId, identity: Identity) -> None:
     except (TransportClosedError, RunAbortedError):
         # The run's own connection meets the same fate, and says so.
         return
+
+
+async def _answer_on(
+    voice: Transport, broker: BrokerUrl, run: RunId, identity: Identity, patience: float
+) -> None:
+    """Answer over a connection, and over others once it is given up."""
+    await _answer(voice, run, identity)
+    await _answer_at(broker, run, identity, patience)
+
+
+async def _answer_at(broker: BrokerUrl, run: RunId, identity: Identity, patience: float) -> None:
+    """Answer at a broker whenever it is in reach; runs until it is cancelled."""
+    client = f"{run}-{SERVER}-{secrets.token_hex(4)}"
+    limits = MqttLimits(give_up_after=patience)
+    while True:
+        await asyncio.sleep(_TRIES_EVERY)
+        try:
+            voice = await MqttTransport.connect(broker, client, (topics.servers(run),), limits=limits)
+        except (ConfigError, RunAbortedError):
+            continue
+        try:
+            await _answer(voice, run, identity)
+        finally:
+            await voice.close()
 
 
 async def _tell(voice: Transport, identity: Identity, run: RunId, nonce: bytes) -> None:
