@@ -325,6 +325,11 @@ def test_a_second_server_is_refused_at_a_broker_that_comes_later(
     identity = Identity.generate(SERVER, OsEntropy())
     with pair(kind, tmp_path) as (first, second, brokers), ExitStack() as stack:
 
+        async def lead_again_and_again(url: BrokerUrl) -> None:
+            for _ in range(30):
+                async with sole_server(url, RUN, identity, seconds=0.5):
+                    pass
+
         async def body() -> None:
             if not lost:
                 second.stop()
@@ -332,9 +337,7 @@ def test_a_second_server_is_refused_at_a_broker_that_comes_later(
                 second.stop()
                 back = stack.enter_context(start(kind, tmp_path / "again", second.url.port))
                 with pytest.raises(ConfigError, match="is led by another server"):
-                    for _ in range(30):
-                        async with sole_server(back.url, RUN, identity, seconds=0.5):
-                            pass
+                    await lead_again_and_again(back.url)
 
         run(body)
         first.stop()
