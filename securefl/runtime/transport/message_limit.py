@@ -100,7 +100,7 @@ class _Probe:
             for payload in (secrets.token_bytes(_FEW), b""):
                 await connection.publish(self._topic, payload, qos=1, retain=True, timeout=math.inf)
 
-        if await _unless_lost(connection, retain(), within) is None:
+        if await _unless_lost(connection, retain(), within) is not _Answer.CLOSED:
             return True
         await self._close()
         return False
@@ -243,7 +243,8 @@ class MessageLimit:
         """
         if self._retains is None:
             async with self._probe() as probe:
-                self._retains = await probe.is_retained(self._within)
+                # The connection may have ended for another reason once.
+                self._retains = await probe.is_retained(self._within) or await probe.is_retained(self._within)
         return self._retains
 
     def _probe(self) -> _Probe:

@@ -41,7 +41,7 @@ from securefl.runtime.transport.base import (
 from securefl.runtime.transport.connecting import Connection
 from securefl.runtime.transport.meeting import ANSWERS, WORDS, Company, Meeting
 from securefl.runtime.transport.message_limit import ProbeError
-from securefl.runtime.transport.outbound import Outbound, Outgoing
+from securefl.runtime.transport.outbound import Outbound, OutgoingFrame
 from securefl.runtime.transport.reaching import Reach, Reached
 
 _MQTT_LIMIT = 268_435_400
@@ -81,8 +81,8 @@ class MqttTransport:
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._slots = asyncio.Semaphore(limits.in_flight)
-        self._unacknowledged: dict[Outgoing, None] = {}
-        self._unsent: deque[Outgoing] = deque()
+        self._unacknowledged: dict[OutgoingFrame, None] = {}
+        self._unsent: deque[OutgoingFrame] = deque()
         self._to_send = asyncio.Event()
         self._ended: TransportClosedError | RunAbortedError | None = None
         self._reached: Reached | None = None
@@ -146,7 +146,9 @@ class MqttTransport:
         self._check_open()
         async with self._slots:
             self._check_open()
-            outgoing = Outgoing(topic, bytes(payload), retain, asyncio.get_running_loop().create_future())
+            outgoing = OutgoingFrame(
+                topic, bytes(payload), retain, asyncio.get_running_loop().create_future()
+            )
             self._unacknowledged[outgoing] = None
             self._unsent.append(outgoing)
             self._to_send.set()
@@ -334,13 +336,13 @@ class MqttTransport:
         self._tell(Link(up=False))
         self._tell(Link(up=True, kept=kept))
         loop = asyncio.get_running_loop()
-        again = [Outgoing(*lost, loop.create_future(), again=True) for lost in self._lost(kept)]
+        again = [OutgoingFrame(*lost, loop.create_future(), again=True) for lost in self._lost(kept)]
         for outgoing in again:
             outgoing.done.add_done_callback(partial(self._sent_again, outgoing))
         others = [one for one in self._unacknowledged if not one.again]
         self._unacknowledged = dict.fromkeys([*again, *others])
 
-    def _sent_again(self, outgoing: Outgoing, done: asyncio.Future[None]) -> None:
+    def _sent_again(self, outgoing: OutgoingFrame, done: asyncio.Future[None]) -> None:
         self._unacknowledged.pop(outgoing, None)
         if not done.cancelled():
             # Nobody waits for it.

@@ -16,7 +16,7 @@ _NO_LIMIT: Final = math.inf
 
 
 @dataclass(eq=False, slots=True)
-class Outgoing:
+class OutgoingFrame:
     """A frame that the broker has not acknowledged."""
 
     topic: str
@@ -43,7 +43,7 @@ class Outbound:
         self._url = url
         self._connection = connection
         self._limit = limit
-        self._under_way: set[Outgoing] = set()
+        self._under_way: set[OutgoingFrame] = set()
         self.acknowledged = 0
         """Frames that the broker has acknowledged."""
 
@@ -52,7 +52,9 @@ class Outbound:
         """The size in bytes of the largest frame that is sent and not acknowledged; None if there is none."""
         return max((len(outgoing.payload) for outgoing in self._under_way), default=None)
 
-    async def send(self, outgoing: Outgoing, carriers: Carriers | None, group: asyncio.TaskGroup) -> None:
+    async def send(
+        self, outgoing: OutgoingFrame, carriers: Carriers | None, group: asyncio.TaskGroup
+    ) -> None:
         """Start to send a frame, after those before it. Return once the next one may follow.
 
         Args:
@@ -69,11 +71,10 @@ class Outbound:
         size, room = len(outgoing.payload), _NO_LIMIT
         if self._limit is not None:
             room = await self._limit.room_for(outgoing.topic, size)
-            if outgoing.retain and not await self._limit.retains():
-                outgoing.retain = False
+        retain = outgoing.retain and (self._limit is None or await self._limit.retains())
         self._under_way.add(outgoing)
         if size <= room:
-            group.create_task(self._send_whole(outgoing))
+            group.create_task(self._send_whole(outgoing, retain=retain))
         elif carriers is None:
             self._under_way.discard(outgoing)
             reason = f"{self._url} carries messages of up to {room:,} bytes, not {size:,}"
@@ -82,16 +83,16 @@ class Outbound:
             # What follows waits: frames keep their order, and few carriers exist at a time.
             await self._send_carried(outgoing, carriers, int(room))
 
-    async def _send_whole(self, outgoing: Outgoing) -> None:
+    async def _send_whole(self, outgoing: OutgoingFrame, *, retain: bool) -> None:
         if outgoing.done.done():
             self._under_way.discard(outgoing)
             return
         await self._connection.publish(
-            outgoing.topic, outgoing.payload, qos=1, retain=outgoing.retain, timeout=math.inf
+            outgoing.topic, outgoing.payload, qos=1, retain=retain, timeout=math.inf
         )
         self._sent(outgoing)
 
-    async def _send_carried(self, outgoing: Outgoing, carriers: Carriers, room: int) -> None:
+    async def _send_carried(self, outgoing: OutgoingFrame, carriers: Carriers, room: int) -> None:
         if outgoing.carriers[0] != room:
             outgoing.carriers = room, tuple(carriers(outgoing.payload, room))
         async with asyncio.TaskGroup() as group:
@@ -100,7 +101,7 @@ class Outbound:
         outgoing.carriers = 0, ()
         self._sent(outgoing)
 
-    def _sent(self, outgoing: Outgoing) -> None:
+    def _sent(self, outgoing: OutgoingFrame) -> None:
         self.acknowledged += 1
         self._under_way.discard(outgoing)
         if not outgoing.done.done():

@@ -36,6 +36,8 @@ class FakeBroker:
     way: Way = "drop"
     forbids: bool = False
     silent: bool = False
+    mute: bool = False
+    """It does not even acknowledge messages."""
     retains: bool = True
     losses: int = 0
     """Connections that it closes at their first message, whatever its size."""
@@ -51,7 +53,11 @@ class FakeBroker:
 
     def limits(self) -> MessageLimit:
         return MessageLimit(
-            URL, self.open, TOPIC, within=0.05 if self.silent or self.forbids else 60.0, close_within=1.0
+            URL,
+            self.open,
+            TOPIC,
+            within=0.05 if self.silent or self.forbids or self.mute else 60.0,
+            close_within=1.0,
         )
 
 
@@ -70,6 +76,8 @@ class FakeConnection:
     async def publish(self, topic: str, payload: bytes, *, qos: int, timeout: float, **more: bool) -> None:
         broker = self._broker
         assert (topic, qos) == (TOPIC, 1)
+        if broker.mute:
+            await asyncio.Event().wait()
         if more.get("retain"):
             broker.kept.append(payload)
         if broker.losses or (more.get("retain") and not broker.retains):
@@ -227,5 +235,15 @@ def test_retention_is_tried_once_and_leaves_nothing(retains: bool) -> None:
         assert await limits.retains() is retains
 
     run(broker, body)
-    assert len(broker.connections) == 1
+    assert len(broker.connections) == (1 if retains else 2)
     assert not retains or broker.kept[-1] == b""
+
+
+@pytest.mark.parametrize("fault", ["loses one connection", "is silent"])
+def test_retention_is_not_given_up_for_another_reason(fault: str) -> None:
+    broker = FakeBroker(WANTED, losses=int(fault != "is silent"), mute=fault == "is silent")
+
+    async def body(limits: MessageLimit) -> None:
+        assert await limits.retains()
+
+    run(broker, body)
