@@ -13,7 +13,7 @@ from msgspec import structs
 
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.ids import EVERYONE, SERVER, PartyId
-from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Send
+from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Report, Send
 from securefl.protocol.kernel.events import Chosen, DeadlinePassed, Place, Received
 from securefl.protocol.messages.control import WIRE_VERSION, Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
@@ -27,6 +27,7 @@ from securefl.protocol.messages.rounds import (
     Reveals,
 )
 from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.party.following import VOID
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import Choosing, Endorsed, Greeted, Outside, Revealed, Working
 from securefl.protocol.round.server.phases import (
@@ -39,7 +40,7 @@ from securefl.protocol.round.server.phases import (
     Stated,
 )
 from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
-from securefl.protocol.round.shared.reports import EpochFollowed, RoundDone, RunEffect, SumOpened
+from securefl.protocol.round.shared.reports import EpochFollowed, RoundDone, RunEffect, SatOut, SumOpened
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
 from securefl.protocol.wire.sessions import MAX_EPOCH, epoch_of, session_of_server
@@ -396,6 +397,22 @@ class TestParties:
         assert after is outside
         (refused,) = [one for one in effects if isinstance(one, Reject)]
         assert refused.reason == f"sends {type(model.message).__name__} before it leads the run"
+
+    def test_a_choice_for_a_second_draw_is_left_with_its_server(self) -> None:
+        """The first draw was announced; the next server does not begin the round again."""
+        settings = {"groups__count": "4", "groups__mode": "open", "size": "2", "weighting__mode": "ignore"}
+        world = World(scenario(16, rounds="1", **settings), length=4, choose=lambda _party, _round: 0)
+        seen = [(before, event, after) for before, event, after in steps(world, P[0], Invite)]
+        phase, event = next((after, event) for _, event, after in seen if isinstance(after, Choosing))
+        machine = world.nodes[P[0]].machine
+        session = session_of_server(2, InsecureSeededEntropy(1))
+        roll: Received[AnyMessage] = replace(event, session=session, message=RollCall())
+        for draw, spent, void in ((0, -1, False), (1, 0, True)):
+            after, effects = machine.step(replace(phase, draw=draw), roll)
+            assert isinstance(after, Outside)
+            assert after.past.spent == spent
+            reports = [one.item for one in effects if isinstance(one, Report)]
+            assert [one.reason for one in reports if isinstance(one, SatOut)] == ([VOID] if void else [])
 
     def test_it_names_the_same_task_group_again(self) -> None:
         """Who cannot choose names one at random; another one the second time would tell."""

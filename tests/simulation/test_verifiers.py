@@ -16,7 +16,7 @@ from msgspec import structs
 
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import PeerError
-from securefl.base.ids import SERVER, PartyId
+from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.kernel.effects import Journal
 from securefl.protocol.kernel.events import Place, Received
 from securefl.protocol.messages.masking import KeyAdvert, VectorReceipt
@@ -33,7 +33,14 @@ from securefl.protocol.messages.verification import (
 )
 from securefl.protocol.round.party.phases import Past
 from securefl.protocol.round.party.verifying import accepted, follow, on_proof, vouched
-from securefl.protocol.round.shared.chain import LOST, check_attests, link_of
+from securefl.protocol.round.shared.chain import (
+    LOST,
+    check_attests,
+    committee,
+    link_of,
+    may_attest,
+    sum_digest,
+)
 from securefl.protocol.round.shared.statement import proof_context
 from securefl.protocol.secure_sum.evidence import commitment_of, input_digest
 from securefl.protocol.secure_sum.setup import key_list_digest
@@ -174,6 +181,20 @@ class TestOpenings:
             on_proof(ctx, past, event.place, resigned(ctx, past, event.place, message))
         assert caught.value.culprit == SERVER
 
+    def test_the_sum_of_another_cluster(self) -> None:
+        """Each cluster has a digest of its own in a claim; that of another cluster does not count for it."""
+        seen = taken(OpeningProof)
+        ctx, past, event = seen
+        first, second, *others = event.message.claim.sums
+        claim = structs.replace(event.message.claim, sums=(second, first, *others))
+        refused(seen, reclaimed(ctx, past, event.place, event.message, claim), "claims another sum of")
+
+    def test_a_digest_is_of_one_run_round_and_cluster(self) -> None:
+        """Equal sums have different digests, so that none stands for another."""
+        ring = np.zeros(4, dtype=np.uint32)
+        places = [("a", 0, (0, 0)), ("b", 0, (0, 0)), ("a", 1, (0, 0)), ("a", 0, (1, 0)), ("a", 0, (0, 1))]
+        assert len({sum_digest(RunId(run), round_, key, ring) for run, round_, key in places}) == len(places)
+
     def test_the_commitment_covers_lists_and_every_vector(self) -> None:
         seen = taken(OpeningProof)
         _, past, event = seen
@@ -228,6 +249,14 @@ class TestSteps:
         message = reclaimed(ctx, past, event.place, event.message, claim)
         refused(seen, message, "a part of the certified sums")
 
+    def test_a_party_outside_the_committee_repeats_no_step(self) -> None:
+        ctx, past, event = taken(StepProof)
+        certified = past.verifying.certified  # type: ignore[union-attr]
+        members = committee(ctx.plan, certified)
+        outsider = next(p for p in certified.drawn.assignment.participants if p not in members)
+        with pytest.raises(PeerError, match="a party that is not of its committee"):
+            on_proof(replace(ctx, me=outsider), past, event.place, event.message)
+
 
 class TestAttests:
     def frames(self, how: str) -> Sequence[bytes]:
@@ -247,6 +276,27 @@ class TestAttests:
             "of another cluster": (signed(strangers[0], first.place, Attest(root=root)), *others),
         }
         return found[how]
+
+    def test_only_the_committee_attests_the_step(self) -> None:
+        ctx, past, event = taken(ChainedAnnounce, 2)
+        link = link_of(RUN, event.message.claim)
+        certified = past.verifying.certified  # type: ignore[union-attr]
+        step, members = Place(certified.round), committee(ctx.plan, certified)
+        outsider = next(p for p in certified.drawn.assignment.participants if p not in members)
+        assert [may_attest(ctx.plan, certified, step, p) for p in (*members, outsider)] == [
+            *(True for _ in members),
+            False,
+        ]
+        others = [
+            frame
+            for frame in self.frames("right")
+            if open_relayed(frame, ctx.plan.roster, RUN, SERVER, SERVER).place != step
+        ]
+        mine = [signed(party, step, Attest(root=link.root)) for party in members]
+        check_attests(ctx.plan, certified, link, [*others, *mine])
+        foreign = signed(outsider, step, Attest(root=link.root))
+        with pytest.raises(PeerError, match=f"an attest of {outsider}, who has none to give"):
+            check_attests(ctx.plan, certified, link, [*others, *mine[1:], foreign])
 
     @pytest.mark.parametrize("how", ["another root", "one twice", "of another cluster"])
     def test_words_that_do_not_count(self, how: str) -> None:

@@ -22,6 +22,7 @@ from securefl.runtime.account.entries import Entry, GroupNamed, Run, Update
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.meaning import (
     by_run,
+    chosen_epsilon,
     given_of,
     key_digest,
     of_run,
@@ -75,6 +76,16 @@ def test_keys_say_who_was_in_a_sum_whatever_they_are_called_now() -> None:
     now = roster_of(made, p00="anna", p01="p00", p02="berta")
     entries = (joined(then), sums_entry(0, {A: ((PartyId("p00"), PartyId("p01")),)}, then))
     assert given_of(entries, now) == {A: ((PartyId("anna"), PartyId("p00")),)}
+
+
+def test_members_of_a_sum_are_those_of_the_roster_that_it_was_given_under() -> None:
+    """A party that joins a run once more joins it with the roster of that day: places mean other members."""
+    made = identities("p00", "p01", "p02", "p03")
+    all_, fewer = roster_of(made), roster_of({n: one for n, one in made.items() if n != "p01"})
+    early = {A: ((PartyId("p00"), PartyId("p01")),)}
+    late = {B: ((PartyId("p02"), PartyId("p03")),)}
+    entries = (joined(all_), sums_entry(0, early, all_), joined(fewer), sums_entry(1, late, fewer))
+    assert given_of(entries, all_) == early | late
 
 
 def test_whoever_left_keeps_a_column_of_its_own() -> None:
@@ -231,3 +242,14 @@ def test_choices_count_in_a_budget_whether_or_not_updates_left() -> None:
     noisy: list[Entry] = [joined(roster, "noisy", NOISE), Update(round=0, count=1)]
     alone = spent_epsilon(noisy, "record")
     assert spent_epsilon([*noisy, *entries], "record") == pytest.approx(400.0 + alone)
+
+
+def test_choices_of_a_run_that_goes_on_are_those_of_its_server() -> None:
+    """Another server may take the same run id; a choice that was named to it is spent."""
+    here, elsewhere = (joined(roster_of(identities("a", "b", salt=salt))) for salt in (1, 2))
+    entries: list[Entry] = []
+    for run, epsilon_ in ((here, 1.0), (elsewhere, 8.0)):
+        entries += [run, GroupNamed(round=0, epsilon=epsilon_, made=1, group=1)]
+    assert chosen_epsilon(entries) == 9.0
+    assert chosen_epsilon(entries, but=here) == spent_epsilon(entries, "party", but=here) == 8.0
+    assert chosen_epsilon(entries, but=elsewhere) == 1.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError
 from securefl.methods.metrics import MetricWords, metric_words, said_by
-from securefl.methods.metrics.words import MetricError
+from securefl.methods.metrics.words import MetricError, first_count, parts_of
 from securefl.scenario import Scenario
 from securefl.scenario.load import parse_scenario
 
@@ -179,6 +179,43 @@ def test_the_noise_of_a_sum_is_what_privacy_counts() -> None:
     std = float(np.std(drawn)) * 2.0**-words.scale * math.sqrt(honest)
     assert abs(std / target - 1) < 4 / math.sqrt(2 * drawn.size)
     assert not words_of().noise(entropy).any()
+
+
+KINDS = {
+    "mean": "{name='a',kind='mean',lower=-2,upper=4}",
+    "sum": "{name='a',kind='sum',upper=3}",
+    "histogram": "{name='a',kind='histogram',bins=4}",
+    "confusion": "{name='a',kind='confusion',classes=3}",
+    "classes": "{name='a',kind='classes',classes=3}",
+    "column": "{name='a',kind='column',bins=4}",
+}
+"""A metric of each kind."""
+
+
+def reached_by(words: MetricWords) -> float:
+    """The L2 norm, in samples, of a site of the most samples: all in one bin, and each mean at its end."""
+    said = np.zeros(words.length)
+    said[0] = words.evaluation.samples
+    for metric, at in parts_of(words.evaluation):
+        said[at.start : at.start + first_count(metric) + 1] = words.evaluation.samples
+    return float(np.linalg.norm(words.read(words.encoded(said))))
+
+
+@pytest.mark.parametrize("kinds", [*KINDS, "mean column", "column histogram classes"])
+def test_the_noise_is_in_proportion_to_what_one_site_can_reach(kinds: str) -> None:
+    metrics = [KINDS[kind].replace("'a'", f"'{kind}'") for kind in kinds.split()]
+    declared = f"evaluation.metrics=[{','.join(metrics)}]"
+    words, honest = words_of(*NOISY, declared), scenario(*NOISY).secure_sum.min_survivors
+    noise, target = words.slack * math.sqrt(honest), 1.5 * 2 * reached_by(words_of(declared))
+    assert noise == pytest.approx(target, rel=1e-9)
+
+
+def test_noise_of_colluders_does_not_count() -> None:
+    """The noise of a smallest sum without that of its colluders is the whole noise."""
+    colluding = ("secure_sum.min_survivors=4", "secure_sum.colluders_per_cluster=2")
+    words = words_of(*NOISY, *colluding)
+    target = 1.5 * 2 * 50 * math.sqrt(5)
+    assert words.slack * math.sqrt(4 - 2) == pytest.approx(target, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,17 @@ import pytest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy.accountant import epsilon
-from securefl.protocol.kernel.effects import Enter, Finished, Journal, RoundMissing, SumsGiven, UpdateGiven
+from securefl.protocol.kernel.effects import (
+    CHOSE,
+    ChoiceGiven,
+    Enter,
+    Finished,
+    Journal,
+    RoundMissing,
+    SumsGiven,
+    UpdateGiven,
+)
+from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice
 from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.meaning import key_digest
@@ -72,6 +82,21 @@ def test_rounds_that_both_know_count_once(made: tuple[World, ProcessSettings]) -
         journal.note(round_, "submitted")
     with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert (memory.spent, memory.releases) == (3, 3)
+
+
+def test_the_last_group_that_was_named_is_kept_without_a_journal(made: tuple[World, ProcessSettings]) -> None:
+    """By the account alone, and by whichever of the two has seen more choices."""
+    world, settings = made
+    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+        assert memory.choice == NO_CHOICE
+        assert memory.book is not None
+        memory.book.enter(ChoiceGiven(0, 2.0, 1, 0))
+        memory.book.enter(ChoiceGiven(1, 2.0, 2, 3))
+    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+        assert memory.choice == KeptChoice(2, 3)
+        memory.journal.note(2, f"{CHOSE}3 1")
+    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+        assert memory.choice == KeptChoice(3, 1)
 
 
 def test_a_server_whose_chain_lacks_three_rounds_in_a_row_is_left_before_a_connection(
