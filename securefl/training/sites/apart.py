@@ -28,6 +28,10 @@ START_SECONDS = 120.0
 MOST_NUMBERS = 1 << 31
 """Of a site's parameters."""
 _MOST_DIMENSIONS = 32
+_LONGEST_DTYPE = 40
+"""Characters of a dtype."""
+_WIDEST = 1 << 10
+"""Bytes of one number, or of one text, of a dtype that is described."""
 _FLOATS = {"float16", "float32", "float64"}
 
 
@@ -156,10 +160,9 @@ class ApartSite:
         self._round, self._due = -1, 0.0
         self._channel: Channel | None = None
         self._region: Region | None = None
-        said = self._start(time.monotonic() + START_SECONDS)
+        said, self._shapes = self._start(time.monotonic() + START_SECONDS)
         self.samples: Any = said.get("samples")
         self.frozen_sha256 = str(said.get("frozen_sha256", ""))
-        self._shapes = _shapes(said.get("arrays"))
         if said.get("evaluates") is True:
             self.evaluate = self._evaluate
         if given.first and isinstance(said.get("order"), list) and isinstance(said.get("local"), dict):
@@ -215,8 +218,8 @@ class ApartSite:
     def _running(self, names: Iterable[str]) -> tuple[Channel, Region]:
         """The process, started again where it has ended; a site sees ``names`` in this order."""
         if self._channel is None or self._channel.closed:
-            said = self._start(self._due)
-            if said.get("samples") != self.samples or _shapes(said.get("arrays")) != self._shapes:
+            said, shapes = self._start(self._due)
+            if said.get("samples") != self.samples or shapes != self._shapes:
                 self.close()
                 raise SiteError("has other samples or parameters after a restart")
         if self._region is None:
@@ -225,34 +228,36 @@ class ApartSite:
         assert self._region is not None  # noqa: S101 - for mypy
         return self._channel, self._region
 
-    def _start(self, due: float) -> dict[str, Any]:
+    def _start(self, due: float) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+        """Start the process and have it make its site: the reply, and the shapes of its parameters.
+
+        A process whose site is refused is ended: the next training starts another one.
+        """
         former = self.output()
         self._region = None
-        folder = self._folder
-        channel = Channel(self._process.python, self._process.memory, folder or Path.cwd(), former)
+        channel = Channel(self._process.python, self._process.memory, self._folder or Path.cwd(), former)
         self._channel = channel
-        path = [] if folder is None else [str(folder)]
-        said = channel.ask({"do": "open", "path": path, **self._asked}, due)
-        if isinstance(said.get("reason"), str):
+        path = [] if self._folder is None else [str(self._folder)]
+        try:
+            said = channel.ask({"do": "open", "path": path, **self._asked}, due)
+            return said, _offered(said)
+        except BaseException:
             self.close()
-            raise ConfigError("--site", _line(said["reason"]), _line(said.get("remedy")))
-        said = _good(said)
-        if "lacking" in said:
-            self.close()
-            raise SiteError(f"has no {said['lacking']}: docs/sites.md says what a site offers")
-        return said
+            raise
 
     def _share(self, names: Iterable[str], due: float) -> None:
         assert self._channel is not None  # noqa: S101 - for mypy
-        self._region = Region(Layout({name: self._shapes[name] for name in names}))
-        _good(self._channel.share(self._region, due))
+        region = Region(Layout({name: self._shapes[name] for name in names}))
+        _good(self._channel.share(region, due))
+        # Not before: a process that has not mapped it writes nothing there, and zeros would come back.
+        self._region = region
 
     def _arrays(self, said: Any) -> dict[str, npt.NDArray[Any]]:
         """Views of what lies in the shared memory; of what does not fit there, arrays without memory."""
         assert self._region is not None  # noqa: S101 - for mypy
         found = {}
         for name, (dtype, shape) in _kinds(said).items():
-            if dtype in _FLOATS and self._shapes.get(name) == shape:
+            if dtype in _FLOATS and self._region.shapes.get(name) == shape:
                 found[name] = self._region.returned(name, dtype)
                 continue
             found[name] = _empty(dtype, shape)
@@ -300,6 +305,20 @@ def _good(said: dict[str, Any]) -> dict[str, Any]:
     raise error
 
 
+def _offered(said: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes of the parameters that the reply to ``open`` offers.
+
+    Raises:
+        ConfigError: the site is refused.
+        SiteError: it cannot be made, lacks something, or its parameters are no arrays.
+    """
+    if isinstance(said.get("reason"), str):
+        raise ConfigError("--site", _line(said["reason"]), _line(said.get("remedy")))
+    if "lacking" in _good(said):
+        raise SiteError(f"has no {said['lacking']}: docs/sites.md says what a site offers")
+    return _shapes(said.get("arrays"))
+
+
 def _line(said: Any) -> str:
     """The first line of what was said, if it is not too long."""
     return (str(said).splitlines() or [""])[0][:LONGEST]
@@ -335,7 +354,13 @@ def _shapes(said: Any) -> dict[str, tuple[int, ...]]:
 
 def _empty(dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """An array of zeros, of whatever shape, that takes no memory."""
+    wrong = SiteError(f"its process describes an array of dtype {dtype[:_LONGEST_DTYPE]!r}")
+    if len(dtype) > _LONGEST_DTYPE:
+        raise wrong
     try:
-        return np.broadcast_to(np.zeros((), np.dtype(dtype)), shape)
+        kind = np.dtype(dtype)
+        if kind.itemsize > _WIDEST:
+            raise wrong
+        return np.broadcast_to(np.zeros((), kind), shape)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise SiteError(f"its process describes an array of dtype {dtype[:40]!r}") from error
+        raise wrong from error

@@ -43,7 +43,7 @@ class Region:
 
     def __init__(self, layout: Layout) -> None:
         total = layout.length
-        self._shapes = layout.shapes
+        self.shapes = layout.shapes
         self.bytes = max(1, (4 + WIDE) * total)
         self.descriptor = os.memfd_create("securefl-site", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         weakref.finalize(self, os.close, self.descriptor)
@@ -66,11 +66,11 @@ class Region:
     @property
     def layout(self) -> list[tuple[str, tuple[int, ...], int]]:
         """Names, shapes and lengths, in order."""
-        return [(name, shape, math.prod(shape)) for name, shape in self._shapes.items()]
+        return [(name, shape, math.prod(shape)) for name, shape in self.shapes.items()]
 
     def returned(self, name: str, dtype: str) -> npt.NDArray[Any]:
         """What was put there for ``name``: a view, which the other process may still change."""
-        shape = self._shapes[name]
+        shape = self.shapes[name]
         view = np.frombuffer(self._shared, dtype, math.prod(shape), self._places[name]).reshape(shape)
         view.flags.writeable = False
         return view

@@ -22,10 +22,12 @@ Real = TypeVar("Real", F32, F64)
 
 
 class SiteError(SecureflError):
-    """A site returned what cannot be used; the site's fault. Names and values in it may be of any length."""
+    """A site returned what cannot be used; the site's fault. One line of limited length."""
 
     def __init__(self, said: str) -> None:
-        super().__init__(said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}...")
+        short = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
+        # A line break would forge a line of the log, an escape sequence one of the terminal.
+        super().__init__("".join(letter if letter.isprintable() else " " for letter in short))
 
 
 @dataclass(frozen=True)
