@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -122,8 +122,12 @@ def _unknown_field(name: str, segments: Sequence[str], section: inspect.Type, va
 
 def _missing_field(name: str, segments: Sequence[str], node: inspect.Type) -> ConfigError:
     path = ".".join([*segments, name])
+    remedies: Mapping[str, str] = {}
     if isinstance(node, inspect.StructType):
+        remedies = getattr(node.cls, "remedies", remedies)
         node = next((f.type for f in node.fields if f.encode_name == name), node)
+    if remedy := remedies.get(name):
+        return ConfigError(path, "missing", remedy)
     choices = _choices(node)
     return ConfigError(path, "missing", f"one of {', '.join(choices)}" if choices else _REFERENCE)
 

@@ -42,7 +42,8 @@ def load_scenario(path: Path, overrides: tuple[str, ...] = ()) -> Scenario:
             of the field that is unknown, missing, of the wrong type or out of range.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        # Some editors on Windows begin a file with a byte order mark.
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(str(path), "no such file", "bundled scenarios lie in scenarios/") from None
     except OSError as error:

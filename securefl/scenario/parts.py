@@ -11,10 +11,11 @@ import importlib
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec import StructMeta, inspect
@@ -49,6 +50,8 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
     """The one that errors give as an example."""
     implied: ClassVar[bool] = False
     """Whether a table without a ``type`` is the usual one."""
+    remedies: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """What an error advises if a field is missing, where the choices of its type do not say it."""
     required: ClassVar[tuple[str, ...]] = ()
     """Methods without which a part of this kind cannot be used."""
 

@@ -73,7 +73,7 @@ class Statistics:
             ConfigError: there is none, or it is something else.
         """
         try:
-            read = json.loads(Path(path).read_text(encoding="utf-8"))
+            read = json.loads(Path(path).read_text(encoding="utf-8-sig"))
             return cls._of_json(read)
         except OSError as error:
             raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error

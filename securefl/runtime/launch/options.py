@@ -100,7 +100,7 @@ def given_brokers(
     password = None
     if password_file is not None:
         try:
-            password = password_file.read_text(encoding="utf-8").strip()
+            password = password_file.read_text(encoding="utf-8-sig").strip()
         except OSError as error:
             raise ConfigError(str(password_file), f"cannot be read: {error.strerror}") from error
     return parse_brokers(text, ca_file=ca, cert_file=cert, key_file=key, password=password)

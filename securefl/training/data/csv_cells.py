@@ -20,6 +20,8 @@ def read_csv(path: Path, names: Sequence[str], delimiter: str = ",") -> Cells:
             with more or fewer cells than the first line; names file and line.
     """
     raw = read_unpacked(path, OWN)
+    # A cell may be as long as the file, whose size is bounded: nobody may look at its column.
+    csv.field_size_limit(max(csv.field_size_limit(), len(raw)))
     text = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
     reader = csv.reader(text, delimiter=delimiter, strict=True)
     try:

@@ -214,7 +214,9 @@ class TorchSite:
                 optimiser.step()
                 losses.append(loss.detach().reshape(()))
             if not losses:
-                raise SiteError("the loader gave no batch: fewer samples than one, and drop_last")
+                raise SiteError(
+                    "the loader gave no batch: it has fewer samples than one batch holds, and drop_last"
+                )
             # Read once an epoch: to read each batch's would wait for a GPU each time.
             mean = torch.stack(losses).to("cpu", torch.float64).mean().item()
         if correction is not None:

@@ -46,6 +46,10 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
             'aggregation.rule.trim: unknown field of type = "krum" (known here: byzantine)',
         ),
         (
+            'aggregation.rule = { type = "trimmed-mean" }',
+            'aggregation.rule.trim: missing (a number, or { trim = "count", beta = 0.1 })',
+        ),
+        (
             'aggregation.rule = { type = "mean", trim = 1 }',
             'aggregation.rule.trim: unknown field of type = "mean" (there is none besides type)',
         ),
@@ -151,6 +155,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     binary.write_bytes(b'name = "\xff"')
     with pytest.raises(ConfigError, match=r"not UTF-8 text \(byte 8\)"):
         load_scenario(binary)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    """As editors on Windows write it."""
+    marked = tmp_path / "marked.toml"
+    marked.write_bytes(b"\xef\xbb\xbf" + b'name = "a"\nparties = 6\n')
+    assert load_scenario(marked).parties == 6
 
 
 def test_a_syntax_error_names_file_and_line(tmp_path: Path) -> None:

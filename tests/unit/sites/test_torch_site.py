@@ -183,7 +183,7 @@ def test_what_cannot_train_says_so(make: Any, said: str) -> None:
 def test_a_loader_without_a_batch_is_said() -> None:
     empty = DataLoader(TensorDataset(X, Y), batch_size=13, drop_last=True)
     site = TorchSite(linear(), empty, nn.MSELoss(), sgd())
-    with pytest.raises(SiteError, match="the loader gave no batch"):
+    with pytest.raises(SiteError, match="no batch: it has fewer samples than one batch holds, and drop_last"):
         site.fit(site.parameters(), told())
 
 

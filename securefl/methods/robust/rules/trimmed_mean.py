@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ class TrimmedMean(Rule, tag="trimmed-mean", frozen=True, kw_only=True):
     """Coordinate-wise mean without the smallest and the largest values."""
 
     by_coordinate: ClassVar[bool] = True
+    remedies: ClassVar[Mapping[str, str]] = {"trim": 'a number, or { trim = "count", beta = 0.1 }'}
 
     trim: NonNegative | Literal["count", "weight"]
     """So many at each end; or the share ``beta``: of the values, or of their weight (between quantiles)."""

@@ -177,7 +177,7 @@ def _project(module: ModuleType) -> dict[str, Any]:
     for folder in list(place.parents)[: 1 + module.__name__.count(".") + 1]:
         file = folder / "pyproject.toml"
         if file.is_file():
-            return tomllib.loads(file.read_text(encoding="utf-8"))
+            return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     return {}
 
 
