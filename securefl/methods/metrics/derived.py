@@ -40,21 +40,25 @@ def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
             case "sum":
                 found[metric.name] = float(block[0]) / words.evaluation.samples * unit_of(metric)
             case "histogram":
-                found |= _of_histogram(metric, np.maximum(block, 0.0))
+                found |= _of_histogram(metric, block, words.resolution)
             case "confusion":
-                found |= _of_confusion(metric, np.maximum(block, 0.0))
+                found |= _of_confusion(metric, block, words.resolution)
             case "classes":
-                found |= _of_classes(metric, np.maximum(block, 0.0))
+                found |= _of_classes(metric, block, words.resolution)
             case "column":
-                found |= _of_column(metric, samples, np.maximum(block, 0.0), words.resolution)
+                found |= _of_column(metric, samples, block, words.resolution)
     return found
 
 
 def auc(negative: F64, positive: F64) -> float:
-    """Area under the ROC curve of two histograms over the same bins, f64 ``(bins,)``, neither empty."""
+    """Area under the ROC curve of two histograms over the same bins, f64 ``(bins,)``, neither empty.
+
+    Counts with noise may be below 0, and stay so: the noises of two classes are independent, so that their
+    products have the mean of the pairs. Counts that were brought to 0 would all be too large.
+    """
     below = np.cumsum(negative) - negative
     pairs = float(negative.sum() * positive.sum())
-    return float((positive * (below + negative / 2)).sum()) / pairs
+    return _share(float((positive * (below + negative / 2)).sum()) / pairs)
 
 
 def _names(metric: Metric) -> dict[str, bool]:
@@ -78,27 +82,29 @@ def _of_mean(metric: Metric, mean: float) -> float:
     return math.sqrt(inside) if metric.root else inside
 
 
-def _of_histogram(metric: Metric, counts: F64) -> dict[str, float]:
+def _of_histogram(metric: Metric, counts: F64, resolution: float) -> dict[str, float]:
+    """``resolution``: samples that a count may be off by. Fewer of a class are none."""
     if metric.classes == 2:
         negative, positive = counts.reshape(2, metric.bins)
-        both = negative.sum() > 0 and positive.sum() > 0
+        both = min(negative.sum(), positive.sum()) > resolution
         return {f"{metric.name}.auc": auc(negative, positive)} if both else {}
-    return {f"{metric.name}.median": _quantile(metric, counts, 0.5)} if counts.sum() > 0 else {}
+    some = counts.sum() > resolution
+    return {f"{metric.name}.median": _quantile(metric, counts, 0.5)} if some else {}
 
 
-def _of_classes(metric: Metric, counts: F64) -> dict[str, float]:
+def _of_classes(metric: Metric, counts: F64, resolution: float) -> dict[str, float]:
     total = float(counts.sum())
-    shares = counts / total if total > 0 else counts[:0]
-    return {f"{metric.name}.{c}": float(share) for c, share in enumerate(shares)}
+    shares = counts / total if total > resolution else counts[:0]
+    return {f"{metric.name}.{c}": _share(float(share)) for c, share in enumerate(shares)}
 
 
 def _of_column(metric: Metric, samples: float, block: F64, resolution: float) -> dict[str, float]:
     """``resolution``: samples that a count may be off by."""
     moments, counts = block[:MOMENTS], block[MOMENTS:]
-    count = float(counts.sum())
+    count = max(0.0, float(counts.sum()))
     found = {"count": count, "missing": max(0.0, samples - count)}
     some = np.flatnonzero(counts > resolution)
-    if len(some):
+    if len(some) and count > resolution:
         width, extent = (metric.upper - metric.lower) / metric.bins, metric.upper - metric.lower
         mean, square = (float(np.clip(moment / count, 0.0, 1.0)) for moment in moments)
         found |= {
@@ -112,26 +118,44 @@ def _of_column(metric: Metric, samples: float, block: F64, resolution: float) ->
 
 
 def _quantile(metric: Metric, counts: F64, share: float) -> float:
-    """Where ``share`` of the samples is reached, linear within the bin that holds it."""
+    """Where ``share`` of the samples is reached, linear within the bin that holds it.
+
+    With noise the cumulated counts may fall: the nearest ones that rise stand for them.
+    """
     ends = np.concatenate(([0.0], np.cumsum(counts)))
+    if counts.min() < 0:
+        from scipy import optimize  # noqa: PLC0415 - a process without noise need not wait for it
+
+        ends[1:-1] = np.clip(optimize.isotonic_regression(ends[1:-1]).x, 0.0, ends[-1])
     wanted = share * ends[-1]
     width = (metric.upper - metric.lower) / metric.bins
     at = int(np.searchsorted(ends, wanted, side="left")) - 1
-    inside = (wanted - ends[at]) / counts[at]
+    inside = (wanted - ends[at]) / (ends[at + 1] - ends[at])
     return metric.lower + width * (at + float(inside))
 
 
-def _of_confusion(metric: Metric, counts: F64) -> dict[str, float]:
+def _share(ratio: float) -> float:
+    """A share of samples; noise may have led it out of its range."""
+    return min(max(ratio, 0.0), 1.0)
+
+
+def _of_confusion(metric: Metric, counts: F64, resolution: float) -> dict[str, float]:
+    """``resolution``: samples that a count may be off by. Fewer of a class are none."""
     table = counts.reshape(metric.classes, metric.classes)
     total, hits = float(table.sum()), np.diagonal(table)
-    if total <= 0:
+    if total <= resolution:
         return {}
     true, predicted = table.sum(axis=1), table.sum(axis=0)
     recalls = {
-        f"{metric.name}.recall.{c}": float(hits[c] / true[c]) for c in range(metric.classes) if true[c] > 0
+        f"{metric.name}.recall.{c}": _share(float(hits[c] / true[c]))
+        for c in range(metric.classes)
+        if true[c] > resolution
     }
-    some = true + predicted > 0
-    scores = 2 * hits[some] / (true + predicted)[some]
+    some = true + predicted > resolution
+    if not some.any():
+        return {}
+    scores = np.clip(2 * hits[some] / (true + predicted)[some], 0.0, 1.0)
     # Of two classes, 1 is the one that is looked for.
-    f1 = 2 * hits[1] / (true + predicted)[1] if metric.classes == 2 and some[1] else scores.mean()
-    return {f"{metric.name}.accuracy": float(hits.sum()) / total, f"{metric.name}.f1": float(f1)} | recalls
+    f1 = scores[-1] if metric.classes == 2 and some[1] else scores.mean()
+    accuracy = _share(float(hits.sum()) / total)
+    return {f"{metric.name}.accuracy": accuracy, f"{metric.name}.f1": float(f1)} | recalls
