@@ -16,6 +16,10 @@ from securefl.base.arrays import F64
 from securefl.methods.metrics.words import MetricWords, parts_of, unit_of
 from securefl.scenario import MOMENTS, Metric, SiteEvaluation
 
+SPREAD_ERROR = 0.01
+"""Relative error of a standard deviation beyond which it is left out, as unresolved."""
+DOUBLE = 2.0**-50
+"""Error of sums of squares in double precision, of values from 0 to 1."""
 QUARTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 OF_COLUMN = ("count", "missing", "mean", "std", "low", *QUARTILES, "high")
 """The numbers of a column, behind its name: samples with and without a value, moments, and of its bins the
@@ -107,9 +111,11 @@ def _of_column(metric: Metric, samples: float, block: F64, resolution: float) ->
     if len(some) and count > resolution:
         width, extent = (metric.upper - metric.lower) / metric.bins, metric.upper - metric.lower
         mean, square = (float(np.clip(moment / count, 0.0, 1.0)) for moment in moments)
+        variance, error = square - mean**2, resolution / count * (1 + 2 * mean) + DOUBLE
+        if error <= 2 * SPREAD_ERROR * variance:
+            found["std"] = extent * math.sqrt(variance)
         found |= {
             "mean": metric.lower + extent * mean,
-            "std": extent * math.sqrt(max(0.0, square - mean**2)),
             "low": metric.lower + width * int(some[0]),
             "high": metric.lower + width * (int(some[-1]) + 1),
         }

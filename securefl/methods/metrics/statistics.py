@@ -29,7 +29,8 @@ class FeatureStatistics:
     missing: float
     mean: float | None = None
     std: float | None = None
-    """Of all values, not of a sample: divided by their number."""
+    """Of all values, not of a sample: divided by their number. None if the spread is *unresolved*: too small
+    for the declared range, or 0."""
     low: float | None = None
     q25: float | None = None
     median: float | None = None
@@ -94,6 +95,11 @@ class Statistics:
         features = {name: asdict(one) for name, one in self.features.items()}
         return {"format": FORMAT, "features": features, "classes": dict(self.classes)}
 
+    @property
+    def unresolved(self) -> tuple[str, ...]:
+        """Features that have values and no standard deviation."""
+        return tuple(name for name, one in self.features.items() if one.mean is not None and one.std is None)
+
     def standardise(self, values: F64, names: Sequence[str] | None = None) -> F64:
         """Columns less their means, over their standard deviations; missing values become 0, the mean.
 
@@ -102,7 +108,8 @@ class Statistics:
             names: of the columns; those of the file in its order unless given.
 
         Returns:
-            f64 ``(n, f)``. A feature that is constant, or that nobody has, becomes 0.
+            f64 ``(n, f)``. A feature of unresolved spread is centred only, so that a constant one becomes 0;
+            one that nobody has becomes 0.
 
         Raises:
             UsageError: another number of columns, or a name that is not in the file.
@@ -115,9 +122,17 @@ class Statistics:
             raise UsageError(f"{what}, expected the columns {', '.join(self.features)}")
         told = [self.features[name] for name in wanted]
         means = np.array([one.mean or 0.0 for one in told])
-        scales = np.array([1 / one.std if one.std else 0.0 for one in told])
+        scales = np.array([_scale_of(one) for one in told])
         standard: F64 = np.nan_to_num((found - means) * scales, nan=0.0)
         return standard
+
+
+def _scale_of(one: FeatureStatistics) -> float:
+    if one.mean is None:
+        return 0.0
+    if one.std is None:
+        return 1.0
+    return 1 / one.std if one.std else 0.0
 
 
 def _feature(read: Mapping[str, Any]) -> FeatureStatistics:

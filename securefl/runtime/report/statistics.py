@@ -27,6 +27,10 @@ def statistics_text(statistics: Statistics) -> str:
     for first, *others in rows:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
         lines.append("  ".join((first.ljust(widths[0]), *cells)))
+    lines += [
+        f"{name}: unresolved spread (0, or too small for its range): it is centred and not scaled"
+        for name in statistics.unresolved
+    ]
     for name, shares in statistics.classes.items():
         lines.append(f"{name}: " + ", ".join(f"{share:.2%} of class {c}" for c, share in enumerate(shares)))
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Numbers of counts with noise: on average they are those of the counts without.
 
-Each mean is over 400 draws of seeded noise, with an error below .02 at five standard deviations. Counts that were
-brought to 0 before ratios moved the first number from .96 to .8.
+Each mean is over 400 draws of seeded noise, with an error below .02 at five standard deviations. Counts that
+were brought to 0 before ratios moved the first number from .96 to .8.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from securefl.scenario.load import parse_scenario
 
 DRAWS = 400
 NOISE = 60.0
-"""Standard deviation of each pooled word, samples. Classes have 3,000 samples, in bins of which most are 0."""
+"""Standard deviation of each pooled word, samples. Classes have 3,000 samples, most bins have none."""
 
 
 def words_of(metric: str) -> MetricWords:
