@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -15,7 +14,9 @@ from securefl.base.errors import ConfigError
 from securefl.scenario import DpSgd, LocalMethod, validated
 from securefl.training.local_methods import Correction, KeptControls, LocalSgd
 from securefl.training.models import control_name, pick_device, seeded
+from securefl.training.sites.held import HeldTensors, plain_name
 from securefl.training.sites.layout import SiteError
+from securefl.training.sites.loaders import samples_of
 from securefl.training.sites.records import RecordSteps
 from securefl.training.sites.site import Arrays, Judged, Metrics, Round
 from securefl.training.sites.transfer import all_finite, read_arrays, write_arrays
@@ -95,16 +96,23 @@ class TorchSite:
         self._keep = keep_optimiser
         self._optimiser: torch.optim.Optimizer | None = None
         self._method, self._kept = method, KeptControls()
-        self._trained = _travelling(self._model, tuple(personal))
-        self._buffers = _averaged(self._model, buffers)
+        self._held = HeldTensors(self._model, tuple(personal), buffers)
         self._controls = (
             {control_name(name): torch.zeros_like(weight) for name, weight in self._trained.items()}
             if method.controls
             else {}
         )
-        self.samples = _count(loader) if samples is None else _at_most(samples, loader)
+        self.samples = samples_of(loader, samples)
         self.frozen_sha256 = _frozen(self._model)
         """Of the parameters that are not trained, by name, shape and value, as hex; empty without any."""
+
+    @property
+    def _trained(self) -> Mapping[str, nn.Parameter]:
+        return self._held.parameters()
+
+    @property
+    def _buffers(self) -> Mapping[str, torch.Tensor]:
+        return self._held.buffers()
 
     @property
     def keeps_nothing(self) -> bool:
@@ -164,12 +172,8 @@ class TorchSite:
 
     def _staying(self) -> Mapping[str, torch.Tensor]:
         """What training changes and the next one begins with."""
-        held: dict[str, torch.Tensor] = {
-            name: weight for name, weight in self._model.named_parameters() if weight.requires_grad
-        }
-        held |= {name: one for name, one in self._model.named_buffers() if one.is_floating_point()}
         travelling = self._travelling()
-        return {name: tensor for name, tensor in held.items() if name not in travelling}
+        return {name: tensor for name, tensor in self._held.changing().items() if name not in travelling}
 
     def _mend(self, before: Mapping[str, torch.Tensor]) -> None:
         """Of a training that diverged nothing stays: it would spoil every later one."""
@@ -196,7 +200,11 @@ class TorchSite:
         """Epochs over the loader; the mean loss of the last one."""
         if self._loader is None or self._loss is None or self._make is None:
             raise ConfigError("TorchSite", "has nothing to train with", "loader, loss and optimiser")
-        optimiser = self._optimiser or self._make(w for w in self._model.parameters() if w.requires_grad)
+        steps = [weight for weight in self._model.parameters() if weight.requires_grad]
+        if self._optimiser is not None and not _optimises(self._optimiser, steps):
+            # Of parameters that user code has replaced, a kept optimiser would step the old ones.
+            self._optimiser = None
+        optimiser = self._optimiser or self._make(steps)
         self._optimiser = optimiser if self._keep else None
         correction = self._correction()
         mean, away = float("nan"), self._device.type != "cpu"
@@ -237,47 +245,14 @@ class TorchSite:
             weight.grad = slope
 
 
-def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Parameter]:
-    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-    for pattern in personal:
-        if not fnmatch.filter(trained, pattern):
-            have = ", ".join(list(trained)[:4])
-            raise ConfigError(
-                "personal", f"{pattern!r} fits no parameter that is trained", f"there is {have}"
-            )
-    left = {n: w for n, w in trained.items() if not any(fnmatch.fnmatch(n, p) for p in personal)}
-    if not left:
-        raise ConfigError("TorchSite", "has no parameter that travels")
-    return left
+def _optimises(optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter]) -> bool:
+    """Return True if an optimiser steps these very parameters."""
+    held = {id(weight) for group in optimiser.param_groups for weight in group["params"]}
+    return held == {id(weight) for weight in weights}
 
 
 def _frozen(model: nn.Module) -> str:
-    frozen = read_arrays({n: weight for n, weight in model.named_parameters() if not weight.requires_grad})
+    frozen = read_arrays(
+        {plain_name(model, n): weight for n, weight in model.named_parameters() if not weight.requires_grad}
+    )
     return hashlib.sha256(save(frozen)).hexdigest() if frozen else ""
-
-
-def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
-    """The buffers that travel."""
-    if buffers not in {"local", "average", "refuse"}:
-        raise ConfigError("buffers", f"{buffers!r} is not a choice", "one of local, average, refuse")
-    found = {name: one for name, one in model.named_buffers() if one.is_floating_point()}
-    if found and buffers == "refuse":
-        remedy = 'GroupNorm in place of BatchNorm, or buffers="local"'
-        raise ConfigError("buffers", f"the model has {next(iter(found))}, which no sum carries", remedy)
-    return found if buffers == "average" else {}
-
-
-def _count(loader: object) -> int:
-    dataset = getattr(loader, "dataset", None)
-    if not isinstance(dataset, Sized):
-        raise ConfigError("samples", "the loader has no dataset of known length", "give samples=")
-    return len(dataset)
-
-
-def _at_most(samples: int, loader: object) -> int:
-    """``samples``, which weigh: more than there are would outweigh others."""
-    dataset = getattr(loader, "dataset", None)
-    if isinstance(dataset, Sized) and samples > len(dataset):
-        reason = f"{samples:,} are said, and the loader's dataset has {len(dataset):,}"
-        raise ConfigError("samples", reason, "leave samples= out")
-    return samples

@@ -149,7 +149,7 @@ def test_a_loop_and_a_test_of_ones_own() -> None:
         (lambda: TorchSite(linear(), loader(), nn.MSELoss()), "has nothing to train with"),
         (
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), samples=13),
-            "samples: 13 are said, and the loader's dataset has 12",
+            "samples: 13 are stated, and the loader gives 12",
         ),
         (
             lambda: TorchSite(linear, loader(), nn.MSELoss(), sgd()),  # type: ignore[arg-type]
@@ -163,7 +163,7 @@ def test_a_loop_and_a_test_of_ones_own() -> None:
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), method=FedProx(mu=-1)),
             "method.mu: expected float > 0.0, found -1",
         ),
-        (lambda: TorchSite(linear(), train=lambda *_: None), "samples: the loader has no dataset"),
+        (lambda: TorchSite(linear(), train=lambda *_: None), "samples: the loader does not tell how many"),
         (
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), personal=["nix*"]),
             "personal: 'nix*' fits no parameter",

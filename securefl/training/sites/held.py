@@ -1,0 +1,118 @@
+"""Tensors of a site's module that travel, read anew whenever they are used.
+
+User code may put other objects in their place, as ``load_state_dict(..., assign=True)`` does. A site that
+kept the first ones would send weights that nobody trains.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from securefl.base.errors import ConfigError
+from securefl.training.sites.layout import SiteError
+
+_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
+
+class HeldTensors:
+    """Parameters and buffers of one module that travel, by name.
+
+    Args:
+        model: of the site.
+        personal: names of parameters, or patterns, that do not travel.
+        buffers: ``average`` lets buffers of floating-point numbers travel, ``refuse`` allows none of them.
+
+    Raises:
+        ConfigError: no parameter travels, a pattern fits none, buffers are refused and there are some, or two
+            tensors have one name.
+    """
+
+    def __init__(self, model: nn.Module, personal: tuple[str, ...], buffers: str) -> None:
+        self._model = model
+        self._parameters = {name: _form(one) for name, one in _travelling(model, personal).items()}
+        self._buffers = {name: _form(one) for name, one in _averaged(model, buffers).items()}
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """Return the parameters that travel.
+
+        Raises:
+            SiteError: one is gone, or has another shape or dtype than at first.
+        """
+        return self._same(self._parameters, _named_parameters(self._model))
+
+    def buffers(self) -> dict[str, torch.Tensor]:
+        """Return the buffers that travel.
+
+        Raises:
+            SiteError: as :meth:`parameters`.
+        """
+        return self._same(self._buffers, _named_buffers(self._model))
+
+    def changing(self) -> dict[str, torch.Tensor]:
+        """Return all that training changes: trained parameters, and buffers of floating-point numbers."""
+        trained = {n: w for n, w in _named_parameters(self._model).items() if w.requires_grad}
+        return {**trained, **_named_buffers(self._model)}
+
+    @staticmethod
+    def _same(forms: Mapping[str, tuple[object, ...]], there: Mapping[str, Any]) -> dict[str, Any]:
+        for name, form in forms.items():
+            if name not in there:
+                raise SiteError(f"{name} is no longer in the model")
+            if _form(there[name]) != form:
+                shape, dtype = there[name].shape, there[name].dtype
+                raise SiteError(f"{name} has become {tuple(shape)} {dtype}, it was {form[0]} {form[1]}")
+        return {name: there[name] for name in forms}
+
+
+def plain_name(model: nn.Module, name: str) -> str:
+    """Return a tensor's name without the parts that ``torch.compile`` and ``DataParallel`` add."""
+    found, module = list[str](), model
+    for part in name.split("."):
+        wrapped = part == "_orig_mod" or (part == "module" and isinstance(module, _WRAPPERS))
+        if not wrapped:
+            found.append(part)
+        module = getattr(module, part, module)
+    return ".".join(found)
+
+
+def _named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    return {plain_name(model, name): one for name, one in model.named_parameters()}
+
+
+def _named_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the buffers of floating-point numbers."""
+    return {plain_name(model, name): one for name, one in model.named_buffers() if one.is_floating_point()}
+
+
+def _form(tensor: torch.Tensor) -> tuple[object, ...]:
+    return tuple(tensor.shape), tensor.dtype
+
+
+def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Parameter]:
+    trained = {name: weight for name, weight in _named_parameters(model).items() if weight.requires_grad}
+    for pattern in personal:
+        if not fnmatch.filter(trained, pattern):
+            have = ", ".join(list(trained)[:4])
+            raise ConfigError(
+                "personal", f"{pattern!r} fits no parameter that is trained", f"there is {have}"
+            )
+    left = {n: w for n, w in trained.items() if not any(fnmatch.fnmatch(n, p) for p in personal)}
+    if not left:
+        raise ConfigError("TorchSite", "has no parameter that travels")
+    return left
+
+
+def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
+    """Return the buffers that travel."""
+    if buffers not in {"local", "average", "refuse"}:
+        raise ConfigError("buffers", f"{buffers!r} is not a choice", "one of local, average, refuse")
+    found = _named_buffers(model)
+    if found and buffers == "refuse":
+        remedy = 'GroupNorm in place of BatchNorm, or buffers="local"'
+        raise ConfigError("buffers", f"the model has {next(iter(found))}, which no sum carries", remedy)
+    return found if buffers == "average" else {}
