@@ -224,7 +224,7 @@ def test_a_broker_that_carries_too_little_ends_the_run_with_its_limit_as_the_cau
         run(body)
 
 
-def test_a_frame_that_nobody_can_carry_is_refused_with_its_size(tmp_path: Path) -> None:
+def test_a_frame_beyond_the_limit_is_refused_where_no_carriers_are_made(tmp_path: Path) -> None:
     """Of a process that makes no carriers."""
 
     async def body(url: BrokerUrl) -> None:
@@ -295,7 +295,7 @@ def test_a_run_goes_on_over_brokers_that_carry_less_and_less(
     made = connections(tmp_path)
     own = {name: count for name, count in made.items() if not name.endswith("-probe")}
     assert sum(name.endswith(tuple(f"-p0{n}" for n in range(6))) for name in own) == 6
-    # Twice as many as there were brokers: parties that meet nobody at the first address try the second one.
+    # Twice as many as there were brokers: parties that hear no other process at the first address try the second one.
     assert max(own.values()) <= 2 * (1 + len(steps))
     assert all(count <= PROBES * own.get(name.removesuffix("-probe"), 1) for name, count in made.items())
 
@@ -304,7 +304,7 @@ def test_a_run_goes_on_over_brokers_that_carry_less_and_less(
 
 
 class Fickle:
-    """A broker that takes everybody, acknowledges no message, and ends connections after a while."""
+    """A broker that accepts each client, acknowledges no message, and ends connections after a while."""
 
     def __init__(self, stands: float) -> None:
         self._stands = stands

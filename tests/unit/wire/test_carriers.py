@@ -147,7 +147,7 @@ def test_many_rounds_in_carriers_lose_nothing_when_frames_come_again() -> None:
 # What a hostile sender tries.
 
 
-def test_nobody_carries_a_frame_of_another() -> None:
+def test_a_carried_frame_of_another_sender_is_refused() -> None:
     (frame,) = outbox(B, frame_limit=MAX_FRAME).frames(SERVER, PLACE, LONG)
     box = inbox()
     error = refused(box, carriers_of(frame))
