@@ -239,7 +239,7 @@ def test_a_frame_beyond_the_limit_is_refused_where_no_carriers_are_made(tmp_path
 
 
 def test_a_broker_restarted_without_retained_messages_passes_on_the_end_of_a_run(tmp_path: Path) -> None:
-    """It would close the connection of whoever asks it to retain one."""
+    """It would close the connection of a client that asks it to retain one."""
     with brokers(tmp_path) as start:
         first = start()
 
@@ -295,7 +295,7 @@ def test_a_run_goes_on_over_brokers_that_carry_less_and_less(
     made = connections(tmp_path)
     own = {name: count for name, count in made.items() if not name.endswith("-probe")}
     assert sum(name.endswith(tuple(f"-p0{n}" for n in range(6))) for name in own) == 6
-    # Twice as many as there were brokers: parties that hear no other process at the first address try the second one.
+    # Twice as many as brokers: a party that hears no other process at one address tries the next one.
     assert max(own.values()) <= 2 * (1 + len(steps))
     assert all(count <= PROBES * own.get(name.removesuffix("-probe"), 1) for name, count in made.items())
 
