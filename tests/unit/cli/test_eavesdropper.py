@@ -81,6 +81,17 @@ def test_masked_inputs_are_tested_whatever_number_of_frames_they_take(masked: bo
     assert f"of 1 masked input {verdict}" in line
 
 
+def test_frames_in_carriers_tell_what_they_tell_alone() -> None:
+    out = outbox(frame_limit=64 * 1024)
+    vector = np.random.default_rng(3).integers(0, 2**32, 15_000).astype(np.uint32)
+    (frame,) = out.frames(SERVER, ROUND, MaskedInput(vector=vector.tobytes()))
+    carriers = list(out.carriers(frame, 32 * 1024))
+    assert len(carriers) == 2
+    assert learned([frame])[1:] == learned(carriers)[1:]
+    assert learned(carriers)[0] == "an eavesdropper without keys reads 2 signed frames"
+    assert learned(carriers[:1])[1:] == []
+
+
 def forged() -> bytes:
     """In the name of a, signed by b."""
     return sealed(by=B)
