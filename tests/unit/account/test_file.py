@@ -19,7 +19,16 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.runtime.account import tip as tips
-from securefl.runtime.account.entries import Entry, Kept, Run, Sums, Update
+from securefl.runtime.account.entries import (
+    ClosedClusters,
+    Entry,
+    GroupNamed,
+    Kept,
+    Missing,
+    Run,
+    Sums,
+    Update,
+)
 from securefl.runtime.account.file import AccountFile, account_beside, begin_account
 from securefl.runtime.account.tip import Tip
 
@@ -244,6 +253,29 @@ def test_what_is_in_no_run_or_of_nobody_is_no_account(place: Place) -> None:
     with place.open() as file:
         file.append(Update(round=0, count=1))
     with pytest.raises(ConfigError, match="belongs to no run"):
+        place.open()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Update(round=0, count=1),
+        Sums(round=0, sums={}),
+        ClosedClusters(of="r", round=0, clusters={}, refunded=True),
+        Missing(round=0),
+        GroupNamed(round=0, epsilon=1.0, made=1, group=0),
+    ],
+)
+def test_each_entry_of_a_run_stands_behind_one(place: Place, entry: Entry) -> None:
+    with place.open() as file:
+        file.append(entry)
+    with pytest.raises(ConfigError, match="belongs to no run"):
+        place.open()
+
+
+def test_a_cluster_of_a_party_that_is_not_in_the_roster_is_refused(place: Place) -> None:
+    place.write(JOINED, Update(round=0, count=1, drawn={"ee": ((0, 1), (0, 2))}))
+    with pytest.raises(ConfigError, match="names a member that the roster of its run has not"):
         place.open()
 
 

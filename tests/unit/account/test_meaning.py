@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from securefl.base.crypto.identity import Identity
 from securefl.base.crypto.roster import Roster
@@ -34,6 +35,14 @@ from tests.simulation.world import World, scenario
 
 A, B = b"\x01" * 32, b"\x02" * 32
 NOISE = ReleaseEvent(noise_multiplier=2.0, steps=5, unit="record", sampler="poisson", records=100, batch=10)
+FAINT = {
+    "privacy__unit": '"party"',
+    "privacy__multiplier": "0.5",
+    "privacy__delta": "0.05",
+    "encoding__clip": "64.0",
+    "encoding__scale_bits": "2",
+}
+LOUD = FAINT | {"privacy__multiplier": "0.75"}
 SHARD = Shard(np.zeros((4, 2), np.float32), np.zeros(4, np.int64), 2, (2,))
 
 
@@ -116,6 +125,20 @@ def test_a_run_counts_rounds_once_however_often_its_party_was_started() -> None:
 def test_an_id_that_comes_again_with_another_server_is_another_run() -> None:
     one, other = (joined(roster_of(identities("p00", salt=salt))) for salt in (1, 2))
     assert len(by_run((one, Update(round=0, count=1), other, Update(round=0, count=1)))) == 2
+
+
+def test_measured_updates_tell_a_bit_for_each_sum_that_was_measured() -> None:
+    """Where a run goes on with more sums in a round, each round counts those of its own time."""
+    roster = roster_of(identities("p00", "p01"))
+    once, thrice = (structs.replace(joined(roster), validated=count) for count in (1, 3))
+    rows: tuple[Entry, ...] = (
+        once,
+        Update(round=0, count=1),
+        Update(round=1, count=1),
+        thrice,
+        Update(round=2, count=1),
+    )
+    assert [one.bits for one in by_run(rows)] == [2, 3]
 
 
 class TestSpentEpsilon:
@@ -202,6 +225,21 @@ class TestRunBook:
         assert sum(isinstance(entry, Run) for entry in file.entries) == 1
         assert by_run(file.entries)[0].run.run == RunId("test")
         file.close()
+
+    def test_enters_the_run_again_where_its_noise_is_another(self, tmp_path: Path) -> None:
+        """A server that goes on with other noise, or without any, does so under the same run id."""
+        entered = []
+        worlds = [World(scenario(12, **more), length=16) for more in ({}, FAINT, LOUD)]
+        for number, world in enumerate((*worlds, worlds[-1])):
+            file, book = self.open(tmp_path, world)
+            book.enter(UpdateGiven(number, 1))
+            entered = list(file.entries)
+            file.close()
+        noise = [world.plan.mechanism for world in worlds]
+        assert [one.run.event for one in by_run(entered)] == [one and one.event for one in noise]
+        assert [one.run.delta for one in by_run(entered)] == [one.delta if one else 0.0 for one in noise]
+        assert [one.rounds for one in by_run(entered)] == [(0,), (1,), (2, 3)]
+        assert sum(isinstance(entry, Run) for entry in entered) == 3
 
     def test_names_the_data_by_what_they_are(self, tmp_path: Path) -> None:
         """Another value, label, shape or type is other data; where they lie in memory is not."""

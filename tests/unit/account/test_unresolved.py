@@ -19,6 +19,7 @@ from securefl.runtime.account.entries import Begun, ClosedClusters, Entry, Updat
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.meaning import (
     by_run,
+    by_server,
     closed_entry,
     key_digest,
     sums_entry,
@@ -95,6 +96,27 @@ def test_a_refund_is_of_its_round_run_and_server_only(roster: Roster, taken: tup
     assert (here.run, here.round) == ("first", 1)
     # No statement to this server is about a round of another one, whatever its run is called.
     assert there.run == ""
+
+
+def test_rounds_of_another_server_are_apart_whatever_its_run_is_called(
+    roster: Roster, taken: tuple[Entry, ...]
+) -> None:
+    """Sums that were given to it resolve none of this server's rounds, and it closes none of its clusters."""
+    elsewhere = roster_of(identities("p00", "p01", "p02", "p03", salt=1))
+    turned = UpdateGiven(0, 1, b"", {MODEL: (OTHERS, MINE)}, 1)
+    entries = (
+        *taken,
+        joined(elsewhere),
+        update_entry(turned, elsewhere),
+        sums_entry(0, {MODEL: (MINE,)}, elsewhere),
+    )
+    (left,) = unresolved_of(entries, roster)
+    assert (left.run, left.round, dict(left.drawn)) == ("first", 0, DRAWN)
+    entry = closed_entry(closed({MODEL: (MINE,)}, refunded=True), entries, roster)
+    assert entry.clusters == {MODEL.hex(): (0,)}
+    here, there = (by_server(entries, key_digest(one.server)) for one in (roster, elsewhere))
+    assert [part.unreleased for part in here] == [(0,)]
+    assert [part.unreleased for part in there] == [()]
 
 
 def test_members_are_found_by_their_keys(roster: Roster, taken: tuple[Entry, ...]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +46,18 @@ def test_the_pooled_value_is_that_of_all_samples() -> None:
     assert abs(found.low - 0.3125) < 1e-5
     assert abs(found.high - 0.75) < 1e-5
     assert measure(made, sums, median=True)[0][0].value == found.median
+
+
+def test_noise_alone_makes_no_sum_impossible() -> None:
+    """Three standard deviations below no samples, or above all of them, happen to honest sums."""
+    noisy = parse_scenario(TEXT, ("privacy={unit='party',multiplier=1,delta=1e-5}", "encoding.clip=1"))
+    made = metric_words(noisy, 32)
+    assert made is not None
+    spread = 3 * made.slack * math.sqrt(2)
+    for samples in (-spread, 200 + spread):
+        read = np.array([samples, 0.5 * samples])
+        assert made.doubt(read, 2) == ""
+        assert words().doubt(read, 2) != ""
 
 
 def test_impossible_sums_count_for_nothing() -> None:

@@ -164,6 +164,11 @@ def test_standardised_columns_have_mean_0_and_deviation_1() -> None:
         told.standardise(np.zeros((1, 3)))
 
 
+def stated(mean: float) -> dict[str, object]:
+    """A file of one feature with this mean."""
+    return Statistics({"age": FeatureStatistics(3.0, 0.0, mean=mean, std=1.0)}, {}).to_json()
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -171,6 +176,10 @@ def test_standardised_columns_have_mean_0_and_deviation_1() -> None:
         ('{"format": "x"}', "format 'x', expected 'securefl statistics 1'"),
         ('{"format": "securefl statistics 1", "features": {"a": {"count": 1}}, "classes": {}}', "KeyError"),
         ('{"format": "securefl statistics 1", "features": 3, "classes": {}}', "AttributeError"),
+        *(
+            (json.dumps(stated(value)), "numbers that are not finite")
+            for value in (math.inf, -math.inf, math.nan)
+        ),
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, text: str, reason: str) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError
+from securefl.methods.clustering import largest_cluster
 from securefl.methods.metrics import MetricWords, metric_words, said_by
 from securefl.methods.metrics.words import MetricError, first_count, parts_of
 from securefl.scenario import Scenario
@@ -163,6 +164,15 @@ def test_no_sum_wraps(ring_bits: int) -> None:
         assert 7 * most < 2 ** (ring_bits - 1)
 
 
+def test_noise_does_not_wrap_a_sum_that_would_just_fit_without_it() -> None:
+    made = scenario(NOISY[0], "evaluation.noise=1e-6", f"evaluation.samples={2**31 // 6 - 1}")
+    words, members = metric_words(made, 32), largest_cluster(made)
+    assert members == 6
+    assert words is not None
+    assert words.table is not None
+    assert members * (math.ldexp(words.evaluation.samples, words.scale) + words.table.largest) < 2**31
+
+
 def test_more_samples_than_a_ring_holds_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"evaluation.samples: \d+ members of 9000000000000000000 samples"):
         metric_words(scenario(f"evaluation.samples={9 * 10**18}"), 32)
@@ -208,6 +218,30 @@ def test_the_noise_is_in_proportion_to_what_one_site_can_reach(kinds: str) -> No
     words, honest = words_of(*NOISY, declared), scenario(*NOISY).secure_sum.min_survivors
     noise, target = words.slack * math.sqrt(honest), 1.5 * 2 * reached_by(words_of(declared))
     assert noise == pytest.approx(target, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_site_that_says_too_much_is_cut_to_its_bound(kind: str) -> None:
+    words = words_of(f"evaluation.metrics=[{KINDS[kind]}]")
+    (metric,) = words.evaluation.metrics
+    for value in (1e9, math.inf, -math.inf, math.nan):
+        read = words.read(words.encoded(np.full(words.length, value)))
+        assert 0 <= read[0] <= 50
+        assert np.linalg.norm(read) <= 50 * math.sqrt(1 + metric.blocks)
+
+
+def test_rounding_adds_no_samples() -> None:
+    words = words_of("evaluation.metrics=[{name='a',kind='histogram',bins=10,classes=1}]")
+    for bins in range(2, 11):
+        said = np.zeros(11)
+        said[0], said[1 : 1 + bins] = 50, 50 / bins
+        encoded = words.encoded(said)
+        assert encoded[1:].sum() <= encoded[0]
+
+
+def test_local_noise_is_the_whole_target_for_each_party() -> None:
+    words = words_of(NOISY[0].replace("threshold", "local"), NOISY[1])
+    assert words.slack == pytest.approx(1.5 * 2 * 50 * math.sqrt(5), rel=1e-9)
 
 
 def test_noise_of_colluders_does_not_count() -> None:

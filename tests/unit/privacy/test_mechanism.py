@@ -23,7 +23,7 @@ from securefl.methods.privacy.sensitivity import (
     sum_error,
 )
 from securefl.methods.privacy.settling import settle
-from securefl.methods.privacy.table import noise_table
+from securefl.methods.privacy.table import WORST_ERROR, noise_table
 from securefl.scenario.scenario import Scenario
 from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
 
@@ -155,6 +155,14 @@ def test_one_update_opened_several_times_has_exposure_one() -> None:
     fresh = made("clustering.reclusterings=3", "clustering.new_work=true")
     assert fresh.event.survivors == (3,)
     assert planned_releases(settled("clustering.reclusterings=3", "clustering.new_work=true")) == 60
+
+
+def test_words_of_metrics_are_drawn_from_tables_as_well() -> None:
+    """Each word adds the distance of its table from the law, at its worst, to what may fail."""
+    declared = "evaluation={metrics=[{name='a',kind='confusion',classes=3}]}"
+    sites = (*PARTY, "model={type='weights'}", "encoding.range=1")
+    plain, pooled = made(*sites), made(*sites, declared)
+    assert pooled.event.delta_slack == plain.event.delta_slack + 10 * 3 * WORST_ERROR
 
 
 def test_what_an_accountant_is_told() -> None:

@@ -70,7 +70,7 @@ def test_noise_on_the_statistics_is_what_is_asked() -> None:
 
 def test_the_budget_of_the_training_is_not_that_of_the_statistics() -> None:
     """Its releases are of other noise, and a round of statistics spends what was asked for it."""
-    training = "privacy={unit='party',multiplier=2,delta=1e-5,budget=3,releases=7}"
+    training = "privacy={unit='party',epsilon=2,delta=1e-5,budget=3,releases=7}"
     found = round_of(training, "statistics.epsilon=5", "statistics.samples=100")
     assert (found.privacy.epsilon, found.privacy.budget, found.privacy.releases) == (5.0, None, None)
     assert found.privacy.delta == 1e-5, "what failure is accepted stays"
