@@ -214,6 +214,7 @@ WAYS: dict[str, Callable[[Child], None]] = {
     "fewer-than-none": with_fields(samples=-1),
     "true-samples": with_fields(samples=True),
     "no-metrics": with_fields(metrics=[1.0]),
+    "true-metric": with_fields(metrics={"ok": True}),
     "memory": changes_memory,
 }
 OPENINGS: dict[str, Callable[[Child], dict[str, Any]]] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +87,11 @@ def no_arrays(self, after, told): return [1.0], 5, {}
 def much(self, after, told): return after, 5, {"n" * 100_000: [1.0] * 100_000}
 def two_things(self, after, told): return after, 5
 def exits(self, after, told): sys.exit(3)
+def reserves(self, after, told): return after, 5, {"bytes": float(np.empty(1 << 30).nbytes)}
+def waits(self, after, told):
+    with open(os.path.join(os.path.dirname(__file__), "entered"), "w") as pipe:
+        pipe.write(str(os.getpid()))
+    signal.pause()
 def dies(self, after, told): os._exit(9)
 def killed(self, after, told): os.kill(os.getpid(), signal.SIGKILL)
 def eats(self, after, told): return np.ones(1 << 40), 5, {}
@@ -98,7 +105,8 @@ def prints(self, after, told):
         print("patient " * 1000)
 
 for each in [raises, hangs, not_finite, other_name, no_name, other_shape, other_dtype, too_many, no_count,
-             no_metric, no_arrays, much, two_things, exits, dies, killed, eats, garbage, long, prints]:
+             no_metric, no_arrays, much, two_things, reserves, waits, exits, dies, killed, eats, garbage,
+             long, prints]:
     globals()[each.__name__] = site(each)
 
 class Forks(Good):
@@ -264,6 +272,39 @@ def test_memory_is_limited(ward: Path) -> None:
     with pytest.raises(SiteError, match="MemoryError"):
         update(trainer, 1)
     site.close()
+
+
+def test_memory_beyond_the_limit_is_not_there(ward: Path) -> None:
+    """8 GiB that no page of is used: the machine would give them."""
+    for memory, fits in ((0, True), (4000, False)):
+        site = apart("reserves", memory=memory)
+        trainer = SiteTrainer(site, LAYOUT, 4, SiteLog(None))
+        if fits:
+            assert np.isfinite(update(trainer, 1)).all()
+        else:
+            with pytest.raises(SiteError, match="MemoryError"):
+                update(trainer, 1)
+        site.close()
+
+
+def test_a_site_that_trains_ends_with_its_party(ward: Path) -> None:
+    """Also where the party is killed, so that it ends nothing itself."""
+    os.mkfifo(ward / "entered")
+    program = (
+        "import sys; from pathlib import Path; import numpy as np; sys.path.insert(0, sys.argv[1])\n"
+        "from securefl.training.sites.apart import ApartSite, SiteProcess\n"
+        "from securefl.training.sites.site import Round\n"
+        "site = ApartSite('ward_apart:waits', 'p00', SiteProcess(Path(sys.executable)), 60)\n"
+        "site.fit({'b': np.zeros(()), 'a': np.zeros((2, 3))}, Round(1, 4, 7))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(ward)]) as party:
+        trains = os.pidfd_open(int((ward / "entered").read_text()))
+        party.kill()
+    ended, _, _ = select.select([trains], [], [], 15)
+    if not ended:
+        signal.pidfd_send_signal(trains, signal.SIGKILL)
+    os.close(trains)
+    assert ended == [trains]
 
 
 def test_the_process_of_a_partys_site(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,6 +116,7 @@ def tell(pipes: tuple[Path, Path]) -> None:
         ("fewer-than-none", "fit returned -1 samples, expected a whole number"),
         ("true-samples", "fit returned True samples, expected a whole number"),
         ("no-metrics", "fit returned metrics of type list, expected numbers by name"),
+        ("true-metric", "fit returned the metric ok = True, expected a number"),
     ],
 )
 def test_a_reply_that_breaks_the_protocol_costs_its_training(way: str, line: str) -> None:
