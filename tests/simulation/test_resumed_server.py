@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from typing import Any
 
 import pytest
 
-from securefl.base.ids import SERVER
-from securefl.protocol.kernel.effects import ANNOUNCED, DREW, Aborted, Finished, Journal, Send
+from securefl.base.ids import SERVER, PartyId
+from securefl.protocol.kernel.effects import ANNOUNCED, DREW, Aborted, Finished, Journal, Reject, Send
+from securefl.protocol.kernel.events import Place, Received
+from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.masking import MaskedInput
-from securefl.protocol.messages.rounds import Release
+from securefl.protocol.messages.rounds import Release, Reveal
+from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.server.machine import ServerMachine
+from securefl.protocol.round.server.phases import Greeting, ServerPhase
 from securefl.protocol.round.server.proving import CLAIMED_OTHERWISE
+from securefl.protocol.round.shared.lateness import BEFORE_RESTART
 from securefl.protocol.round.shared.reports import (
     ClaimConfirmed,
     ClaimRefused,
@@ -240,3 +247,27 @@ def test_nobody_is_convicted_where_fewer_sums_open_the_second_time(kind: str, nt
         assert not world.reports(Convicted, name)
     assert [one.reason for one in world.reports(ClaimRefused)] == [CLAIMED_OTHERWISE]
     assert [one.round for one in world.reports(ClaimConfirmed)] == [1]
+
+
+def test_messages_for_the_server_before_accuse_no_party(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Late ones of rounds before the restart, whatever their kind: one cause, so that a log has one line."""
+    world = world_of("masking", Op("restart", SERVER, "Announce", 1))
+    greeting: list[tuple[ServerMachine, Greeting]] = []
+    step = ServerMachine.step
+
+    def stepping(machine: ServerMachine, phase: ServerPhase, event: Event[AnyMessage]) -> Any:
+        if isinstance(phase, Greeting) and world.starts == 2:
+            greeting.append((machine, phase))
+        return step(machine, phase, event)
+
+    monkeypatch.setattr(ServerMachine, "step", stepping)
+    check(world.run(), "masking")
+    machine, phase = greeting[0]
+    reasons = set()
+    for round_ in range(phase.standing.round):
+        for message in (Release(sealed=b"x"), Reveal(nonce=bytes(32))):
+            late: Received[AnyMessage] = Received(0.0, PartyId("p01"), Place(round_), message)
+            _, effects = step(machine, phase, late)
+            assert isinstance(effects[0], Reject)
+            reasons.add(effects[0].reason)
+    assert reasons == {BEFORE_RESTART}

@@ -471,7 +471,7 @@ class TestServers:
                 phase, effects = machine.step(phase, replace(event, sender=P[number], message=hello))
         assert isinstance(phase, Ended)
         (ended,) = [one for one in effects if isinstance(one, Aborted)]
-        assert "another server leads the run, in epoch 7" in ended.reason
+        assert ended.reason.startswith("displaced: another server leads the run, in epoch 7")
         assert not ended.over
 
     @pytest.mark.parametrize("again", [True, False])

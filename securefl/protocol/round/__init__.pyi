@@ -95,6 +95,7 @@ from .shared.draw import weighed_draw as weighed_draw
 from .shared.groups import NO_GROUPS as NO_GROUPS
 from .shared.groups import likeliest_group as likeliest_group
 from .shared.groups import model_of as model_of
+from .shared.lateness import without_late as without_late
 from .shared.leakage import Question as Question
 from .shared.leakage import drawn_lines as drawn_lines
 from .shared.leakage import opened_keys as opened_keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from securefl.methods.metrics import Measured
@@ -275,3 +275,15 @@ def tested_text(done: RoundDone | RoundRecord) -> str:
 def refusal_text(vantage: str, culprit: str, reason: str) -> str:
     """One line on a refusal."""
     return f"{printable(vantage, 32)} refused {printable(culprit, 32)}: {printable(reason)}"
+
+
+def late_text(vantage: str, culprits: Mapping[str, int], what: str) -> str:
+    """One line on late messages, which accuse no peer.
+
+    Args:
+        vantage: the process that ignored them.
+        culprits: their senders, and how many each sent.
+        what: the messages and the cause, as in ``securefl.protocol.round.without_late``.
+    """
+    messages = counted(sum(culprits.values()), "late message")
+    return f"{printable(vantage, 32)} ignored {messages} of {listed(culprits)}: {printable(what)}"

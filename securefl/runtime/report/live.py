@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from securefl.protocol.round import AnyReport
+from securefl.protocol.round import AnyReport, without_late
 from securefl.runtime.report.display_state import DONE, OPTIONAL, STEPS, DisplayState, Standing
 from securefl.runtime.report.text import counted, curve, percent, printable, seconds
 
@@ -59,7 +59,8 @@ class LiveProgress:
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """See :class:`securefl.runtime.report.progress.Progress`."""
-        self._scene = self._scene.refusing(vantage, culprit, reason)
+        if without_late(reason) is None:
+            self._scene = self._scene.refusing(vantage, culprit, reason)
 
     def note(self, text: str) -> None:
         """See :class:`securefl.runtime.report.progress.Progress`."""

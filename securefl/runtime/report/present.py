@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -16,8 +17,9 @@ from rich.text import Text
 from securefl.base.errors import EXIT_EXPECTED, EXIT_PAUSED
 from securefl.methods.clustering import works_of
 from securefl.methods.metrics import Statistics
+from securefl.protocol.round import without_late
 from securefl.runtime.report.checks import check_lines
-from securefl.runtime.report.events import metrics_text, sieve, tested_text
+from securefl.runtime.report.events import late_text, metrics_text, sieve, tested_text
 from securefl.runtime.report.expect import in_words
 from securefl.runtime.report.header_privacy import on_metrics
 from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord, best_evaluated
@@ -215,7 +217,16 @@ def _verified(summary: Summary) -> Iterator[Text]:
 
 
 def _refused(summary: Summary) -> Iterator[Text]:
-    refusals = list(summary.refusals.items())
+    late: dict[tuple[str, str], Counter[str]] = {}
+    refusals = []
+    for one, count in summary.refusals.items():
+        what = without_late(one.reason)
+        if what is None:
+            refusals.append((one, count))
+        else:
+            late.setdefault((one.by, what), Counter())[one.culprit] += count
+    for (by, what), culprits in late.items():
+        yield Text(late_text(by, culprits, what), style="dim")
     for (by, culprit, reason), count in refusals[:_MAX_REFUSALS]:
         times = f" ({count} times)" if count > 1 else ""
         yield Text.assemble(

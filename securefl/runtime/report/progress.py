@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import IO, Final, Protocol
 
 from rich.console import Console
 
-from securefl.protocol.round import AnyReport, RoundDone, RoundStarted
+from securefl.protocol.round import AnyReport, RoundDone, RoundStarted, without_late
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.entries import brief_entry_of
-from securefl.runtime.report.events import event_text, refusal_text, round_text
+from securefl.runtime.report.events import event_text, late_text, refusal_text, round_text
 from securefl.runtime.report.records import heard_in, without_infinities
 from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import counted, printable
@@ -65,6 +66,8 @@ class PlainProgress:
         self._since = 0.0
         self._draft = RoundDraft(started=0.0)
         self._refusals = 0
+        self._late: dict[tuple[str, str], Counter[str]] = {}
+        """Late messages since the last line, by vantage and cause: one line for all senders."""
 
     def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
         """See :class:`Progress`."""
@@ -87,11 +90,14 @@ class PlainProgress:
             self._tell(text)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`Progress`."""
+        """See :class:`Progress`. Late messages wait for the next line: with one cause, they make one line."""
+        late = without_late(reason)
+        if late is not None:
+            self._late.setdefault((vantage, late), Counter())[culprit] += 1
+            return
         self._refusals += 1
         if self._refusals <= _MAX_REFUSALS:
-            text = refusal_text(vantage, culprit, reason)
-            self._tell(text.removeprefix(f"{self._name} ") if self._name == vantage else text)
+            self._tell(self._without_name(vantage, refusal_text(vantage, culprit, reason)))
         if self._refusals == _MAX_REFUSALS:
             self._tell("further refusals are counted in metrics.jsonl only")
 
@@ -101,10 +107,23 @@ class PlainProgress:
 
     def finish(self) -> None:
         """See :class:`Progress`."""
+        self._tell_late()
         _write(self._stream, "")
 
     def _tell(self, text: str) -> None:
+        self._tell_late()
         self._say(f"{self._name}: {text}" if self._name else text)
+
+    def _tell_late(self) -> None:
+        late, self._late = self._late, {}
+        for (vantage, what), culprits in late.items():
+            self._refusals += 1
+            if self._refusals > _MAX_REFUSALS:
+                continue
+            self._tell(self._without_name(vantage, late_text(vantage, culprits, what)))
+
+    def _without_name(self, vantage: str, text: str) -> str:
+        return text.removeprefix(f"{self._name} ") if self._name == vantage else text
 
     def _say(self, text: str) -> None:
         _write(self._stream, printable(text, 1000) + "\n")

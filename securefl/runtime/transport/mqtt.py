@@ -285,6 +285,10 @@ class MqttTransport:
         limit = None if self._probe is None else self._reach.limit_at(reached.at, self._probe)
         self._outbound = None
         trouble: SecureflError | None = None
+        trouble: SecureflError = RunAbortedError(
+            "displaced at the broker: connections end right after they are made;"
+            f" does another program use {self._client_id!r}?"
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(connection.lost())

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from securefl.base.ids import PartyId
 from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.lateness import BEFORE_RESTART, late_reason
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     ConsultingFailed,
@@ -290,6 +291,47 @@ def test_a_flood_of_refusals_does_not_drown_the_log() -> None:
     for _ in range(1000):
         progress.on_reject("server", "p07", "garbage")
     assert len(stream.getvalue().splitlines()) == 51
+
+
+def test_late_messages_of_many_parties_make_one_line_that_accuses_none() -> None:
+    stream = io.StringIO()
+    progress = PlainProgress(stream, name="server")
+    for number in range(14):
+        progress.on_reject("server", f"p{number:02d}", BEFORE_RESTART)
+    progress.on_reject("server", "p03", BEFORE_RESTART)
+    assert stream.getvalue() == ""
+    progress.note("saved")
+    progress.on_reject("server", "p01", late_reason("Reveal", 3, "the server is greeting"))
+    progress.finish()
+    assert stream.getvalue().splitlines() == [
+        "server: ignored 15 late messages of p00, p01, p02, p03, p04, p05, p06, p07 and 6 more:"
+        " meant for the server before it was started again",
+        "server: saved",
+        "server: ignored 1 late message of p01: Reveal of round 3, the server is greeting",
+    ]
+
+
+def test_late_messages_with_ever_other_causes_do_not_drown_the_log() -> None:
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    for number in range(1000):
+        progress.on_reject("server", "p07", late_reason("Reveal", number, "the server is greeting"))
+    progress.finish()
+    assert len(stream.getvalue().splitlines()) == 50
+
+
+def test_the_summary_has_late_messages_in_one_line() -> None:
+    plan, log = eventful()
+    metrics = RunMetrics(plan)
+    for now, report in log:
+        metrics.on_report(now, report)
+    for number in range(3):
+        metrics.on_reject("server", f"p{number:02d}", BEFORE_RESTART)
+    metrics.on_reject("server", "p07", EVIL)
+    whole = summarise(run="r", scenario=plan, metrics=metrics, insecure=False, seconds=1.0, files={})
+    text = printed(whole, terminal=False)
+    assert "server ignored 3 late messages of p00, p01, p02: meant for the server before" in text
+    assert text.count(" refused p") == 1
 
 
 def test_json_progress() -> None:

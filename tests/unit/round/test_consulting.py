@@ -229,7 +229,10 @@ def test_messages_come_too_late_but_who_joins_is_heard(moment: tuple[World, Cons
     late: Received[AnyMessage] = Received(9.0, party, Place(0), Release(sealed=b"x"))
     after, effects = take(moment, late)
     assert after is phase
-    assert effects[0] == Reject(party, "Release of round 0 came too late, the server is consulting")
+    assert effects[0] == Reject(party, "late: Release of round 0, the server is consulting")
+    early: Received[AnyMessage] = Received(9.0, party, Place(5), Release(sealed=b"x"))
+    _, effects = take(moment, early)
+    assert effects[0] == Reject(party, "Release of round 5 came too early, the server is consulting")
     gone, _ = take(moment, PresenceHint(9.0, party))
     assert values_of(gone) == values_of(replace(phase, standing=replace(phase.standing, gone={party: 9.0})))
     known = JoinRun(config_digest=world.plan.config_digest(), version=WIRE_VERSION, leader=b"", round=-1)

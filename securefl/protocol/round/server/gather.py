@@ -42,6 +42,7 @@ from securefl.protocol.round.shared.allowance import allowed
 from securefl.protocol.round.shared.atom_seed import atom_seed_of, forgotten
 from securefl.protocol.round.shared.draw import draw_round, drawn_report, shortage, unfit
 from securefl.protocol.round.shared.groups import fits_groups
+from securefl.protocol.round.shared.lateness import late_reason
 from securefl.protocol.round.shared.reports import (
     DrawVoided,
     Effects,
@@ -138,6 +139,8 @@ def on_hello(
         return phase
     if message.leader != phase.standing.leader:
         raise PeerError(sender, "says hello to another server")
+    if place.round < phase.standing.round:
+        raise PeerError(sender, late_reason("Hello", place.round, "the server is greeting"))
     if place != Place(phase.standing.round, attempt=phase.draw):
         raise PeerError(sender, f"says hello for round {place.round} draw {place.attempt}")
     if message.model_digest != phase.model or message.config_digest != ctx.plan.config_digest():

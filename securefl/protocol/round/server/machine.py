@@ -94,6 +94,7 @@ from securefl.protocol.round.shared.blame import with_charge
 from securefl.protocol.round.shared.budget import spent_by
 from securefl.protocol.round.shared.chain import Attested, first_of
 from securefl.protocol.round.shared.charging import charged
+from securefl.protocol.round.shared.lateness import BEFORE_RESTART, late_reason
 from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.reports import Effects
 from securefl.protocol.wire import epoch_of
@@ -227,10 +228,8 @@ class ServerMachine:
             case Attest() as message, _:
                 standing = on_attest(ctx, phase.standing, sender, place, message, event.signed)
                 after = replace(phase, standing=standing)
-            case message, _:
-                kind, at = type(message).__name__, type(phase).__name__.lower()
-                late = "too late" if place.round <= phase.standing.round else "too early"
-                raise PeerError(sender, f"{kind} of round {place.round} came {late}, the server is {at}")
+            case _:
+                raise _untimely(ctx, phase, event)
         return after, effects
 
     def _too_late(self, phase: Ended, event: Event[AnyMessage]) -> Effects:
@@ -340,6 +339,17 @@ class ServerMachine:
                 return ()
             case _:
                 return self._missing(phase)
+
+
+def _untimely(ctx: ServerContext, phase: RunningPhase, event: Received[AnyMessage]) -> PeerError:
+    """Return the error for a message of another step than the present one."""
+    kind, at = type(event.message).__name__, f"the server is {type(phase).__name__.lower()}"
+    round_, resumed = event.place.round, ctx.resumed
+    if round_ > phase.standing.round:
+        return PeerError(event.sender, f"{kind} of round {round_} came too early, {at}")
+    if resumed is not None and round_ <= resumed.last_round:
+        return PeerError(event.sender, BEFORE_RESTART)
+    return PeerError(event.sender, late_reason(kind, round_, at))
 
 
 def _pausing(phase: RunningPhase, event: PauseAsked) -> tuple[ServerPhase, Effects]:

@@ -81,6 +81,11 @@ class Resumed:
     claimed: tuple[int, bytes] = (-1, b"")
     """Round and root of the last claim that was, or was about to be, proven to anybody."""
 
+    @property
+    def last_round(self) -> int:
+        """The last round that the earlier server announced or finished; -1 if there is none."""
+        return max(self.announced, self.checkpoint.standing.round - 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Stated:

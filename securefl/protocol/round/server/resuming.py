@@ -109,7 +109,8 @@ def replaced(ctx: ServerContext, standing: Standing, sender: PartyId, leader: by
     if len(elsewhere) <= ctx.plan.scenario.secure_sum.colluders:
         return replace(standing, elsewhere=elsewhere)
     return Aborted(
-        f"another server leads the run, in epoch {epoch_of(leader)}: parties follow it", over=False
+        f"displaced: another server leads the run, in epoch {epoch_of(leader)}, and parties follow it",
+        over=False,
     )
 
 
