@@ -17,10 +17,15 @@ EXIT_ABORTED: Final = 3
 """Exit code: the run could not be finished (:class:`RunAbortedError`). What was written stays."""
 EXIT_PAUSED: Final = 4
 """Exit code: the run is not over; it goes on where it was once the same command is given again."""
+EXIT_DECIDE: Final = 5
+"""Exit code: a person must decide; the same command would end like this again (:class:`DecisionError`)."""
 
 
 class SecureflError(Exception):
     """Base of all errors that securefl raises on purpose."""
+
+    exit_code = EXIT_ABORTED
+    """Exit code of a command that ends with the error."""
 
 
 class UsageError(SecureflError):
@@ -42,6 +47,8 @@ class ConfigError(SecureflError):
     ``path`` names the field (``"secure_sum.threshold"``), file or argument; ``remedy`` may be empty.
     """
 
+    exit_code = EXIT_REFUSED
+
     def __init__(self, path: str, reason: str, remedy: str = "") -> None:
         super().__init__(f"{path}: {reason}" + (f" ({remedy})" if remedy else ""))
         self.path = path
@@ -49,5 +56,17 @@ class ConfigError(SecureflError):
         self.remedy = remedy
 
 
+class DecisionError(ConfigError):
+    """The process must not start before a person has decided, as about an account that was moved."""
+
+    exit_code = EXIT_DECIDE
+
+
 class RunAbortedError(SecureflError):
     """The run cannot go on: broker out of reach, too few parties, disk full. What was written stays."""
+
+
+class RunHaltedError(RunAbortedError):
+    """The run cannot go on here before a person has decided, as between two servers. No restart helps."""
+
+    exit_code = EXIT_DECIDE

@@ -82,7 +82,10 @@ COMMANDS = {
         "securefl.cli.weights:weights",
         "Say where declared sample counts have to be cut so that liars gain little, and whose are.",
     ),
-    "doctor": ("securefl.cli.doctor:doctor", "Check libraries, broker, processor and data."),
+    "doctor": (
+        "securefl.cli.doctor:doctor",
+        "Check libraries, broker, processor, data, and where a party's state is kept.",
+    ),
     "bench": ("securefl.cli.bench:app", "Measure speed and size on this machine."),
     "data": ("securefl.cli.data:app", "Data: a party's own, and who gets which labels of a data set."),
     "dp": (

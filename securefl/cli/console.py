@@ -22,12 +22,9 @@ def one_line_errors() -> Iterator[None]:
     """Turn errors on purpose, and those of the machine (disk, files), into one line and an exit code."""
     try:
         yield
-    except ConfigError as error:
-        _fail("refused", str(error))
-        raise typer.Exit(EXIT_REFUSED) from None
     except SecureflError as error:
-        _fail("aborted", str(error))
-        raise typer.Exit(EXIT_ABORTED) from None
+        _fail("refused" if isinstance(error, ConfigError) else "aborted", str(error))
+        raise typer.Exit(error.exit_code) from None
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").split(".")[0])
         if extra is None:

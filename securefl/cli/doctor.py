@@ -21,6 +21,14 @@ from securefl.base.loops import run_coroutine
 from securefl.base.version import __version__
 from securefl.cli.console import one_line_errors
 from securefl.cli.options import BrokerFiles, spread
+from securefl.runtime.account import (
+    MACHINE_VARIABLE,
+    STATE_VARIABLE,
+    Mount,
+    account_beside,
+    mount_of,
+    state_folder,
+)
 from securefl.runtime.launch import given_brokers
 from securefl.runtime.report import Terminal, printable
 from securefl.runtime.transport import (
@@ -60,8 +68,12 @@ def doctor(
             metavar="URL,URL,...", help="Check these brokers too, with the certificate or user given."
         ),
     ] = "",
+    key: Annotated[
+        Path | None,
+        typer.Option(help="Check where this party's account is kept, which lies beside its private key."),
+    ] = None,
 ) -> None:
-    """Check libraries, broker, processor and data.
+    """Check libraries, broker, processor, data, and where a party's state is kept.
 
     Exit codes: 0 all that is needed is there; 2 an option is refused; 3 something needed is missing.
     """
@@ -71,7 +83,8 @@ def doctor(
             raise ConfigError(
                 "--data-dir", f"{printable(str(data_dir), 300)} is no directory", "name one that exists"
             )
-        findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir), *map(_remote, brokers)]
+        findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir)]
+        findings += [*_state(key), *map(_remote, brokers)]
     table = Table(title=f"securefl {__version__}", title_justify="left", show_header=False, box=None)
     colours = {"ok": "green", "missing": "red", "note": "yellow"}
     for what, found, state in findings:
@@ -127,6 +140,42 @@ def _remote(url: BrokerUrl) -> Finding:
         return f"broker {url}", run_coroutine(tried()), "ok"
     except SecureflError as error:
         return f"broker {url}", str(error).removeprefix(f"broker {url} "), "missing"
+
+
+def _state(key: Path | None) -> Iterator[Finding]:
+    """Check that account and state folder outlive this process's container, both or neither."""
+    state = state_folder()
+    places = (
+        {"state folder": state} if key is None else {"account": account_beside(key), "state folder": state}
+    )
+    mounts = {what: mount_of(path) for what, path in places.items()}
+    for what, mount in mounts.items():
+        yield _kept(what, places[what], mount)
+    if None not in mounts.values() and len(set(mounts.values())) > 1:
+        where = " and ".join(f"{what} on {mount.point}" for what, mount in mounts.items() if mount)
+        yield "one mount", f"{where}: one restored without the other is refused; set {STATE_VARIABLE}", "note"
+    named = os.environ.get(MACHINE_VARIABLE)
+    if named:
+        yield "machine name", f"{named} ({MACHINE_VARIABLE})", "ok"
+    elif in_container():
+        found = f"the host name, which a new container changes: set {MACHINE_VARIABLE}"
+        yield "machine name", found, "note"
+    else:
+        yield "machine name", "host name and machine id", "ok"
+
+
+def _kept(what: str, path: Path, mount: Mount | None) -> Finding:
+    if mount is None:
+        return what, f"{path} (no list of mounts on this system)", "ok"
+    if mount.is_durable:
+        return what, f"{path} on {mount.point} ({mount.kind})", "ok"
+    return what, f"{path} on {mount.point} ({mount.kind}) ends with the container or a reboot", "note"
+
+
+def in_container() -> bool:
+    """Return True if this process seems to run in a container."""
+    marks = (Path("/.dockerenv"), Path("/run/.containerenv"))
+    return any(mark.exists() for mark in marks) or "KUBERNETES_SERVICE_HOST" in os.environ
 
 
 def _hardware() -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import typer
 
-from securefl.base.errors import EXIT_PAUSED, RunAbortedError
+from securefl.base.errors import EXIT_PAUSED, RunAbortedError, RunHaltedError
 from securefl.cli.console import say
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import (
@@ -79,5 +79,5 @@ def finish(outcome: Finished | Aborted) -> None:
         say(f"paused: {outcome.reason}; the same command goes on with the run")
         raise typer.Exit(EXIT_PAUSED)
     if isinstance(outcome, Aborted):
-        raise RunAbortedError(outcome.reason)
+        raise (RunHaltedError if outcome.decide else RunAbortedError)(outcome.reason)
     say(f"done: {outcome.reason}")

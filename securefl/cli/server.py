@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from securefl.base.errors import EXIT_ABORTED, EXIT_PAUSED, RunAbortedError
+from securefl.base.errors import EXIT_ABORTED, EXIT_DECIDE, EXIT_PAUSED, RunAbortedError, RunHaltedError
 from securefl.base.ids import SERVER
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.joining import MemberOptions, check_data_given
@@ -49,7 +49,8 @@ def server(
 
     It can be killed, or paused with SIGTERM: the same command goes on with the run.
 
-    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted, 4 paused.
+    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted, 4 paused,
+    5 a person must decide.
     """
     with one_line_errors(), ended_by_signals():
         settings = options.settings(
@@ -69,6 +70,8 @@ def server(
         show_end(console, progress, summary)
         if paused:
             raise typer.Exit(EXIT_PAUSED)
+        if summary.exit_code == EXIT_DECIDE:
+            raise RunHaltedError(summary.outcome.reason)
         if summary.exit_code == EXIT_ABORTED:
             raise RunAbortedError(summary.outcome.reason)
         if not as_json:

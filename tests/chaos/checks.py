@@ -48,7 +48,7 @@ _FIRST_SECONDS: Final = 2.0
 """Seconds in which a process may die of a signal, as its program has not begun."""
 _JUDGED_ENDS: Final = frozenset({0, 1})
 """Exit codes of a server that has led the run to its end."""
-_RIVALS: Final = frozenset({0, 1, 2, 3, 4})
+_RIVALS: Final = frozenset({0, 1, 2, 3, 4, 5})
 """Exit codes of one of two servers with the same state: which one parties follow is up to the network."""
 
 
@@ -137,7 +137,7 @@ def ends(witnessed: Witnessed) -> Iterator[Broken]:
         if "Traceback" in one.words or "Exception ignored" in one.words:
             yield Broken("ends", f"{one.name} ended with a traceback: {one.words[-600:]}")
         reasons = [line for line in one.words.splitlines() if line.startswith(_WORDS_OF_AN_END)]
-        if len(reasons) != (code in {2, 3}):
+        if len(reasons) != (code in {2, 3, 5}):
             yield Broken("ends", f"{one.name} ended with {code} and {len(reasons)} lines of reasons")
     twins = [one for one in witnessed.started if "twin" in one.why]
     for first, second in zip(twins[::2], twins[1::2], strict=True):

@@ -80,6 +80,6 @@ def test_without_its_account_a_party_is_refused_before_it_connects(tmp_path: Pat
     with site(tmp_path, "embedded") as place:
         (tmp_path / "p01.account").unlink()
         code, said, complaint = place.start("p01").wait(LIMIT)
-        assert (code, said) == (2, "")
+        assert (code, said) == (5, "")
         assert "p01.account: is missing: what p01's key has given away is not known" in complaint
         assert "securefl account --begin" in complaint

@@ -191,7 +191,7 @@ def test_an_older_copy_of_the_disk_reopens_nothing(tmp_path: Path) -> None:
         copy.mkdir()
         (copy / "server.checkpoint").write_bytes(old)
         code, _, complaint = place.start("server", out=copy).wait(LIMIT)
-        assert code == 3
+        assert code == 5
         assert "an older copy" in complaint
         check_end(place, place.start("server"), parties, 5)
 

@@ -239,3 +239,5 @@ class Aborted:
     """Whether it has paused, and another one is to go on from the last ``Keep``."""
     over: bool = True
     """Whether the run is over with it. It is not for a server that another one has replaced."""
+    decide: bool = False
+    """True if a person must decide before this process may take part again."""

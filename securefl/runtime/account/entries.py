@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from securefl.base.crypto import digest
-from securefl.base.errors import ConfigError, UsageError
+from securefl.base.errors import ConfigError, DecisionError, UsageError
 from securefl.methods.privacy import ReleaseEvent
 
 _Hex = Annotated[str, Meta(pattern="^([0-9a-f]{2})*$")]
@@ -204,4 +204,4 @@ def _unknown_clusters(entries: Sequence[Entry]) -> Iterable[int]:
 
 
 def _damaged(where: str, reason: str) -> ConfigError:
-    return ConfigError(where, reason, "restore the file; it says what must not be given away twice")
+    return DecisionError(where, reason, "restore the file; it says what must not be given away twice")

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from securefl.base.crypto import PublicIdentity
-from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 from securefl.base.text import count
 from securefl.runtime.account.entries import (
     NOTHING,
@@ -22,7 +22,7 @@ from securefl.runtime.account.entries import (
     read_lines,
 )
 from securefl.runtime.account.meaning import key_digest
-from securefl.runtime.account.tip import Tip, machine_name
+from securefl.runtime.account.tip import MACHINE_VARIABLE, STATE_VARIABLE, Tip, machine_name
 
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -139,7 +139,7 @@ class AccountFile:
         whole = raw.rfind(b"\n") + 1
         entries, hashes = read_lines(str(self._path), raw[:whole].splitlines(keepends=True))
         if not entries:
-            raise ConfigError(str(self._path), "is empty", "restore the file; it says what was given away")
+            raise DecisionError(str(self._path), "is empty", "restore the file; it says what was given away")
         return entries, hashes, whole
 
     def _check_owner(self, entries: tuple[Entry, ...], owner: PublicIdentity) -> None:
@@ -165,20 +165,21 @@ class AccountFile:
         if tip is None or (kept and kept[-1] != here):
             moved = kept and kept[-1] != here
             where = "last used on another machine" if moved else "in use before, and not on this machine"
-            raise ConfigError(
+            raise DecisionError(
                 str(self._path),
                 f"was {where}: a copy could give the same away twice",
-                "if it was moved, and no other copy is in use: securefl account --adopt",
+                "if it was moved, and no other copy is in use: securefl account --adopt; in a container keep"
+                f" {STATE_VARIABLE} and set {MACHINE_VARIABLE}",
             )
         lines, last = tip
         if len(hashes) < lines:
-            raise ConfigError(
+            raise DecisionError(
                 str(self._path),
                 f"was rolled back: {count(len(hashes), 'line')}, and it had {lines}",
                 remedy,
             )
         if hashes[lines - 1] != last:
-            raise ConfigError(
+            raise DecisionError(
                 str(self._path), f"is another one than was in use, from line {lines} on", remedy
             )
         self._note_tip()
@@ -188,7 +189,7 @@ def _locked(path: Path, owner: PublicIdentity) -> int:
     try:
         handle = os.open(path, _FLAGS)
     except FileNotFoundError:
-        raise ConfigError(
+        raise DecisionError(
             str(path),
             f"is missing: what {owner.name}'s key has given away is not known",
             "restore it; if the key is new, or nothing was ever released with it: securefl account --begin",

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefl.base.crypto import digest
-from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 
 STATE_VARIABLE = "SECUREFL_STATE"
+MACHINE_VARIABLE = "SECUREFL_MACHINE"
+"""Environment variable with a name for this machine that outlives its host name, as in a container."""
 _MACHINE_ID = Path("/etc/machine-id")
 
 
@@ -29,7 +31,12 @@ def state_folder() -> Path:
 
 
 def machine_name() -> str:
-    """A digest of this machine's id and host name, 32 hexadecimal digits: it tells nobody which it is."""
+    """Return a digest of this machine's name, 32 hexadecimal digits, from which nobody learns which it is.
+
+    The name is ``$SECUREFL_MACHINE``, else the machine's id and host name.
+    """
+    if chosen := os.environ.get(MACHINE_VARIABLE):
+        return digest("named machine", chosen).hex()[:32]
     try:
         own = _MACHINE_ID.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -68,7 +75,7 @@ class Tip:
         except (ValueError, KeyError, TypeError, RecursionError):
             lines = last = None
         if not isinstance(lines, int) or not isinstance(last, str):
-            raise ConfigError(str(self.path), "is no tip of an account", _KEEP)
+            raise DecisionError(str(self.path), "is no tip of an account", _KEEP)
         return lines, last
 
     def hold(self) -> int | None:

@@ -69,8 +69,8 @@ def conclude(
     match outcome:
         case Finished(reason=reason):
             metrics.on_finished(reason)
-        case Aborted(reason=reason):
-            metrics.on_aborted(reason)
+        case Aborted(reason=reason, decide=decide):
+            metrics.on_aborted(reason, decide=decide)
         case Untrained(reason=reason):
             metrics.on_untrained(reason)
         case Interrupted(reason=reason, paused=paused):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from securefl.base.crypto import Identity
 from securefl.base.errors import ConfigError
 from securefl.methods.clustering import Atom, works_of
+from securefl.base.errors import DecisionError
+from securefl.methods.clustering import works_of
 from securefl.methods.leakage import NOTHING_GIVEN, Given, UnresolvedRound
 from securefl.protocol.round import NO_CHOICE, KeptChoice, Outcomes, RunPlan, atoms_of_names, reason_to_leave
 from securefl.runtime.account import AccountFile, OwnData, RunBook, Tip, key_digest
@@ -83,6 +85,7 @@ def remembered(
 
     Raises:
         ConfigError: journal or account cannot be read or believed, or too little is left of the budget.
+        DecisionError: a person must decide whether the party goes on with this server.
         RunAbortedError: the account cannot be written.
     """
     journal = FileJournal(settings.out / f"{settings.name}.journal", settings.run)
@@ -96,7 +99,7 @@ def remembered(
         book = RunBook(file, plan, data)
         allowed = own_releases(plan, settings.own_budget, settings.own_spent, book.spent)
         if reason := reason_to_leave(book.outcomes):
-            raise ConfigError(
+            raise DecisionError(
                 str(settings.account),
                 reason,
                 "ask the server's operator why; to go on all the same: securefl account --forgive",

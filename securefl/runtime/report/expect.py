@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from securefl.base.errors import EXIT_ABORTED, EXIT_EXPECTED, EXIT_PAUSED, EXIT_REFUSED, EXIT_UNEXPECTED
+from securefl.base.errors import (
+    EXIT_ABORTED,
+    EXIT_DECIDE,
+    EXIT_EXPECTED,
+    EXIT_PAUSED,
+    EXIT_REFUSED,
+    EXIT_UNEXPECTED,
+)
 from securefl.runtime.report.outcome import Outcome
 from securefl.scenario import Expect
 
@@ -16,6 +23,7 @@ MEANING: Final = {
     EXIT_REFUSED: "the configuration was refused",
     EXIT_ABORTED: "the run aborted",
     EXIT_PAUSED: "the run is paused: the same command goes on with it",
+    EXIT_DECIDE: "a person must decide: the same command would end like this again",
 }
 """Exit codes in words."""
 NOTHING_EXPECTED: Final = "the run ended, and the scenario expects nothing of it"
@@ -61,7 +69,7 @@ def judge(expects: Sequence[Expect], outcome: Outcome) -> tuple[Judgement, ...]:
 
 
 def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
-    """0 as expected, 1 not as expected, 3 aborted, 4 paused.
+    """0 as expected, 1 not as expected, 3 aborted, 4 paused, 5 if a person must decide.
 
     An abort counts as expected only where the scenario says something of ``aborted`` that holds, and never
     where it was the user's. A round in which every training failed is never expected. Nor are last rounds
@@ -70,6 +78,8 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
     """
     if outcome.paused:
         return EXIT_PAUSED
+    if outcome.decide:
+        return EXIT_DECIDE
     if outcome.interrupted or (outcome.aborted and not _expected(judgements, "aborted")):
         return EXIT_ABORTED
     met = all(judgement.ok for judgement in judgements) and not outcome.untrained

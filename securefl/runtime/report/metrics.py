@@ -72,7 +72,7 @@ class RunMetrics:
         self._expected: frozenset[PartyId] = frozenset() if sampled else frozenset(names)
         self._draft: RoundDraft | None = None
         self._reason = ""
-        self._aborted = self._interrupted = self._paused = False
+        self._aborted = self._interrupted = self._paused = self._decide = False
         self._records: list[RoundRecord] = []
         if reread is None:
             earlier = self._records = list(earlier)
@@ -206,9 +206,9 @@ class RunMetrics:
         """
         self._end(reason)
 
-    def on_aborted(self, reason: str) -> None:
-        """The run could not go on."""
-        self._aborted = True
+    def on_aborted(self, reason: str, *, decide: bool = False) -> None:
+        """Note that the run could not go on, and whether a person must decide before it may."""
+        self._aborted, self._decide = True, decide
         self._end(reason)
 
     def on_untrained(self, reason: str) -> None:
@@ -260,6 +260,7 @@ class RunMetrics:
             aborted=self._aborted,
             interrupted=self._interrupted,
             paused=self._paused,
+            decide=self._decide,
             reason=self._reason,
             failures=_total_failures(records),
             untrained=self._untrained,

@@ -27,6 +27,8 @@ class Outcome:
     """Whether it was the user who aborted it."""
     paused: bool = False
     """Whether the user did so for a while only: the same command goes on with the run."""
+    decide: bool = False
+    """True if a person must decide before this process may lead the run again."""
     epsilon: float | None = None
     """The privacy spent; None where the run has no differential privacy, which is no number at all."""
     checks_failed: int | None = None

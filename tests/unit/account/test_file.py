@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from securefl.base.crypto.identity import Identity, PublicIdentity
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.runtime.account import tip as tips
 from securefl.runtime.account.entries import (
@@ -30,7 +30,7 @@ from securefl.runtime.account.entries import (
     Update,
 )
 from securefl.runtime.account.file import AccountFile, account_beside, begin_account
-from securefl.runtime.account.tip import Tip
+from securefl.runtime.account.tip import MACHINE_VARIABLE, Tip
 
 ROOT = InsecureSeededEntropy(17)
 OWNER = Identity.generate(PartyId("p00"), ROOT.child("p00")).public
@@ -151,6 +151,22 @@ def test_a_branch_is_refused(place: Place) -> None:
     place.tip.path.write_bytes(newest)
     with pytest.raises(ConfigError, match="is another one than was in use, from line 6 on"):
         place.open()
+
+
+def test_a_machine_that_is_named_keeps_its_name_with_another_host_name(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that is started again: the state folder is the same, the host name is not."""
+    monkeypatch.setenv(MACHINE_VARIABLE, "north")
+    with place.open() as account:
+        account.append(JOINED)
+    monkeypatch.setattr(socket, "gethostname", lambda: "4f1c0f9a")
+    with place.open():
+        pass
+    for variable in ("south", ""):
+        monkeypatch.setenv(MACHINE_VARIABLE, variable)
+        with pytest.raises(DecisionError, match=f"on another machine.*set {MACHINE_VARIABLE}"):
+            place.open()
 
 
 def test_a_copy_on_another_machine_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

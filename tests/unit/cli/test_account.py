@@ -106,7 +106,7 @@ def test_a_run_that_took_nothing_is_not_shown(key: Path) -> None:
 def test_a_lost_account_is_begun_by_its_owners_word_only(key: Path) -> None:
     key.with_suffix(".account").unlink()
     refused = call("account", "--key", key)
-    assert refused.exit_code == 2
+    assert refused.exit_code == 5
     assert "p00.account: is missing: what p00's key has given away is not known" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
     assert call("account", "--key", key, "--begin").exit_code == 0
@@ -120,7 +120,7 @@ def test_a_moved_account_is_adopted_by_its_owners_word_only(
     write(key, joined("spring"), Update(round=0, count=1))
     monkeypatch.setenv("SECUREFL_STATE", str(tmp_path / "another machine's"))
     refused = call("account", "--key", key)
-    assert refused.exit_code == 2
+    assert refused.exit_code == 5
     assert "a copy could give the same away twice" in refused.stderr
     adopted = call("account", "--key", key, "--adopt")
     assert adopted.exit_code == 0

@@ -253,7 +253,7 @@ def on_announce(
             past, missing = count_missing(ctx, past, known, link)
             noted = (*noted, *missing)
             if reason := reason_to_leave(past.outcomes):
-                return Ended(), (*resolved, *noted, Aborted(reason))
+                return Ended(), (*resolved, *noted, Aborted(reason, decide=True))
         reveal = ChainedReveal(nonce=phase.nonce, root=link.root if sure else b"")
         unseen = None if sure else link
     revealed = Revealed(
@@ -312,7 +312,7 @@ def on_reveals(
         past, missing = count_missing(ctx, past, known, phase.unseen)
         noted = (*noted, *missing)
         if reason := reason_to_leave(past.outcomes):
-            return Ended(), (*noted, drawn, Aborted(reason))
+            return Ended(), (*noted, drawn, Aborted(reason, decide=True))
     if ctx.me not in assignment.participants:
         return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
     counting = metric_atoms(ctx.plan, certified.atom_seed)

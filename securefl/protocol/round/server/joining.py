@@ -88,7 +88,7 @@ def close_joining(ctx: ServerContext, phase: Joining, now: float) -> tuple[Serve
     tested = resumed is not None and resumed.checkpoint.done is not None
     old = outlived(plan, phase.stated, phase.standing.round + tested)
     if old is not None:
-        return Ended(None), (*known, Aborted(old, over=False))
+        return Ended(None), (*known, Aborted(old, over=False, decide=True))
     within = f"within {plan.scenario.deadlines.join:g} s"
     if dealer is not None and dealer not in phase.joined:
         lacks = (

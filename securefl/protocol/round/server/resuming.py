@@ -90,7 +90,7 @@ def overtaken(ctx: ServerContext, phase: RunningPhase, sender: PartyId, round_: 
     ahead = standing.ahead | {sender}
     if len(ahead) <= ctx.plan.scenario.secure_sum.colluders:
         return replace(standing, ahead=ahead)
-    return Aborted(_older(round_, reached), over=False)
+    return Aborted(_older(round_, reached), over=False, decide=True)
 
 
 def _older(seen: int, reached: int) -> str:
@@ -111,6 +111,7 @@ def replaced(ctx: ServerContext, standing: Standing, sender: PartyId, leader: by
     return Aborted(
         f"displaced: another server leads the run, in epoch {epoch_of(leader)}, and parties follow it",
         over=False,
+        decide=True,
     )
 
 
