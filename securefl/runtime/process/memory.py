@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from securefl.base.crypto import Identity
-from securefl.base.errors import ConfigError
-from securefl.methods.clustering import Atom, works_of
 from securefl.base.errors import DecisionError
-from securefl.methods.clustering import works_of
+from securefl.methods.clustering import Atom, works_of
 from securefl.methods.leakage import NOTHING_GIVEN, Given, UnresolvedRound
 from securefl.protocol.round import NO_CHOICE, KeptChoice, Outcomes, RunPlan, atoms_of_names, reason_to_leave
 from securefl.runtime.account import AccountFile, OwnData, RunBook, Tip, key_digest

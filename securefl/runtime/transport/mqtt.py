@@ -285,10 +285,6 @@ class MqttTransport:
         limit = None if self._probe is None else self._reach.limit_at(reached.at, self._probe)
         self._outbound = None
         trouble: SecureflError | None = None
-        trouble: SecureflError = RunAbortedError(
-            "displaced at the broker: connections end right after they are made;"
-            f" does another program use {self._client_id!r}?"
-        )
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(connection.lost())
@@ -322,7 +318,7 @@ class MqttTransport:
 
     def _ended_at_once(self) -> SecureflError:
         """Return the probable reason why a connection ended, for a run that meets nothing else."""
-        reason = "connections end right after they are made"
+        reason = "displaced at the broker: connections end right after they are made"
         whether = f"does another program use {self._client_id!r}"
         largest = None if self._outbound is None else self._outbound.largest
         if largest is not None:
