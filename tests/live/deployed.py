@@ -16,7 +16,7 @@ import numpy as np
 
 from securefl.runtime.transport.addresses import Brokers
 from securefl.runtime.transport.base import BrokerUrl
-from securefl.runtime.transport.broker import BrokerWish, start_local_broker
+from securefl.runtime.transport.broker import BrokerWish, start_local_broker, start_mosquitto
 from tests.live.federated import LIMIT
 from tests.live.forked import Forked, fork
 from tests.live.scenarios import write_scenario
@@ -65,9 +65,15 @@ class Site:
 
 @contextmanager
 def site(
-    folder: Path, broker: str, parties: int = 4, rounds: int = 3, more: str = "", size: int = 2
+    folder: Path,
+    broker: str,
+    parties: int = 4,
+    rounds: int = 3,
+    more: str = "",
+    size: int = 2,
+    broker_lines: tuple[str, ...] = (),
 ) -> Iterator[Site]:
-    """Keys, data and a broker."""
+    """Keys, data and a broker; ``broker_lines`` are settings of a mosquitto."""
     scenario = write_scenario(folder, more, parties=parties, size=size, rounds=rounds)
     assert call("keygen", "--all-in-one", str(parties), "--out", folder).exit_code == 0
     rng = np.random.default_rng(1)
@@ -79,7 +85,11 @@ def site(
     )
     names = tuple(f"p{number:02d}" for number in range(parties))
     (folder / "broker").mkdir()
-    with start_local_broker(cast("BrokerWish", broker), folder / "broker", 0, None) as running:
+    with (
+        start_mosquitto(folder / "broker", extra_lines=broker_lines)
+        if broker_lines
+        else start_local_broker(cast("BrokerWish", broker), folder / "broker", 0, None)
+    ) as running:
         yield Site(folder, running.url, scenario, names)
 
 
