@@ -18,6 +18,8 @@ from securefl.scenario.section import PositiveReal
 class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
     """A step of the model from aggregated updates; a subclass is one optimiser with its parameters.
 
+    It acts on weights only: the server averages buffers and control variates as FedAvg does.
+
     Verifiers repeat the step and compare bits: use operations that IEEE 754 rounds in one way (+, -, *, /,
     square root), coordinate by coordinate, and neither powers nor logarithms nor sums over coordinates.
     """
@@ -32,11 +34,6 @@ class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
     """Whether twice the update makes twice the step; then the step over the learning rate is an update."""
 
     learning_rate: PositiveReal = 1.0
-
-    @property
-    def averages(self) -> bool:
-        """Whether what it makes of numbers that parties send lies between theirs and the former ones."""
-        return False
 
     def begin(self, length: int) -> F64:
         """Moments before the first round, f64 ``(s, length)``."""

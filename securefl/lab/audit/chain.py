@@ -241,7 +241,9 @@ def _plan(recorded: Recorded, kept: KeptMessages, known: Known) -> RunPlan:
         raise ConfigError("transcripts", "do not tell how long the model is", "add one more party's")
     sums_of(recorded.scenario, length)
     run = RunId(recorded.run)
-    return RunPlan(run, recorded.scenario, recorded.limits, kept.roster, length, known.frozen or b"")
+    return RunPlan(
+        run, recorded.scenario, recorded.limits, kept.roster, length, known.frozen or b"", recorded.state
+    )
 
 
 def _lengths(recorded: Recorded) -> Iterator[int]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.finding import Evidence
 from securefl.methods.feasibility import DerivedLimits
+from securefl.methods.server_optimisers import NO_STATE, AveragedState
 from securefl.runtime.report import RoundRecord
 from securefl.runtime.transcript import Entry, Transcript
 from securefl.scenario import Scenario
@@ -72,6 +73,14 @@ class Recorded:
         """Digest of the parameters that are not trained, as all transcripts state it; None if they do not."""
         stated = self._stated("frozen")
         return bytes.fromhex(stated.pop()) if len(stated) == 1 else None
+
+    @property
+    def state(self) -> AveragedState:
+        """Coordinates that the server averages, as all transcripts state it; none if they differ."""
+        stated = [t.header.get("averaged", []) for ts in self.transcripts.values() for t in ts]
+        if not stated or any(one != stated[0] for one in stated) or not isinstance(stated[0], list):
+            return NO_STATE
+        return AveragedState.read(stated[0])
 
     @property
     def model_files(self) -> frozenset[str]:

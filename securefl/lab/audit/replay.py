@@ -60,16 +60,22 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
     """Clusters, sums and models, recomputed."""
     vectors = Vectors(recorded, truth)
     rounds = tuple(replay_rounds(recorded, vectors))
-    findings = [*_draws(recorded, rounds), *_sums(recorded, truth, vectors, rounds)]
+    plan = _plan(recorded, rounds, vectors) if rounds else None
+    findings = [*_draws(recorded, plan, rounds), *_sums(recorded, truth, vectors, rounds)]
     whole = vectors.whole()
     reason = _why_not(recorded, whole=whole)
     if reason is None and rounds and not (whole or vectors.places.size):
         reason = "models and sums are sampled at no common coordinate; --lab keeps whole vectors"
-    if reason is None and rounds and SERVER in recorded.beheaded and _remembers(recorded, rounds[0]):
+    if (
+        reason is None
+        and plan is not None
+        and SERVER in recorded.beheaded
+        and _remembers(recorded, plan, rounds[0])
+    ):
         reason = "its step goes on from all rounds before, and the first ones are not here"
     rows: list[tuple[int, int, str, float | None]] = []
-    if reason is None and rounds:
-        stepped = _models(recorded, rounds)
+    if reason is None and plan is not None:
+        stepped = _models(recorded, plan, rounds)
         findings += _judged(rounds, stepped, whole=whole)
         rows = [
             (one.round, len(one.sums), "same bits" if again.same else "differs", again.difference)
@@ -113,14 +119,13 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
     return None
 
 
-def _plan(recorded: Recorded, length: int) -> RunPlan:
-    """For the arithmetic only; the roster stands in for the real one, no key of it is used.
-
-    ``length`` is that of what is announced: all models.
-    """
+def _plan(recorded: Recorded, rounds: Sequence[ReplayRound], vectors: Vectors) -> RunPlan:
+    """For the arithmetic only; the roster stands in for the real one, no key of it is used."""
     _, roster = make_identities(recorded.parties, InsecureSeededEntropy(0))
-    each = max(1, length // recorded.scenario.groups.count)
-    return RunPlan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, each)
+    # Announced are all models.
+    each = max(1, rounds[0].before.values.size // recorded.scenario.groups.count)
+    state = recorded.state if vectors.whole() else recorded.state.at(vectors.places)
+    return RunPlan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, each, state=state)
 
 
 def _drawn(one: ReplayRound, weights: Mapping[PartyId, float]) -> Draw:
@@ -141,21 +146,19 @@ def _step(
     """A round done again: what the rule makes of its sums, the next model, and the optimiser's moments."""
     weights = public_weights(recorded.scenario.weighting, one.counts, one.participants)
     drawn = _drawn(one, weights)
-    result = _aggregate(plan, one, drawn, past_update(plan.optimiser, moments))
+    result = _aggregate(plan, one, drawn, past_update(plan.optimiser, moments, plan.averaged))
     made = next_models(plan, one.round, one.before.values, moments, result, one.sums, drawn, one.totals)
     return result, *made
 
 
-def _remembers(recorded: Recorded, one: ReplayRound) -> bool:
+def _remembers(recorded: Recorded, plan: RunPlan, one: ReplayRound) -> bool:
     """Whether the optimiser or the rule makes something else of a round after other rounds."""
-    plan = _plan(recorded, one.before.values.size)
     first = first_moments(plan.optimiser, plan.broadcast)
     made = [_step(recorded, plan, one, moments)[1] for moments in (first, first + 1.0)]
     return made[0].tobytes() != made[1].tobytes()
 
 
-def _models(recorded: Recorded, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
-    plan = _plan(recorded, rounds[0].before.values.size)
+def _models(recorded: Recorded, plan: RunPlan, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
     moments: F64 = first_moments(plan.optimiser, plan.broadcast)
     done = []
     for one in rounds:
@@ -204,11 +207,10 @@ def _judged(rounds: Sequence[ReplayRound], stepped: Sequence[_Stepped], *, whole
         )
 
 
-def _draws(recorded: Recorded, rounds: Sequence[ReplayRound]) -> Iterator[Finding]:
+def _draws(recorded: Recorded, plan: RunPlan | None, rounds: Sequence[ReplayRound]) -> Iterator[Finding]:
     clustering = recorded.scenario.clustering
-    if clustering.fixed or not rounds:
+    if clustering.fixed or plan is None:
         return
-    plan = _plan(recorded, rounds[0].before.values.size)
     bad = []
     for one in rounds:
         present = {*one.resting, *(p for members in one.clusters[0] for p in members)}

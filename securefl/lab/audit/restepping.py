@@ -146,7 +146,9 @@ def _stage(recorded: Recorded, truth: GroundTruth) -> _Stage | None:
     if params is None:
         return None
     length = params.size // recorded.scenario.groups.count
-    plan = RunPlan(run, recorded.scenario, recorded.limits, roster, length, recorded.frozen or b"")
+    plan = RunPlan(
+        run, recorded.scenario, recorded.limits, roster, length, recorded.frozen or b"", recorded.state
+    )
     return _Stage(plan, root, tap, np.array(params, dtype=np.float32), identities)
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from securefl.base.arrays import F32, F64
+from securefl.base.arrays import F32, F64, BoolArray
 from securefl.base.errors import RunAbortedError
 from securefl.scenario import ServerOptimiser
 
 
 def server_step(
-    optimiser: ServerOptimiser, params: F32, moments: F64, update: F64, round_: int
+    optimiser: ServerOptimiser,
+    params: F32,
+    moments: F64,
+    update: F64,
+    round_: int,
+    averaged: BoolArray | None = None,
 ) -> tuple[F32, F64]:
     """New parameters f32 ``(d,)`` and moments f64 ``(s, d)`` from the round's aggregated update.
 
@@ -23,18 +28,32 @@ def server_step(
         moments: f64 ``(s, d)``.
         update: f64 ``(d,)``.
         round_: its number, from 0.
+        averaged: True for each coordinate that the optimiser does not act on, shape ``(d,)``: the update is
+            added as it is, and is the first moment there. None: it acts on all.
 
     Raises:
         RunAbortedError: an optimiser of one's own raises, or returns other shapes.
     """
-    with optimiser.blamed(), np.errstate(over="ignore", invalid="ignore"):
-        # Verifiers get the former moments after the step: whoever overwrites them has claimed another one.
-        added, made = optimiser.step(_read_only(moments), _read_only(update), round_)
-    added = _checked(optimiser, "step", added, params.shape)
-    made = _checked(optimiser, "step", made, moments.shape)
+    if averaged is None or not averaged.any():
+        added, made = _stepped(optimiser, moments, update, round_)
+    else:
+        added, made, acts = update.copy(), moments.copy(), ~averaged
+        added[acts], made[:, acts] = _stepped(optimiser, moments[:, acts], update[acts], round_)
+        made[:1, averaged] = update[averaged]
     with np.errstate(over="ignore"):
         stepped = (params.astype(np.float64) + added).astype(np.float32)
     return stepped, made
+
+
+def _stepped(optimiser: ServerOptimiser, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
+    """The optimiser's step, f64 ``(d,)``, and its new moments, f64 ``(s, d)``, checked."""
+    with optimiser.blamed(), np.errstate(over="ignore", invalid="ignore"):
+        # Verifiers get the former moments after the step: whoever overwrites them has claimed another one.
+        added, made = optimiser.step(_read_only(moments), _read_only(update), round_)
+    return (
+        _checked(optimiser, "step", added, update.shape),
+        _checked(optimiser, "step", made, moments.shape),
+    )
 
 
 def first_moments(optimiser: ServerOptimiser, length: int) -> F64:
@@ -48,12 +67,22 @@ def first_moments(optimiser: ServerOptimiser, length: int) -> F64:
     return _checked(optimiser, "begin", begun, (optimiser.moments, length))
 
 
-def past_update(optimiser: ServerOptimiser, moments: F64) -> F64:
+def past_update(optimiser: ServerOptimiser, moments: F64, averaged: BoolArray | None = None) -> F64:
     """The optimiser's mean of past aggregates, f64 ``(d,)``: what rules with a memory begin from.
+
+    Args:
+        optimiser: the scenario's.
+        moments: f64 ``(s, d)``.
+        averaged: as of :func:`server_step`; there it is the last aggregate.
 
     Raises:
         RunAbortedError: as of :func:`server_step`.
     """
+    if averaged is not None and averaged.any():
+        whole, acts = np.zeros(moments.shape[1]), ~averaged
+        whole[acts] = past_update(optimiser, moments[:, acts])
+        whole[averaged] = moments[0, averaged] if len(moments) else 0.0
+        return whole
     with optimiser.blamed():
         past = optimiser.past(_read_only(moments))
     return _checked(optimiser, "past", past, moments.shape[1:])

@@ -10,6 +10,7 @@ from securefl.base.crypto import Identity, Roster, read_identity, read_roster
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
 from securefl.methods.feasibility import check, check_proofs
+from securefl.methods.server_optimisers import NO_STATE, AveragedState
 from securefl.protocol.kernel import Aborted
 from securefl.protocol.messages import MAX_FRAME
 from securefl.protocol.round import RunPlan, proof_bytes
@@ -52,8 +53,14 @@ def read_own_identity(settings: ProcessSettings) -> tuple[Identity, Roster]:
     return identity, roster
 
 
-def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: bytes) -> RunPlan:
-    """Return the run's plan; d and the digest of what is frozen are those of the model as it was built.
+def make_plan(
+    settings: ProcessSettings,
+    roster: Roster,
+    length: int,
+    frozen: bytes,
+    state: AveragedState = NO_STATE,
+) -> RunPlan:
+    """Return the run's plan; length, frozen digest and averaged state are those of the model as it was built.
 
     Raises:
         ConfigError: an infeasible scenario, sums that hide nothing, noise that does not follow from it,
@@ -74,7 +81,7 @@ def make_plan(settings: ProcessSettings, roster: Roster, length: int, frozen: by
             "keygen --party dealer, and make the roster with its .pub file",
         )
     check_proofs(settings.scenario, limits.ring_bits, length)
-    plan = RunPlan(settings.run, settings.scenario, limits, roster, length, frozen)
+    plan = RunPlan(settings.run, settings.scenario, limits, roster, length, frozen, state)
     # Refused here, if at all: later it would be a bug.
     _ = plan.mechanism
     return plan

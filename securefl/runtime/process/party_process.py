@@ -27,7 +27,7 @@ from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 from securefl.runtime.process.software import own_software
-from securefl.training.models import dimension, frozen_digest, limit_threads
+from securefl.training.models import averaged_state, dimension, frozen_digest, limit_threads
 
 KEPT_MODEL = "{}.model.safetensors"
 """File of a party's copy of the best model, in its folder."""
@@ -56,7 +56,9 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
     insight = nobody_tells if accomplice is None else accomplice.insight
     behaviour = party_behaviour(shown.get(me, ()), me, own, insight)
     work = own_work(settings, behaviour, own)
-    plan = make_plan(settings, roster, dimension(work.module), frozen_digest(work.module))
+    plan = make_plan(
+        settings, roster, dimension(work.module), frozen_digest(work.module), averaged_state(work.module)
+    )
     check_own_privacy(plan, work.data.samples, trusted=settings.accounted or root.insecure)
     with remembered(settings, identity, plan, work.data) as memory:
         context = PartyContext(

@@ -49,6 +49,7 @@ from securefl.runtime.process.software import own_software
 from securefl.runtime.transport import RunOverError, Transport, sole_server
 from securefl.training.data import Shard, load_samples
 from securefl.training.models import (
+    averaged_state,
     dimension,
     frozen_digest,
     keep_model,
@@ -159,7 +160,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
     identity, roster = read_own_identity(settings)
     work = _without_data(settings) if scenario.model.by_sites else _on_test_set(settings)
     module = work.module
-    plan = make_plan(settings, roster, dimension(module), frozen_digest(module))
+    plan = make_plan(settings, roster, dimension(module), frozen_digest(module), averaged_state(module))
     root = settings.entropy()
     checkpoint = CheckpointFile(settings.out, plan)
     journal = FileJournal(settings.out / JOURNAL, settings.run, JOURNAL_BOUND)

@@ -279,6 +279,8 @@ class ProcessWitness:
 def _stated(plan: RunPlan) -> dict[str, JsonValue]:
     """Return what an audit on another machine compares its roster, model and software with."""
     stated: dict[str, JsonValue] = {"frozen": plan.frozen.hex(), "versions": dict(versions())}
+    if ends := plan.state.flat():
+        stated["averaged"] = [*ends]
     if set(plan.roster.parties) != set(party_names(plan.scenario.parties)):
         stated["parties"] = sorted(plan.roster.parties)
     first = plan.scenario.model.first_file

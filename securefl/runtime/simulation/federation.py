@@ -24,7 +24,7 @@ from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.scenario import Behaviour, CoalitionAttack, Scenario
 from securefl.training.data import Dataset, load_data
-from securefl.training.models import dimension, frozen_digest, limit_threads, pick_device
+from securefl.training.models import averaged_state, dimension, frozen_digest, limit_threads, pick_device
 from securefl.training.sgd import Chooser, Evaluator, GroupEvaluator, NoTestSet
 from securefl.training.sites import SiteLog, SiteMaker
 
@@ -172,7 +172,9 @@ def assemble(
     coalition.connect(trainings)
     limits = check(scenario)
     check_proofs(scenario, limits.ring_bits, dimension(module))
-    plan = RunPlan(run, scenario, limits, roster, dimension(module), frozen_digest(module))
+    plan = RunPlan(
+        run, scenario, limits, roster, dimension(module), frozen_digest(module), averaged_state(module)
+    )
     # Noise that cannot be drawn is refused here.
     _ = plan.mechanism
     return SimulatedFederation(

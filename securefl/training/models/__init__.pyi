@@ -26,5 +26,7 @@ from .layers import Images as Images
 from .parts.group_norm_cnn import GroupNormCnn as GroupNormCnn
 from .parts.mlp import Mlp as Mlp
 from .parts.softmax import Softmax as Softmax
+from .state import averaged_names as averaged_names
+from .state import averaged_state as averaged_state
 from .tensors import read_tensors as read_tensors
 from .tensors import write_tensors as write_tensors

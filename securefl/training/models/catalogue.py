@@ -14,7 +14,7 @@ from torch import nn
 
 from securefl.base.errors import ConfigError
 from securefl.scenario import Model, Scenario
-from securefl.training.models.controls import add_controls, controls_of
+from securefl.training.models.controls import add_controls
 from securefl.training.models.flatten import check_averageable
 
 
@@ -66,18 +66,11 @@ def model_of(
     """As :func:`build_model`, with control variates where the scenario's local method has them.
 
     Raises:
-        ConfigError: as :func:`build_model`, or the server's optimiser does not go with control variates,
-            those of sites included.
+        ConfigError: as :func:`build_model`.
     """
     module = build_model(scenario.model, input_shape, classes, seed, tokens=tokens)
     if scenario.training.method.controls:
         add_controls(module)
-    if controls_of(module) and not scenario.server_optimiser.averages:
-        raise ConfigError(
-            "server_optimiser",
-            "control variates (SCAFFOLD) are means of gradients, and it would step them as a model",
-            'type = "sgd" without momentum, learning_rate at most 1',
-        )
     return module
 
 

@@ -12,11 +12,14 @@ from safetensors.numpy import load, save
 from securefl.base.arrays import F32, expect
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.files import write_whole
+from securefl.methods.server_optimisers import prepare_arrays
 from securefl.training.models.flatten import check_averageable, dimension
 
 
 def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
     """Write the whole model: ``params``, f32 ``(d,)``, for what is trained, and what is frozen as it is.
+
+    Arrays are prepared as for sites (:func:`securefl.methods.server_optimisers.prepare_arrays`).
 
     The file appears complete or not at all: it is written beside ``path`` and then renamed.
 
@@ -36,7 +39,7 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
         arrays[name] = params[start:stop].reshape(tuple(parameter.shape)).copy()
         start = stop
     try:
-        write_whole(path, save(arrays, metadata={"format": "pt"}))
+        write_whole(path, save(prepare_arrays(arrays), metadata={"format": "pt"}))
     except OSError as error:
         raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
 

@@ -8,6 +8,8 @@ from torch import nn
 from securefl.training.models.flatten import trained_parameters
 
 _PREFIX = "control/"
+CONTROLS = f"{_PREFIX}*"
+"""Pattern of the names of all control variates."""
 
 
 def control_name(weight: str) -> str:

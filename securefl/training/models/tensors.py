@@ -31,13 +31,17 @@ class Tensors(nn.Module):
     Args:
         arrays: f32, at least one.
         where: they are from, for errors.
+        averaged: patterns of the names that the server averages, whatever its optimiser.
 
     Raises:
         ConfigError: a name that is another's beginning, as ``a`` and ``a.b``.
     """
 
-    def __init__(self, arrays: Mapping[str, npt.NDArray[np.float32]], where: str) -> None:
+    def __init__(
+        self, arrays: Mapping[str, npt.NDArray[np.float32]], where: str, averaged: Sequence[str] = ()
+    ) -> None:
         super().__init__()
+        self.averaged = tuple(averaged)
         for name in sorted(arrays):
             *path, last = name.split(".")
             if len(path) > MOST_STEPS:
@@ -73,12 +77,13 @@ def _misnamed(where: str, name: str) -> ConfigError:
     return ConfigError(where, f"the array {name!r} has a name that no parameter can have beside others")
 
 
-def read_tensors(path: str, sha256: str = "") -> Tensors:
+def read_tensors(path: str, sha256: str = "", averaged: Sequence[str] = ()) -> Tensors:
     """The tensors of a safetensors file.
 
     Args:
         path: of the file.
         sha256: that it must have, as hex; empty for any.
+        averaged: as of :class:`Tensors`.
 
     Raises:
         ConfigError: missing, damaged, another file than stated, or arrays that are not finite f32 numbers.
@@ -103,7 +108,7 @@ def read_tensors(path: str, sha256: str = "") -> Tensors:
             raise ConfigError("model.file", f"{path}: {name} has dtype {array.dtype}, expected float32")
         if not array.size or not np.isfinite(array).all():
             raise ConfigError("model.file", f"{path}: {name} is empty, or holds numbers that are not finite")
-    return Tensors(arrays, f"model.file: {path}")
+    return Tensors(arrays, f"model.file: {path}", averaged)
 
 
 def write_tensors(

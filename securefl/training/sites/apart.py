@@ -163,6 +163,7 @@ class ApartSite:
         said, self._shapes = self._start(time.monotonic() + START_SECONDS)
         self.samples: Any = said.get("samples")
         self.frozen_sha256 = str(said.get("frozen_sha256", ""))
+        self.averaged = tuple(map(str, said.get("averaged", ())))
         if said.get("evaluates") is True:
             self.evaluate = self._evaluate
         if given.first and isinstance(said.get("order"), list) and isinstance(said.get("local"), dict):

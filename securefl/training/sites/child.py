@@ -77,6 +77,8 @@ class Clerk:
         said = {"samples": _count(site.samples), "evaluates": evaluates, "arrays": _kinds(self._held)}
         if getattr(site, "frozen_sha256", ""):
             said["frozen_sha256"] = str(site.frozen_sha256)
+        if getattr(site, "averaged", ()):
+            said["averaged"] = [str(name) for name in site.averaged]
         if asked["given"]["first"] and isinstance(site, _adapter("first").AppModel):
             said.update(order=site.order, local=site.local)
         return said

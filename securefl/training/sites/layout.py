@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import torch
 
 from securefl.base.arrays import F32, F64
 from securefl.base.errors import SecureflError
-from securefl.training.models import trained_parameters
+from securefl.training.models import averaged_names, trained_parameters
 
 LONGEST = 500
 """Characters of an error."""
@@ -35,11 +35,14 @@ class Layout:
     """Names and shapes, in the order of the vector."""
 
     shapes: Mapping[str, tuple[int, ...]]
+    averaged: Sequence[str] = ()
+    """Patterns of the names that the server averages, whatever its optimiser."""
 
     @classmethod
     def of(cls, module: torch.nn.Module) -> Layout:
         """The layout of the parameters that ``module`` trains."""
-        return cls({name: tuple(weight.shape) for name, weight in trained_parameters(module).items()})
+        shapes = {name: tuple(weight.shape) for name, weight in trained_parameters(module).items()}
+        return cls(shapes, averaged_names(module))
 
     @property
     def length(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from securefl.base.errors import ConfigError
 from securefl.base.foreign import describe, pass_interrupt
 from securefl.base.ids import PartyId
+from securefl.methods.server_optimisers import is_averaged
 from securefl.scenario import Model, load_own
 from securefl.training.sites.adapters.offer import Refused
 from securefl.training.sites.layout import Layout, SiteError, is_count
@@ -54,8 +55,9 @@ def make_site(maker: SiteMaker, party: PartyId, layout: Layout, model: Model | N
         model: the scenario's, which may state what sites keep frozen; None: nobody does.
 
     Raises:
-        ConfigError: making it failed, it lacks something, it trains other parameters (which one differs), or
-            what it keeps frozen is not what the scenario states.
+        ConfigError: making it failed, it lacks something, it trains other parameters (which one differs),
+            what it keeps frozen is not what the scenario states, or a buffer travels that ``model.averaged``
+            does not cover.
     """
     site, held = offered(maker, party)
     try:
@@ -68,6 +70,11 @@ def make_site(maker: SiteMaker, party: PartyId, layout: Layout, model: Model | N
         kept = f"frozen parameters with the SHA-256 {found[:16]}..." if found else "no frozen parameters"
         reason = f"{party}: it has {kept}, the scenario states {stated[:16]}..."
         raise ConfigError(_said(maker), reason, "begin with the base that all others have")
+    for name in getattr(site, "averaged", ()):
+        if not is_averaged(name, layout.averaged):
+            remedy = f'model.averaged = ["*running_mean", "*running_var", "{name}"]'
+            reason = f"{party}: the buffer {name} travels, and the server's optimiser would act on it"
+            raise ConfigError(_said(maker), reason, remedy)
     return site
 
 

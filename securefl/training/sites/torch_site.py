@@ -105,6 +105,8 @@ class TorchSite:
         self.samples = samples_of(loader, samples)
         self.frozen_sha256 = _frozen(self._model)
         """Of the parameters that are not trained, by name, shape and value, as hex; empty without any."""
+        self.averaged = tuple(self._buffers)
+        """Names of buffers that travel; ``model.averaged`` of the scenario has to cover them."""
 
     @property
     def _trained(self) -> Mapping[str, nn.Parameter]:
@@ -190,11 +192,6 @@ class TorchSite:
 
     def _load(self, parameters: Arrays) -> None:
         write_arrays(self._travelling(), parameters)
-        with torch.no_grad():
-            for name, tensor in self._buffers.items():
-                if name.endswith("running_var"):
-                    # A rule, an optimiser with momentum or noise may have led it below zero.
-                    tensor.clamp_(min=0.0)
 
     def _descend(self) -> Metrics:
         """Epochs over the loader; the mean loss of the last one."""

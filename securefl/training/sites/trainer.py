@@ -15,6 +15,7 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.base.foreign import describe, pass_interrupt
 from securefl.base.loops import run_coroutine
 from securefl.methods.metrics import said_by
+from securefl.methods.server_optimisers import prepare_arrays
 from securefl.scenario import SiteEvaluation, Training
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.log import SiteLog
@@ -139,6 +140,10 @@ class SiteTrainer:
             pass_interrupt(error)
             raise SiteError(describe(error)) from error
 
+    def _prepared(self, params: F32) -> dict[str, F32]:
+        """The model by name, as a model file holds it."""
+        return prepare_arrays(self._given(params))
+
     def _step(self, steps: RecordSteps, params: F32, carry: F64 | None, entropy: Entropy) -> SiteFit:
         carried = None if carry is None else self._layout.views(carry)
         update = self._layout.vector(steps.step(self._layout.views(params), carried, entropy), "a step gave")
@@ -149,7 +154,7 @@ class SiteTrainer:
         evaluate = getattr(self._site, "evaluate", None)
         if evaluate is None:
             return None, None
-        result = _awaited(evaluate(self._given(params), told))
+        result = _awaited(evaluate(self._prepared(params), told))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
         samples, found = result
@@ -162,7 +167,7 @@ class SiteTrainer:
         return received, said_by(self._evaluation, samples, found) if self._evaluation.metrics else None
 
     def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics]:
-        result = _awaited(self._site.fit(self._given(params), told))
+        result = _awaited(self._site.fit(self._prepared(params), told))
         if not (isinstance(result, tuple) and len(result) == 3):
             raise SiteError(f"fit returned {_kind(result)}, expected (parameters, samples, metrics)")
         arrays, used, metrics = result

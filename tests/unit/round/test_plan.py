@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.sizes import cluster_sizes
+from securefl.methods.server_optimisers.averaged import NO_STATE, AveragedState
 from securefl.protocol.kernel.effects import Aborted, Finished, Send
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import Hello
@@ -164,6 +165,17 @@ def test_limits_that_are_not_those_of_the_signed_configuration_are_refused() -> 
     assert "other limits" in world.server.rejects[0].reason
     (done,) = world.reports(RoundDone)
     assert set(done.survivors) == set(world.parties) - {"p03"}
+
+
+def test_parties_sign_which_coordinates_are_averaged() -> None:
+    """A server that averages other coordinates than its parties finds no party to join."""
+    plan = plan_of(scenario())
+    states = [NO_STATE, *(AveragedState(((a, b),), ((b - 1, b),)) for a, b in ((0, 1), (0, 2), (1, 2)))]
+    states.append(AveragedState(((0, 2),), ()))
+    assert len({replace(plan, state=state).config_digest() for state in states}) == len(states)
+    assert replace(plan, state=NO_STATE).config_digest() == plan.config_digest()
+    masks = [replace(plan, state=state).averaged.tolist() for state in states[:3]]
+    assert masks == [[False] * 4, [True, False, False, False], [True, True, False, False]]
 
 
 def test_who_has_another_file_of_own_rules_has_another_configuration() -> None:

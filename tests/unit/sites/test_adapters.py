@@ -219,15 +219,6 @@ def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
             write_tensors(tmp_path / "w", parameters)  # type: ignore[arg-type]
 
 
-def test_a_variance_that_noise_led_below_zero_is_none(tmp_path: Path) -> None:
-    file = tmp_path / "first.safetensors"
-    write_tensors(file, {"norm.running_var": np.ones(2), "w": np.ones(2)})
-    led = {"norm.running_var": np.array([-0.5, 2]), "w": np.array([-0.5, 2])}
-    found = AppArrays(str(file)).complete(led)
-    np.testing.assert_array_equal(found["norm.running_var"], [0, 2])
-    np.testing.assert_array_equal(found["w"], [-0.5, 2])
-
-
 def test_scripts_are_found_or_refused(tmp_path: Path) -> None:
     write_tensors(tmp_path / "w.safetensors", {"w": np.zeros(2)})
     (tmp_path / "federation.toml").write_text(

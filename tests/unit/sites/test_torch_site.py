@@ -217,7 +217,19 @@ class TestBuffers:
 
         site = self.site(buffers="average", evaluate=finite)
         arrays = {**site.parameters(), "1.running_var": np.full(3, -0.5, np.float32)}
-        assert site.evaluate(arrays, told())[1] == {"finite": 1.0}
+        layout = Layout({name: array.shape for name, array in arrays.items()})
+        trainer = SiteTrainer(site, layout, 1, SiteLog(None))
+        vector = layout.vector(arrays, "these are").astype(np.float32)
+        found = trainer.fit(vector, told(), InsecureSeededEntropy(1))
+        assert found.received == {"finite": 1.0}
+
+    @pytest.mark.parametrize("averaged", [(), ("*running_mean",)])
+    def test_a_buffer_that_the_scenario_does_not_average_is_refused(self, averaged: tuple[str, ...]) -> None:
+        site = self.site(buffers="average")
+        shapes = {name: array.shape for name, array in site.parameters().items()}
+        make_site(lambda _: site, PartyId("p00"), Layout(shapes, ("*running_mean", "*running_var")))
+        with pytest.raises(ConfigError, match=r"the buffer 1\.running_\w+ travels, .*model\.averaged = "):
+            make_site(lambda _: site, PartyId("p00"), Layout(shapes, averaged))
 
     def test_they_are_refused_where_that_is_asked_for(self) -> None:
         with pytest.raises(ConfigError, match=r"the model has 1\.running_mean, which no sum carries"):

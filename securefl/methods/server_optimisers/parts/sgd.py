@@ -19,10 +19,6 @@ class Sgd(ServerOptimiser, tag="sgd", frozen=True, kw_only=True):
 
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
 
-    @property
-    def averages(self) -> bool:
-        return self.momentum == 0 and self.learning_rate <= 1
-
     def step(self, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
         moved = self.momentum * moments + update
         return self.learning_rate * moved[0], moved

@@ -78,7 +78,7 @@ def after_sums(
     Returns:
         The standing with the new model, and the two reports; accuracy and loss are still to be filled in.
     """
-    reference = past_update(plan.optimiser, standing.moments)
+    reference = past_update(plan.optimiser, standing.moments, plan.averaged)
     result = (
         aggregate_round(plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded)
         if plan.models == 1
@@ -145,11 +145,12 @@ def next_models(
     """
     if result.update is None:
         return params, moments
-    made, kept = server_step(plan.optimiser, params, moments, result.update, round_)
+    made, kept = server_step(plan.optimiser, params, moments, result.update, round_, plan.averaged)
     if not result.moved.all():
         # Without an update of its own a group's model stays where it is; momentum does not carry it on.
         made, kept = np.where(result.moved, made, params), np.where(result.moved, kept, moments)
-    return parted(plan, round_, made, kept, sums, drawn, totals)
+    made, kept = parted(plan, round_, made, kept, sums, drawn, totals)
+    return plan.state.prepare(made, plan.length), kept
 
 
 def _keeping(plan: RunPlan, standing: Standing) -> Standing:

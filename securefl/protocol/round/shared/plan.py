@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from securefl.base.arrays import Ring
+from securefl.base.arrays import BoolArray, Ring
 from securefl.base.crypto import Roster, digest
 from securefl.base.ids import DEALER, Instance, PartyId, RunId
 from securefl.methods.clustering import COUNTS, fewest_present, hides_groups, leakage_colluders, wanted_of
@@ -16,6 +16,7 @@ from securefl.methods.encoding import FixedPoint, to_ring
 from securefl.methods.feasibility import DerivedLimits
 from securefl.methods.metrics import MetricWords, metric_words
 from securefl.methods.privacy import ComponentPlan, Mechanism, mechanism_of
+from securefl.methods.server_optimisers import NO_STATE, AveragedState
 from securefl.protocol.kernel import Place
 from securefl.protocol.messages import MILLION, SEATS
 from securefl.protocol.messages import Limits as PublishedLimits
@@ -40,6 +41,8 @@ class RunPlan:
     """d: parameters of one model that are trained. No others travel, are noised or weighed."""
     frozen: bytes = b""
     """Digest of those that are not (:func:`securefl.training.models.frozen_digest`); empty without any."""
+    state: AveragedState = NO_STATE
+    """Coordinates of one model that the server averages, whatever its optimiser."""
 
     def config_digest(self) -> bytes:
         """Return what every party signs as its configuration: scenario, roster, run and model.
@@ -50,7 +53,8 @@ class RunPlan:
         scenario, roster = scenario_digest(self.scenario), self.roster.digest()
         frozen = (self.frozen,) if self.frozen else ()
         own = ("own rules", self.limits.own_rules) if self.limits.own_rules else ()
-        return digest("config", self.run, scenario, roster, self.length, *frozen, *own)
+        state: tuple[str | int, ...] = ("averaged", *ends) if (ends := self.state.flat()) else ()
+        return digest("config", self.run, scenario, roster, self.length, *frozen, *own, *state)
 
     def joins_with(self, name: PartyId) -> bytes:
         """Return the digest of the configuration that ``name`` has to join with."""
@@ -71,6 +75,11 @@ class RunPlan:
     def broadcast(self) -> int:
         """Parameters of all models, one behind the other."""
         return self.models * self.length
+
+    @property
+    def averaged(self) -> BoolArray:
+        """True for each coordinate of all models that no optimiser acts on, shape ``(k d,)``."""
+        return np.tile(self.state.mask(self.length), self.models)
 
     def words(self, reclustering: int) -> int:
         """Length of the vectors that a reclustering sums: d, or the seats of k slots for hidden counts."""

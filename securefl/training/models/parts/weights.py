@@ -26,6 +26,9 @@ class SiteWeights(Model, tag="weights", frozen=True, kw_only=True):
     """Of the parameters that sites have and do not train, such as the base under adapters; empty: not
     compared."""
 
+    averaged: tuple[Annotated[str, Meta(min_length=1)], ...] = ("*running_mean", "*running_var")
+    """Patterns of the names of buffers that travel: the server averages them, whatever its optimiser."""
+
     @property
     def first_file(self) -> str:
         return self.file
@@ -34,4 +37,4 @@ class SiteWeights(Model, tag="weights", frozen=True, kw_only=True):
         from securefl.training.models.tensors import read_tensors
 
         del input_shape, classes
-        return read_tensors(self.file, self.sha256)
+        return read_tensors(self.file, self.sha256, self.averaged)

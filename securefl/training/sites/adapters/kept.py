@@ -35,10 +35,6 @@ class AppArrays:
     def complete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters and what stayed, in the app's order; the app's own to write to."""
         held = {name: np.array(array) for name, array in {**self._local, **parameters}.items()}
-        for name, array in held.items():
-            if name.endswith("running_var"):
-                # BatchNorm's: a rule, an optimiser with momentum or noise may have led it below zero.
-                held[name] = np.maximum(array, 0)
         return {name: held[name] for name in self.names}
 
     def keep(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
