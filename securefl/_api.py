@@ -156,6 +156,7 @@ def _row(record: RoundRecord) -> dict[str, float | int | None]:
         "rejected": len(record.rejected),
         "lost": len(record.lost),
         "failed_trainings": None if record.failures is None else len(record.failures),
+        "updates_beyond_range": None if record.beyond is None else len(record.beyond),
         "epsilon": max(spent, default=None),
         "seconds": math.fsum(record.seconds.values()),
         **{one.name: one.value for one in record.metrics},

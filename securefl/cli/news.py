@@ -10,8 +10,10 @@ from securefl.base.errors import EXIT_PAUSED, RunAbortedError, RunHaltedError
 from securefl.cli.console import say
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import (
+    AnyReport,
     ConnectionBack,
     ConnectionLost,
+    Convicted,
     EpochFollowed,
     EpochLed,
     ModelKept,
@@ -21,6 +23,8 @@ from securefl.protocol.round import (
     RunPaused,
     SatOut,
     SharesReleased,
+    SumsWithheld,
+    UpdateEncoded,
 )
 from securefl.runtime.report import (
     Ending,
@@ -33,6 +37,25 @@ from securefl.runtime.report import (
     event_text,
     tested_text,
 )
+
+_EVENTS = (
+    ConnectionLost
+    | ConnectionBack
+    | Convicted
+    | EpochFollowed
+    | EpochLed
+    | NothingLearned
+    | QuorumAwaited
+    | RunPaused
+    | SumsWithheld
+    | UpdateEncoded
+)
+"""Reports with the line that the display of a run has for them, if they are worth one."""
+
+
+def _show_event(name: str, item: AnyReport) -> None:
+    if (text := event_text(item)) is not None:
+        say(f"{name}: {text}")
 
 
 def _own_text(item: ModelKept | SatOut | SharesReleased) -> str:
@@ -57,10 +80,8 @@ def plain_news(name: str) -> Callable[[News], None]:
                 tested = tested_text(done).removesuffix(",")
                 counted = f"{len(done.survivors)} of {len(done.participants)} counted"
                 say(f"{name}: round {done.round}: {tested}, {counted}")
-            case Fact(item=ConnectionLost() | ConnectionBack() | QuorumAwaited() | NothingLearned() as item):
-                say(f"{name}: {event_text(item)}")
-            case Fact(item=EpochLed() | EpochFollowed() | RunPaused() as item):
-                say(f"{name}: {event_text(item)}")
+            case Fact(item=item) if isinstance(item, _EVENTS):
+                _show_event(name, item)
             case Fact(item=(ModelKept() | SatOut() | SharesReleased()) as item):
                 say(f"{name}: {_own_text(item)}")
             case Remark(text=text):

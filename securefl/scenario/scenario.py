@@ -149,7 +149,7 @@ class Encoding(_Section, frozen=True, kw_only=True):
     """L2 bound of the whole update before weighting."""
     scale_bits: Annotated[int, Meta(ge=0, le=40)] = 16
     range: PositiveReal = 256.0
-    """Largest magnitude of one coordinate; beyond it honest parties saturate (and count it)."""
+    """Largest magnitude of one coordinate; an honest update beyond it is cut, and stops a local run."""
     ring_bits: Literal["auto", 32, 64] = "auto"
 
 

@@ -9,7 +9,7 @@ from typing import assert_never
 from securefl.base.ids import RunId
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.runtime.launch.interrupts import SignalledError
-from securefl.runtime.report import RoundRecord, RunDirectory, RunMetrics, Summary, summarise
+from securefl.runtime.report import RoundRecord, RunDirectory, RunMetrics, Summary, counted, summarise
 from securefl.runtime.transcript import ends_in
 from securefl.scenario import Scenario
 
@@ -28,6 +28,30 @@ class Untrained:
         return cls(
             f"all {len(failures)} trainings of round {record.round} failed; {first}: {failures[first]}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Stopped: an honest update had coordinates beyond the encoding's range."""
+
+    reason: str
+
+    @classmethod
+    def after(cls, record: RoundRecord, scenario: Scenario) -> Cut:
+        """Return the end after a round with such an update."""
+        beyond = record.beyond or {}
+        first, limit = min(beyond), scenario.encoding.range
+        parties = first if len(beyond) == 1 else f"{first} and {len(beyond) - 1} more"
+        return cls(
+            f"round {record.round}: updates of {parties} were cut"
+            f" ({counted(beyond[first], 'coordinate')} beyond encoding.range = {limit:g}):"
+            " raise encoding.range"
+        )
+
+
+def stopped_after(record: RoundRecord, scenario: Scenario) -> Untrained | Cut:
+    """Return the end after a round that stops a run (:attr:`RunMetrics.stopping`)."""
+    return Untrained.after(record) if record.is_untrained else Cut.after(record, scenario)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +75,7 @@ class Interrupted:
 def conclude(
     directory: RunDirectory,
     metrics: RunMetrics,
-    outcome: Finished | Aborted | Interrupted | Untrained,
+    outcome: Finished | Aborted | Interrupted | Untrained | Cut,
     *,
     run: RunId,
     scenario: Scenario,
@@ -73,6 +97,8 @@ def conclude(
             metrics.on_aborted(reason, decide=decide)
         case Untrained(reason=reason):
             metrics.on_untrained(reason)
+        case Cut(reason=reason):
+            metrics.on_cut(reason)
         case Interrupted(reason=reason, paused=paused):
             metrics.on_interrupted(reason, paused=paused)
         case _:

@@ -19,7 +19,7 @@ from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.secure_sum import sums_of
 from securefl.protocol.wire import topics
 from securefl.runtime.launch import process
-from securefl.runtime.launch.conclusion import Interrupted, Untrained, conclude
+from securefl.runtime.launch.conclusion import Cut, Interrupted, Untrained, conclude, stopped_after
 from securefl.runtime.launch.devices import LocalDevice, local_device
 from securefl.runtime.launch.following import Following, header_of, notes_without_privacy, settled_notes
 from securefl.runtime.launch.options import RunOptions
@@ -69,16 +69,24 @@ class LocalRun:
         self._progress = progress
         # With privacy a failed training is its party's secret, on one machine as elsewhere.
         knows_trainings = scenario.privacy.unit == "none" or options.lab
+        # Bounded updates are cut only where range and clip contradict each other, and how much is a secret.
+        knows_updates = options.lab or (knows_trainings and scenario.encoding.clip == "none")
         self._following = Following(
-            metrics, progress, party_names(scenario.parties), trainings=knows_trainings
+            metrics,
+            progress,
+            party_names(scenario.parties),
+            trainings=knows_trainings,
+            updates=knows_updates,
         )
         if knows_trainings:
             metrics.know_failures(self._following.failures)
+        if knows_updates:
+            metrics.know_saturation(self._following.beyond)
         self._fatal: dict[PartyId, Fatal] = {}
         self._device = LocalDevice("auto")
 
-    def run(self) -> Finished | Aborted | Untrained:
-        """Run to the end and return how the server's run ended, or that no party trained.
+    def run(self) -> Finished | Aborted | Untrained | Cut:
+        """Run to the end and return how the server's run ended, or why a round stopped it.
 
         Raises:
             ConfigError: refused before or while starting.
@@ -106,8 +114,8 @@ class LocalRun:
             stack.callback(children.end)
             self._start(children, setup, broker, tls, frame_limit)
             self._follow(children)
-        if self._metrics.untrained is not None:
-            return Untrained.after(self._metrics.untrained)
+        if self._metrics.stopping is not None:
+            return stopped_after(self._metrics.stopping, scenario)
         if self._following.ending is None:
             fatal = self._fatal.get(SERVER)
             if fatal is not None and fatal.refused:
@@ -236,7 +244,7 @@ class LocalRun:
         """Pass news on until the server has ended, then let the parties end by themselves for a moment."""
         until: float | None = None
         while children.running and (until is None or time.monotonic() < until):
-            if self._metrics.untrained is not None:
+            if self._metrics.stopping is not None:
                 return
             for news in children.wait(None if until is None else until - time.monotonic()):
                 match news:
@@ -309,7 +317,7 @@ def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, pr
         metrics = RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
         federation = LocalRun(scenario, options, directory, metrics, progress)
 
-        def concluded(outcome: Finished | Aborted | Interrupted | Untrained) -> Summary:
+        def concluded(outcome: Finished | Aborted | Interrupted | Untrained | Cut) -> Summary:
             rows.close()
             return conclude(
                 directory,
@@ -323,7 +331,7 @@ def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, pr
                 files=directory.files(federation.scenario.groups.count),
             )
 
-        outcome: Finished | Aborted | Interrupted | Untrained
+        outcome: Finished | Aborted | Interrupted | Untrained | Cut
         try:
             outcome = federation.run()
         except KeyboardInterrupt as interrupt:

@@ -10,7 +10,14 @@ from collections.abc import Collection
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.methods.attacks import behaviours_of
 from securefl.methods.feasibility import DerivedLimits
-from securefl.protocol.round import NothingLearned, RoundDone, RunPlan, account_lines, drawn_lines
+from securefl.protocol.round import (
+    NothingLearned,
+    RoundDone,
+    RunPlan,
+    UpdateEncoded,
+    account_lines,
+    drawn_lines,
+)
 from securefl.runtime.report import (
     Accounts,
     Ending,
@@ -86,6 +93,8 @@ class Following:
         alone: whether the server is the only one that is heard: remarks need no name then.
         trainings: True if failed trainings may be known outside their parties: on one machine without
             ``[privacy]``, or in the lab.
+        updates: True if the coordinates that are beyond the encoding's range may be counted outside their
+            parties: as for trainings, and without a clip bound.
     """
 
     def __init__(
@@ -96,19 +105,29 @@ class Following:
         *,
         alone: bool = False,
         trainings: bool = False,
+        updates: bool = False,
     ) -> None:
         self._metrics = metrics
         self._progress = progress
         self._parties = tuple(parties)
         self._alone = alone
         self._trainings = trainings
+        self._updates = updates
         self._failures: dict[PartyId, tuple[int, str]] = {}
+        self._beyond: dict[PartyId, dict[tuple[int, int], int]] = {}
         self.ending: Ending | None = None
         """How the server's run ended, once it has said so."""
 
     def failures(self, round_: int) -> dict[PartyId, str]:
         """Return the reasons of the trainings that failed in a round, by party."""
         return {party: reason for party, (last, reason) in self._failures.items() if last == round_}
+
+    def beyond(self, round_: int) -> dict[PartyId, int]:
+        """Return the number of coordinates beyond the encoding's range in a round, by party."""
+        return {
+            party: sum(many for (number, _), many in found.items() if number == round_)
+            for party, found in self._beyond.items()
+        }
 
     def take(self, name: PartyId, item: object) -> None:
         """Take one piece of news of the process ``name``; what is none is passed over.
@@ -139,6 +158,18 @@ class Following:
         elif isinstance(fact.item, NothingLearned) and self._trainings:
             self._failures[name] = fact.item.round, fact.item.reason
             self._progress.note(f"{name}: {event_text(fact.item)}")
+
+        elif isinstance(fact.item, UpdateEncoded) and self._updates and self._metrics.is_honest(name):
+            self._on_encoded(name, fact.item)
+
+    def _on_encoded(self, name: PartyId, item: UpdateEncoded) -> None:
+        if item.saturated:
+            # Of a party's last rounds only: a round is asked for as it ends.
+            self._beyond[name] = {
+                **{at: many for at, many in self._beyond.get(name, {}).items() if at[0] >= item.round - 1},
+                (item.round, item.work): item.saturated,
+            }
+            self._progress.note(f"{name}: {event_text(item)}")
 
     def _remark(self, name: PartyId, item: Remark | Waiting) -> None:
         # That parties wait for the server is no news here.

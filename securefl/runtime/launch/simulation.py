@@ -21,7 +21,7 @@ from securefl.methods.attacks import behaviours_of, party_names
 from securefl.methods.privacy import check_budget
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing, account_lines, drawn_lines
-from securefl.runtime.launch.conclusion import Interrupted, Untrained, conclude
+from securefl.runtime.launch.conclusion import Cut, Interrupted, Untrained, conclude, stopped_after
 from securefl.runtime.process import keep_result
 from securefl.runtime.report import (
     Accounts,
@@ -171,6 +171,9 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         cast = behaviours_of(scenario, options.seed)
         metrics = RunMetrics(scenario, rows.append, dishonest=cast.keys(), earlier=records)
         metrics.know_failures(lambda round_: logs.reasons(federation.trainings.failed(round_), round_))
+        metrics.know_saturation(
+            lambda round_: {name: party.beyond(round_) for name, party in federation.parties.items()}
+        )
         metrics.watch(plan, cast)
         if accounts is not None:
             metrics.account_for(accounts)
@@ -181,10 +184,10 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
 
         def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
             write_checkpoint(checkpoint, federation.plan, standing, dead, training=federation.training)
-            if metrics.untrained is not None:
-                raise _UntrainedError
+            if metrics.stopping is not None:
+                raise _StoppedError
 
-        outcome: Finished | Aborted | Interrupted | Untrained
+        outcome: Finished | Aborted | Interrupted | Untrained | Cut
         try:
             progress.start(_header(federation, options), scenario.stop.rounds, len(records))
             course = SimulatedRounds(
@@ -195,7 +198,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
                 dead,
                 schedule=schedule,
             )
-            outcome = _played(course, evaluate, metrics)
+            outcome = _played(course, evaluate, metrics, scenario)
             logs.conclude()
         except KeyboardInterrupt:
             outcome = _interrupted(checkpoint, options)
@@ -223,21 +226,24 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
     return summary
 
 
-class _UntrainedError(Exception):
-    """Every training of a round has failed."""
+class _StoppedError(Exception):
+    """Every training of a round has failed, or an honest update was cut."""
 
 
 def _played(
-    course: SimulatedRounds, evaluate: Callable[[F32], Evaluation | None], metrics: RunMetrics
-) -> Finished | Aborted | Untrained:
-    """Go through the rounds, until every training of one has failed."""
+    course: SimulatedRounds,
+    evaluate: Callable[[F32], Evaluation | None],
+    metrics: RunMetrics,
+    scenario: Scenario,
+) -> Finished | Aborted | Untrained | Cut:
+    """Go through the rounds, until one of them stops the simulation."""
     try:
         outcome = course.run(evaluate)
-    except _UntrainedError:
-        assert metrics.untrained is not None  # noqa: S101 - for mypy
-        return Untrained.after(metrics.untrained)
+    except _StoppedError:
+        assert metrics.stopping is not None  # noqa: S101 - for mypy
+        return stopped_after(metrics.stopping, scenario)
     # The last round has no checkpoint, and so nothing stopped behind it.
-    return outcome if metrics.untrained is None else Untrained.after(metrics.untrained)
+    return outcome if metrics.stopping is None else stopped_after(metrics.stopping, scenario)
 
 
 def _accounts(plan: RunPlan, options: SimulationOptions) -> Accounts | None:

@@ -172,7 +172,7 @@ def _on_party(report: SatOut | NothingLearned | UpdateEncoded) -> str | None:
         case NothingLearned(round=round_, reason=reason):
             return f"round {round_}: sends zeros, {printable(reason)}"
         case UpdateEncoded(round=round_, saturated=saturated):
-            beyond = f"round {round_}: {counted(saturated, 'coordinate')} beyond the encoding's range"
+            beyond = f"round {round_}: {counted(saturated, 'coordinate')} cut at encoding.range: raise it"
             return beyond if saturated else None
         case _:
             assert_never(report)

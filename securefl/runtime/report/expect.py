@@ -72,9 +72,9 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
     """0 as expected, 1 not as expected, 3 aborted, 4 paused, 5 if a person must decide.
 
     An abort counts as expected only where the scenario says something of ``aborted`` that holds, and never
-    where it was the user's. A round in which every training failed is never expected. Nor are last rounds
-    that made no model, but where the scenario expects an abort, or says something of ``rounds`` or
-    ``verified_rounds`` that holds.
+    where it was the user's. A round in which every training failed, or an honest update was cut, is never
+    expected. Nor are last rounds that made no model, but where the scenario expects an abort, or says
+    something of ``rounds`` or ``verified_rounds`` that holds.
     """
     if outcome.paused:
         return EXIT_PAUSED
@@ -82,7 +82,7 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
         return EXIT_DECIDE
     if outcome.interrupted or (outcome.aborted and not _expected(judgements, "aborted")):
         return EXIT_ABORTED
-    met = all(judgement.ok for judgement in judgements) and not outcome.untrained
+    met = all(judgement.ok for judgement in judgements) and not (outcome.untrained or outcome.cut)
     return EXIT_EXPECTED if met and not _in_vain(judgements, outcome) else EXIT_UNEXPECTED
 
 
@@ -92,6 +92,8 @@ def in_words(code: int, judgements: Sequence[Judgement], outcome: Outcome) -> st
         return NOTHING_EXPECTED
     if outcome.untrained:
         return "no party trained: every training of a round failed"
+    if outcome.cut:
+        return "updates were cut: an honest one had coordinates beyond encoding.range"
     if code == EXIT_UNEXPECTED and all(judgement.ok for judgement in judgements):
         last = "round" if outcome.fruitless == 1 else f"{outcome.fruitless} rounds"
         return f"the run ended, but no model came of its last {last}"

@@ -62,9 +62,11 @@ class RunMetrics:
         self._write = write
         self._reread = reread
         self._failures: Callable[[int], Mapping[PartyId, str]] | None = None
-        self._untrained = False
-        self.untrained: RoundRecord | None = None
-        """The first round in which every training failed; None if there was none, or nothing is known."""
+        self._beyond: Callable[[int], Mapping[PartyId, int]] | None = None
+        self._untrained = self._cut = False
+        self.stopping: RoundRecord | None = None
+        """The first round in which every training failed, or an honest update was cut; None if there was
+        none, or nothing is known."""
         self._chosen_by = scenario.stop.metric
         self._dishonest = frozenset(dishonest)
         sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
@@ -106,6 +108,18 @@ class RunMetrics:
             failures: returns the reasons of the trainings that failed in a round, by party.
         """
         self._failures = failures
+
+    def know_saturation(self, beyond: Callable[[int], Mapping[PartyId, int]]) -> None:
+        """Count coordinates beyond the encoding's range; without this call they are unknown, as to a server.
+
+        Args:
+            beyond: returns the number of such coordinates in a round, by party.
+        """
+        self._beyond = beyond
+
+    def is_honest(self, name: str) -> bool:
+        """Return True if the scenario has ``name`` keep to the protocol."""
+        return name not in self._dishonest
 
     def watch(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
         """Say who deviates, for the tally of what the checks leave out, if there are checks."""
@@ -181,8 +195,12 @@ class RunMetrics:
             failed = self._failures(done.round)
             known = {name: failed[name] for name in record.counted if name in failed}
             record = replace(record, failures=known)
-        if record.is_untrained and self.untrained is None:
-            self.untrained = record
+        if self._beyond is not None:
+            found = self._beyond(done.round)
+            honest = filter(self.is_honest, record.counted)
+            record = replace(record, beyond={name: found[name] for name in honest if found.get(name)})
+        if self.stopping is None and (record.is_untrained or record.beyond):
+            self.stopping = record
         self._heard = {}
         self._records.append(record)
         if self._write is not None:
@@ -214,6 +232,11 @@ class RunMetrics:
     def on_untrained(self, reason: str) -> None:
         """The run was stopped since every training of a round had failed."""
         self._untrained = True
+        self._end(reason)
+
+    def on_cut(self, reason: str) -> None:
+        """The run was stopped since an honest update had coordinates beyond the encoding's range."""
+        self._cut = True
         self._end(reason)
 
     def on_interrupted(self, reason: str, *, paused: bool = False) -> None:
@@ -262,8 +285,10 @@ class RunMetrics:
             paused=self._paused,
             decide=self._decide,
             reason=self._reason,
-            failures=_total_failures(records),
+            failures=_total(record.failures for record in records),
             untrained=self._untrained,
+            beyond=_total(record.beyond for record in records),
+            cut=self._cut,
             unchanged=sum(record.is_unchanged for record in records),
             evaluation=self._evaluation(),
             epsilon=None if self._accounts is None else self._accounts.total().epsilon,
@@ -308,6 +333,7 @@ class RunMetrics:
         return self._draft
 
 
-def _total_failures(records: Sequence[RoundRecord]) -> int | None:
-    known = [len(record.failures) for record in records if record.failures is not None]
+def _total(by_party: Iterable[Mapping[PartyId, object] | None]) -> int | None:
+    """Return the number of entries over all rounds; None if no round has a mapping."""
+    known = [len(found) for found in by_party if found is not None]
     return sum(known) if known else None

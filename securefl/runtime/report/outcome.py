@@ -52,6 +52,11 @@ class Outcome:
     """Trainings that failed, over all rounds and counted parties; None where this process cannot know."""
     untrained: bool = False
     """True if the run ended since every training of a round had failed."""
+    beyond: int | None = None
+    """Updates of honest parties with coordinates beyond ``encoding.range``, over all rounds; None if this
+    process cannot know."""
+    cut: bool = False
+    """True if the run ended since an honest update had coordinates beyond ``encoding.range``."""
     unchanged: int = 0
     """Rounds whose step left the model as it was."""
     evaluation: Mapping[str, float] = field(default_factory=dict)

@@ -130,6 +130,8 @@ class RoundRecord:
     failures: Mapping[PartyId, str] | None = None
     """Reasons of failed trainings, by counted party; None if this process cannot know. Rows have the names
     only: reasons are in the parties' own logs."""
+    beyond: Mapping[PartyId, int] | None = None
+    """Coordinates beyond ``encoding.range``, by counted honest party; None if this process cannot know."""
     claims: Mapping[int, str] = field(default_factory=dict)
     """What verifiers have said since the row before, by round: why its step is void, or nothing."""
 
@@ -213,6 +215,9 @@ class RoundRecord:
             failures={PartyId(party): "" for party in row["failed_trainings"]}
             if "failed_trainings" in row
             else None,
+            beyond={PartyId(party): many for party, many in row["beyond_range"].items()}
+            if "beyond_range" in row
+            else None,
             claims={one["round"]: one["reason"] for one in row.get("claims", ())},
         )
 
@@ -262,6 +267,7 @@ class RoundRecord:
             **({"measured": self.measured} if self.measured else {}),
             **({} if self.weighing is None else {"weights": self.weighing.to_json()}),
             **({} if self.failures is None else {"failed_trainings": sorted(self.failures)}),
+            **({} if self.beyond is None else {"beyond_range": dict(sorted(self.beyond.items()))}),
             **(
                 {"claims": [{"round": r, "reason": w} for r, w in self.claims.items()]} if self.claims else {}
             ),

@@ -161,6 +161,7 @@ class Summary:
                 "refusals": outcome.refusals,
                 "unchanged_rounds": outcome.unchanged,
                 **({} if outcome.failures is None else {"failed_trainings": outcome.failures}),
+                **({} if outcome.beyond is None else {"updates_beyond_range": outcome.beyond}),
                 "epsilon": finite(outcome.epsilon),
                 **({"evaluation": dict(outcome.evaluation)} if outcome.evaluation else {}),
             },
@@ -189,6 +190,7 @@ class Summary:
                     **({"failed": len(record.failed)} if self.checked is not None else {}),
                     "lost": len(record.lost),
                     **({} if record.failures is None else {"failed_trainings": len(record.failures)}),
+                    **({} if record.beyond is None else {"updates_beyond_range": len(record.beyond)}),
                     **({"metrics": metric_rows(record.metrics)} if record.metrics else {}),
                     "seconds": round(record.seconds["total"], 3),
                 }

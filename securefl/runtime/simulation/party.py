@@ -58,6 +58,7 @@ class SimulatedParty:
         self._own = party_entropy(root, name)
         self._hidden = party_entropy(hidden or root, name)
         self._last: Upload | None = None
+        self._beyond: dict[tuple[int, int], int] = {}
 
     def planting(self, plant: Callable[[F64, Occasion], F64]) -> SimulatedParty:
         """The same party, whose updates ``plant`` changes before anything else does (audits by canaries)."""
@@ -101,7 +102,13 @@ class SimulatedParty:
         upload = make_upload(plan, occasion, update, weight, entropy, self._behaviour.seams)
         if carries(plan, "own"):
             self._last = upload
+        self._beyond = {at: n for at, n in self._beyond.items() if at[0] == occasion.round}
+        self._beyond[occasion.round, occasion.work] = upload.saturated
         return upload
+
+    def beyond(self, round_: int) -> int:
+        """Return the number of coordinates beyond the encoding's range in the updates of a round."""
+        return sum(many for (number, _), many in self._beyond.items() if number == round_)
 
     def uploads(self, plan: RunPlan, round_: int, upload: Upload, group: int) -> tuple[Upload, ...]:
         """The uploads of an update: itself, or with hidden groups counts and slots."""
