@@ -5,6 +5,7 @@ from .pooling import Measured as Measured
 from .pooling import measure as measure
 from .statistics import FeatureStatistics as FeatureStatistics
 from .statistics import Statistics as Statistics
+from .words import MetricError as MetricError
 from .words import MetricWords as MetricWords
 from .words import metric_words as metric_words
 from .words import said_by as said_by

@@ -68,9 +68,10 @@ def said_by(evaluation: SiteEvaluation, samples: object, values: Mapping[str, An
     Raises:
         MetricError: one is missing, not finite, of another shape, or counts more samples than there are.
     """
-    if isinstance(samples, bool) or not isinstance(samples, numbers.Integral) or int(samples) < 1:
+    whole_number = isinstance(samples, numbers.Real) and not isinstance(samples, bool)
+    if not whole_number or not float(samples).is_integer() or samples < 1:  # type: ignore[arg-type, operator]
         raise MetricError(f"evaluate tested on {samples!r} samples, expected a whole number from 1")
-    whole, cap = float(samples), float(evaluation.samples)
+    whole, cap = float(samples), float(evaluation.samples)  # type: ignore[arg-type]
     words = np.zeros(evaluation.words)
     words[0] = whole
     for metric, at in parts_of(evaluation):
@@ -208,11 +209,14 @@ def _said(metric: Metric, samples: float, values: Mapping[str, Any]) -> F64:
     if metric.name not in values:
         raise MetricError(f"evaluate gave no metric {metric.name}, which the scenario declares")
     try:
-        found = np.asarray(values[metric.name], dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise MetricError(
-            f"evaluate gave {metric.name} = {values[metric.name]!r}, expected numbers"
-        ) from error
+        # Tensors may carry a gradient.
+        given = np.asarray(getattr(values[metric.name], "detach", lambda: values[metric.name])())
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise _not_numbers(metric, values) from error
+    if given.dtype.kind not in "fiu":
+        # A truth value or a text of digits would count as a number.
+        raise _not_numbers(metric, values)
+    found = given.astype(np.float64)
     if not np.isfinite(found).all():
         raise MetricError(f"evaluate gave a {metric.name} that is not finite")
     shape = _shape(metric)
@@ -226,6 +230,10 @@ def _said(metric: Metric, samples: float, values: Mapping[str, Any]) -> F64:
     if found.min() < 0 or max(counted, found.max()) > samples:
         raise MetricError(f"evaluate counted {counted:g} in {metric.name}, and tested on {samples:g} samples")
     return found
+
+
+def _not_numbers(metric: Metric, values: Mapping[str, Any]) -> MetricError:
+    return MetricError(f"evaluate gave {metric.name} = {values[metric.name]!r}, expected numbers")
 
 
 def _shape(metric: Metric) -> tuple[int, ...]:

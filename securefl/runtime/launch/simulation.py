@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,7 +109,11 @@ class _SiteLogs:
             self._last[party] = round_, reason
             self._progress.note(f"{party}: {event_text(NothingLearned(round_, 0, reason))}")
 
-        return self._logs.setdefault(party, SiteLog(None, tell))
+        def note(round_: int, notes: Sequence[str]) -> None:
+            for one in notes:
+                self._progress.note(f"{party}: round {round_}: {one}")
+
+        return self._logs.setdefault(party, SiteLog(None, tell, note))
 
     def reasons(self, failed: Collection[PartyId], round_: int) -> dict[PartyId, str]:
         """Return why the trainings of these parties failed in a round; built-in ones keep no log."""

@@ -79,7 +79,7 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     site = make_site(maker, settings.name, layout, scenario.model)
     log = SiteLog(settings.out / SITE_LOG.format(settings.name))
     trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation, scenario.training)
-    data = OwnData.at_site(settings.site, site.samples)
+    data = OwnData.at_site(settings.site, int(site.samples))
     return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None)
 
 

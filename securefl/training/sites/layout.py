@@ -104,8 +104,11 @@ class Layout:
 
 
 def is_count(value: object) -> bool:
-    """Whether it is a whole number of 0 or more, numpy's included."""
-    return not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= 0
+    """True for a whole number of 0 or more, numpy's and whole floats included."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    # Not int(): infinities and NaN are no whole numbers.
+    return float(value) >= 0 and (isinstance(value, numbers.Integral) or float(value).is_integer())
 
 
 def _few(names: Mapping[str, object]) -> str:

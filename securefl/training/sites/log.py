@@ -7,7 +7,7 @@ import json
 import math
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from securefl.base.errors import SecureflError
@@ -27,20 +27,34 @@ class SiteLog:
     Args:
         path: of the file; its folder is made with the first line. None to keep nothing.
         tell: takes the round and the reason of each failure, for whoever runs all sites on one machine.
+        note: takes the round and the reasons for which metrics were dropped, likewise.
     """
 
     def __init__(
-        self, path: Path | None, tell: Callable[[int, str], None] = lambda _round, _reason: None
+        self,
+        path: Path | None,
+        tell: Callable[[int, str], None] = lambda _round, _reason: None,
+        note: Callable[[int, Sequence[str]], None] = lambda _round, _notes: None,
     ) -> None:
-        self._tell = tell
+        self._tell, self._note = tell, note
         self.path = path
         """May be set later: lines before are lost."""
 
-    def trained(self, round_: int, samples: int, metrics: Metrics, received: Metrics | None) -> None:
-        """Note a training, its metrics, and those of the model that it began with."""
+    def trained(
+        self,
+        round_: int,
+        samples: int,
+        metrics: Metrics,
+        received: Metrics | None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        """Note a training, its metrics, those of the model that it began with, and what was dropped."""
         entry: dict[str, object] = {"round": round_, "samples": samples, "metrics": _plain(metrics)}
         if received is not None:
             entry["received"] = _plain(received)
+        if notes:
+            entry["notes"] = [*notes]
+            self._note(round_, notes)
         self._append(entry)
 
     def failed(self, round_: int, error: BaseException) -> None:

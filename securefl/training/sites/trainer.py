@@ -14,7 +14,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.foreign import describe, pass_interrupt
 from securefl.base.loops import run_coroutine
-from securefl.methods.metrics import said_by
+from securefl.methods.metrics import MetricError, said_by
 from securefl.methods.server_optimisers import prepare_arrays
 from securefl.scenario import SiteEvaluation, Training
 from securefl.training.sites.layout import Layout, SiteError, is_count
@@ -25,6 +25,17 @@ from securefl.training.sites.site import Change, Metrics, Round, Site
 NO_METRICS = SiteEvaluation()
 PLAIN = Training()
 ResultT = TypeVar("ResultT")
+
+
+class Judgement(NamedTuple):
+    """A site's evaluation of the model that it received."""
+
+    received: Metrics | None
+    """Its numbers by name; None if the site does not evaluate, or failed to."""
+    said: F64 | None
+    """Declared metrics as words f64 ``(w,)``, zeros if they cannot be counted; None if none are declared."""
+    notes: tuple[str, ...] = ()
+    """Reasons why metrics were dropped, a line each."""
 
 
 class SiteFit(NamedTuple):
@@ -38,6 +49,8 @@ class SiteFit(NamedTuple):
     """Metrics of the model that it began with; None where the site does not evaluate."""
     said: F64 | None = None
     """Those that the scenario declares, as words f64 ``(w,)``; None where it declares none."""
+    notes: tuple[str, ...] = ()
+    """Reasons why metrics were dropped, a line each."""
 
 
 class SiteTrainer:
@@ -108,13 +121,15 @@ class SiteTrainer:
             self._log.failed(round_, error)
             raise
         else:
-            self._log.trained(round_, found.samples, found.metrics, found.received)
+            self._log.trained(round_, found.samples, found.metrics, found.received, found.notes)
         finally:
             self._log.printed(round_, self._printed())
         return found.update if found.said is None else np.concatenate((found.update, found.said))
 
     def fit(self, params: F32, told: Round, entropy: Entropy, carry: F64 | None = None) -> SiteFit:
         """One evaluation, where the site has it, and one training from ``params``, f32 ``(d,)``.
+
+        An evaluation or a metric that fails costs metrics only, not the training.
 
         Args:
             params: of the round's model.
@@ -128,17 +143,11 @@ class SiteTrainer:
         if self._steps is not None:
             return self._step(self._steps, params, carry, entropy)
         try:
-            received, said = self._judge(params, told)
-            return SiteFit(*self._fit(params, told), received, said)
-        except SiteError:
-            raise
-        except SystemExit as error:
-            raise SiteError(f"exits with {error.code!r} in place of returning") from error
+            judged = self._judge(params, told)
+            update, used, metrics, notes = self._fit(params, told)
         except BaseException as error:
-            # Of any class: UsageError, StopIteration and CancelledError have a meaning of their own here, and
-            # others would end the party. What a site returns may raise, too, as it is read.
-            pass_interrupt(error)
-            raise SiteError(describe(error)) from error
+            raise _site_error(error) from error
+        return SiteFit(update, used, metrics, judged.received, judged.said, (*judged.notes, *notes))
 
     def _prepared(self, params: F32) -> dict[str, F32]:
         """The model by name, as a model file holds it."""
@@ -149,24 +158,28 @@ class SiteTrainer:
         update = self._layout.vector(steps.step(self._layout.views(params), carried, entropy), "a step gave")
         return SiteFit(update, self._declared, {"failed": float(steps.failed)}, None)
 
-    def _judge(self, params: F32, told: Round) -> tuple[Metrics | None, F64 | None]:
-        """What the site says of the model that it got: for its log, and as words; or None."""
+    def _judge(self, params: F32, told: Round) -> Judgement:
+        """The site's evaluation of the model that it got; an empty one with a note if it fails."""
         evaluate = getattr(self._site, "evaluate", None)
         if evaluate is None:
-            return None, None
-        result = _awaited(evaluate(self._prepared(params), told))
-        if not (isinstance(result, tuple) and len(result) == 2):
-            raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
-        samples, found = result
-        if not isinstance(found, Mapping):
-            raise SiteError(_no_mapping(found, "evaluate"))
-        # Tables are for metrics that are declared; the log has numbers.
-        received = _metrics(
-            {name: value for name, value in found.items() if not _is_table(value)}, "evaluate"
-        )
-        return received, said_by(self._evaluation, samples, found) if self._evaluation.metrics else None
+            return Judgement(None, None)
+        nothing = np.zeros(self._evaluation.words) if self._evaluation.metrics else None
+        try:
+            samples, found = _evaluated(_awaited(evaluate(self._prepared(params), told)))
+            # Tables are for metrics that are declared; the log has numbers.
+            numbers_only = {name: value for name, value in found.items() if not _is_table(value)}
+            received, notes = _metrics(numbers_only, "evaluate")
+        except BaseException as error:
+            return Judgement(None, nothing, (f"no metrics: {_site_error(error)}",))
+        if nothing is None or (is_count(samples) and not samples):
+            return Judgement(received, nothing, notes)
+        try:
+            return Judgement(received, said_by(self._evaluation, samples, found), notes)
+        except BaseException as error:
+            # One sample count stands for all metrics: with a single one missing, its mean would be wrong.
+            return Judgement(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))
 
-    def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics]:
+    def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics, tuple[str, ...]]:
         result = _awaited(self._site.fit(self._prepared(params), told))
         if not (isinstance(result, tuple) and len(result) == 3):
             raise SiteError(f"fit returned {_kind(result)}, expected (parameters, samples, metrics)")
@@ -181,7 +194,29 @@ class SiteTrainer:
         else:
             update = self._layout.vector(arrays, "fit returned")
             update -= params
-        return update, int(used), _metrics(metrics, "fit")
+        try:
+            return update, int(used), *_metrics(metrics, "fit")
+        except BaseException as error:
+            return update, int(used), {}, (f"no metrics: {_site_error(error)}",)
+
+
+def _site_error(error: BaseException) -> SiteError:
+    """What a site raised, in one line.
+
+    Of any class: UsageError, StopIteration and CancelledError have a meaning of their own here, and others
+    would end the party. What a site returns may raise, too, as it is read.
+
+    Raises:
+        KeyboardInterrupt: that is the user's.
+    """
+    if isinstance(error, SiteError):
+        return error
+    if isinstance(error, SystemExit):
+        return SiteError(f"exits with {error.code!r} in place of returning")
+    if isinstance(error, MetricError):
+        return SiteError(str(error))
+    pass_interrupt(error)
+    return SiteError(describe(error))
 
 
 def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
@@ -195,13 +230,35 @@ def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
     return run_coroutine(wait())
 
 
-def _metrics(found: Any, who: str) -> Metrics:
+def _evaluated(result: object) -> tuple[object, Mapping[str, Any]]:
+    """Samples and metrics that evaluate returned."""
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
+    samples, found = result
+    if not isinstance(found, Mapping):
+        raise SiteError(_no_mapping(found, "evaluate"))
+    return samples, found
+
+
+def _metrics(found: Any, who: str) -> tuple[Metrics, tuple[str, ...]]:
+    """Metrics that are numbers, and a note on each that is not."""
     if not isinstance(found, Mapping):
         raise SiteError(_no_mapping(found, who))
+    kept, notes = dict[str, float](), list[str]()
     for name, value in found.items():
-        if isinstance(value, bool) or not (isinstance(value, numbers.Real) or _is_scalar(value)):
-            raise SiteError(f"{who} returned the metric {name} = {value!r}, expected a number")
-    return {str(name): float(getattr(value, "item", lambda v=value: v)()) for name, value in found.items()}
+        try:
+            kept[str(name)] = _number(name, value, who)
+        except BaseException as error:
+            notes.append(f"metric dropped: {_site_error(error)}")
+    return kept, tuple(notes)
+
+
+def _number(name: object, value: Any, who: str) -> float:
+    """One metric; a truth value is none."""
+    is_truth = isinstance(value, bool | np.bool_)
+    if is_truth or not (isinstance(value, numbers.Real) or _is_scalar(value)):
+        raise SiteError(f"{who} returned the metric {name} = {value!r}, expected a number")
+    return float(value.item() if hasattr(value, "item") else value)
 
 
 def _no_mapping(found: object, who: str) -> str:
@@ -214,7 +271,7 @@ def _is_table(value: Any) -> bool:
 
 def _is_scalar(value: Any) -> bool:
     """Whether it is an array or a tensor of one real number, as losses often are."""
-    return getattr(value, "ndim", None) == 0 and not isinstance(value.item(), complex | str | bytes)
+    return getattr(value, "ndim", None) == 0 and not isinstance(value.item(), bool | complex | str | bytes)
 
 
 def _kind(result: object) -> str:

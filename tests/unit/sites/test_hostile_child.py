@@ -107,7 +107,6 @@ def tell(pipes: tuple[Path, Path]) -> None:
         ("no-dtype", "its process describes an array of dtype 'float\\n33'"),
         ("line-in-name", f"fit returned {LINE}, which does not travel"),
         ("line-in-kind", f"fit returned {LINE}, expected"),
-        ("line-in-metric", f"fit returned the metric {LINE} = 'x', expected a number"),
         ("line-in-error", "a"),
         ("long-error", "e" * 400),
         ("no-error", "None"),
@@ -128,6 +127,21 @@ def test_a_reply_that_breaks_the_protocol_costs_its_training(way: str, line: str
     assert str(refused.value).isprintable(), "one line, which moves no cursor"
     assert len(str(refused.value)) <= LONGEST
     np.testing.assert_array_equal(update(trainer, 2), 1 - PARAMS)
+    site.close()
+
+
+@pytest.mark.parametrize(
+    ("way", "note"),
+    [
+        ("line-in-metric", f"metric dropped: fit returned the metric {LINE} = 'x', expected a number"),
+        ("no-metrics", "no metrics: fit returned metrics of type list, expected numbers by name"),
+    ],
+)
+def test_metrics_that_break_the_protocol_cost_no_training(way: str, note: str) -> None:
+    trainer = trainer_of(site := apart(way))
+    found = trainer.fit(PARAMS, Round(1, 4, 0), InsecureSeededEntropy(3))
+    assert [line[: len(note)] for line in found.notes] == [note]
+    assert all(line.isprintable() for line in found.notes)
     site.close()
 
 

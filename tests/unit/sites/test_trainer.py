@@ -18,6 +18,7 @@ import torch
 
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
+from securefl.scenario.evaluation import Metric, SiteEvaluation
 from securefl.training.sites.layout import Layout, SiteError
 from securefl.training.sites.log import SiteLog
 from securefl.training.sites.site import Change, Round
@@ -25,6 +26,7 @@ from securefl.training.sites.trainer import SiteTrainer
 from tests.foreign_errors import all_errors
 
 LAYOUT = Layout({"a": (2, 3), "b": (), "c.d": (4,)})
+NOTHING: dict[str, float] = {}
 PARAMS = np.arange(11, dtype=np.float32)
 ENTROPY = InsecureSeededEntropy(3)
 
@@ -140,10 +142,10 @@ def without(name: str) -> dict[str, Any]:
             "fit trained on 6 samples, and the party has declared 5: its weight would be wrong",
         ),
         ((arrays(), -1, {}), "fit returned -1 samples, expected a whole number"),
-        ((arrays(), 2.0, {}), "fit returned 2.0 samples, expected a whole number"),
+        ((arrays(), 2.5, {}), "fit returned 2.5 samples, expected a whole number"),
         ((arrays(), True, {}), "fit returned True samples, expected a whole number"),
-        ((arrays(), 5, None), "fit returned metrics of type NoneType, expected numbers by name"),
-        ((arrays(), 5, {"auc": "high"}), "fit returned the metric auc = 'high', expected a number"),
+        ((arrays(), float("nan"), {}), "fit returned nan samples, expected a whole number"),
+        ((arrays(), float("inf"), {}), "fit returned inf samples, expected a whole number"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line(returned: Any, said: str, tmp_path: Path) -> None:
@@ -230,7 +232,7 @@ def raising(error: BaseException, what: str) -> SiteTrainer:
     return trainer(async_fit if what == "async fit" else fit, **more)
 
 
-@pytest.mark.parametrize("what", ["fit", "async fit", "evaluate", "async evaluate"])
+@pytest.mark.parametrize("what", ["fit", "async fit"])
 def test_an_exception_of_any_class_is_a_site_error(what: str) -> None:
     """In a worker thread, where a KeyboardInterrupt is the site's own."""
     for error in all_errors():
@@ -238,6 +240,18 @@ def test_an_exception_of_any_class_is_a_site_error(what: str) -> None:
         assert isinstance(found, SiteError), (type(error), type(found))
         assert "\n" not in str(found)
         assert type(error).__name__ in str(found) or isinstance(error, SystemExit | SiteError)
+
+
+@pytest.mark.parametrize("what", ["evaluate", "async evaluate"])
+def test_an_evaluation_may_raise_anything(what: str, tmp_path: Path) -> None:
+    """Likewise; the training counts, and the site's log has the line."""
+    for number, error in enumerate(all_errors()):
+        of, log = raising(error, what), tmp_path / f"{number}"
+        of._log.path = log
+        assert raised_in_a_thread(of) is None, type(error)
+        (line,) = map(json.loads, log.read_text().splitlines())
+        assert line["notes"][0].startswith("no metrics: ")
+        assert line["metrics"] == {}
 
 
 def raised_in_a_thread(of: SiteTrainer) -> BaseException | None:
@@ -267,4 +281,79 @@ def test_an_answer_that_raises_as_it_is_read() -> None:
             raise GeneratorExit
 
     with pytest.raises(SiteError, match="GeneratorExit"):
-        update(trainer(lambda parameters, _told: (parameters, 5, Trap())))
+        update(trainer(lambda _parameters, _told: (Trap(arrays()), 5, {})))
+    found = trainer(lambda parameters, _told: (parameters, 5, Trap())).fit(PARAMS, Round(0, 1, 0), ENTROPY)
+    assert found.notes == ("no metrics: GeneratorExit",)
+
+
+LOSS = SiteEvaluation(metrics=(Metric(name="loss", kind="mean", upper=8.0),), repeats="accept")
+
+
+def judged(evaluate: Callable[..., Any], metrics: Any = NOTHING, used: Any = 5) -> Any:
+    """A training that moves every parameter by 1, behind this evaluation."""
+
+    def fit(parameters: Any, _told: Round) -> Any:
+        return {name: array + 1 for name, array in parameters.items()}, used, metrics
+
+    made = SiteTrainer(site(fit, evaluate=evaluate), LAYOUT, 7, SiteLog(None), LOSS)
+    return made.fit(PARAMS, Round(0, 7, 0), InsecureSeededEntropy(1))
+
+
+@pytest.mark.parametrize(
+    ("result", "note"),
+    [
+        ((32, {"loss": True}), "expected numbers"),
+        ((32, {"loss": np.True_}), "expected numbers"),
+        ((32, {"loss": "1.0"}), "expected numbers"),
+        ((32, {"loss": float("nan")}), "a loss that is not finite"),
+        ((32, {}), "gave no metric loss"),
+        ((32.5, {"loss": 1.0}), "tested on 32.5 samples"),
+        ((True, {"loss": 1.0}), "tested on True samples"),
+        ((-1, {"loss": 1.0}), "tested on -1 samples"),
+        ((float("nan"), {"loss": 1.0}), "tested on nan samples"),
+        ((32, None), "metrics of type NoneType"),
+        (None, "returned NoneType"),
+    ],
+)
+def test_an_evaluation_that_fails_costs_its_metrics_only(result: Any, note: str) -> None:
+    found = judged(lambda *_: result)
+    np.testing.assert_array_equal(found.update, np.ones(11))
+    np.testing.assert_array_equal(found.said, np.zeros(2))
+    assert note in " ".join(found.notes)
+
+
+def test_an_evaluation_may_have_no_samples() -> None:
+    for samples in (0, 0.0, np.int64(0)):
+        found = judged(lambda *_, n=samples: (n, {"loss": 0.0}))
+        np.testing.assert_array_equal(found.said, np.zeros(2))
+        assert found.notes == ()
+        assert found.received == {"loss": 0.0}
+
+
+def test_metrics_that_are_not_declared_cost_nothing() -> None:
+    found = judged(lambda *_: (32.0, {"loss": 4.0, "early_stop": True, "name": "x", "auc": 0.5}))
+    np.testing.assert_array_equal(found.said, [32.0, 16.0])
+    assert found.received == {"loss": 4.0, "auc": 0.5}
+    assert [note.split(" = ")[0] for note in found.notes] == [
+        f"metric dropped: evaluate returned the metric {name}" for name in ("early_stop", "name")
+    ]
+
+
+@pytest.mark.parametrize("metrics", [None, [1], {"auc": "high"}, {"auc": True}, {"auc": np.True_}])
+def test_metrics_of_a_training_cost_nothing(metrics: Any) -> None:
+    found = judged(lambda *_: (32, {"loss": 4.0}), metrics, 5.0)
+    np.testing.assert_array_equal(found.update, np.ones(11))
+    assert (found.samples, type(found.samples), found.metrics) == (5, int, {})
+    assert len(found.notes) == 1
+
+
+def test_a_tensor_with_a_gradient_is_a_declared_metric() -> None:
+    loss = torch.tensor(4.0, requires_grad=True)
+    np.testing.assert_array_equal(judged(lambda *_: (32, {"loss": loss})).said, [32.0, 16.0])
+
+
+def test_dropped_metrics_are_in_the_sites_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    update(trainer(lambda p, _: (p, 5, {"auc": "high"}), log))
+    (line,) = map(json.loads, log.read_text().splitlines())
+    assert line["notes"] == ["metric dropped: fit returned the metric auc = 'high', expected a number"]
