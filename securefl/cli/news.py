@@ -16,6 +16,7 @@ from securefl.protocol.round import (
     Convicted,
     EpochFollowed,
     EpochLed,
+    LoopStoodStill,
     ModelKept,
     NothingLearned,
     QuorumAwaited,
@@ -82,6 +83,10 @@ def plain_news(name: str) -> Callable[[News], None]:
                 say(f"{name}: round {done.round}: {tested}, {counted}")
             case Fact(item=item) if isinstance(item, _EVENTS):
                 _show_event(name, item)
+            case Fact(item=ConnectionLost() | ConnectionBack() | QuorumAwaited() | NothingLearned() as item):
+                say(f"{name}: {event_text(item)}")
+            case Fact(item=EpochLed() | EpochFollowed() | RunPaused() | LoopStoodStill() as item):
+                say(f"{name}: {event_text(item)}")
             case Fact(item=(ModelKept() | SatOut() | SharesReleased()) as item):
                 say(f"{name}: {_own_text(item)}")
             case Remark(text=text):

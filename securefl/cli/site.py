@@ -22,6 +22,7 @@ from securefl.methods.feasibility import check as checked
 from securefl.methods.feasibility import check_site
 from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime.launch import bundled
+from securefl.runtime.process import NOTED_SECONDS, LockProbe
 from securefl.scenario import (
     Scenario,
     SiteEvaluation,
@@ -137,12 +138,18 @@ def check(
         began = time.monotonic()
         try:
             told = Round(0, loaded.stop.rounds, secrets.randbits(63))
-            found = trainer.fit(to_vector(module), told, OsEntropy())
+            with LockProbe() as probe:
+                found = trainer.fit(to_vector(module), told, OsEntropy())
         except Exception as error:  # whatever a user's code raises
             traceback.print_exception(error)
             raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
         for line in _found(loaded, found, time.monotonic() - began):
             say(line)
+        if probe.longest >= NOTED_SECONDS:
+            say(
+                f"the training holds the interpreter lock for {probe.longest:.1f} s: no message passes then;"
+                " --site-python gives it its own process"
+            )
 
 
 def _check_columns(site: object, asked: SiteEvaluation) -> None:

@@ -179,6 +179,7 @@ class World:
         parties: tuple[PartyId, ...] | None = None,
         software: Callable[[PartyId], Software | None] = lambda _name: None,
         frozen: bytes = b"",
+        trains_last: bool = False,
     ) -> None:
         self.scenario = scenario
         names = parties or party_names(scenario.parties)
@@ -233,6 +234,7 @@ class World:
                         first=self.first_link(start),
                         prepared=self.plan.sums.prepared(),
                         software=software(n),
+                        trains_last=trains_last,
                     )
                 ),
             )

@@ -138,6 +138,7 @@ from .shared.reports import EpochLed as EpochLed
 from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried
 from .shared.reports import LinkFollowed as LinkFollowed
+from .shared.reports import LoopStoodStill as LoopStoodStill
 from .shared.reports import ModelFinal as ModelFinal
 from .shared.reports import ModelKept as ModelKept
 from .shared.reports import ModelSent as ModelSent

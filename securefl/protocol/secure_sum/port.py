@@ -125,6 +125,10 @@ class MemberEnd(ABC):
         """
 
     @abstractmethod
+    def awaits_update(self, phase: MemberPhase) -> bool:
+        """Return True if the others wait for nothing of this member but its update: its shares have come."""
+
+    @abstractmethod
     def sent(self, phase: MemberPhase) -> InputSent | None:
         """Return the phase if the update is out; None as long as it is not."""
 

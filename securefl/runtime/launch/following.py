@@ -15,6 +15,10 @@ from securefl.protocol.round import (
     RoundDone,
     RunPlan,
     UpdateEncoded,
+    LoopStoodStill,
+    NothingLearned,
+    RoundDone,
+    RunPlan,
     account_lines,
     drawn_lines,
 )
@@ -158,6 +162,8 @@ class Following:
         elif isinstance(fact.item, NothingLearned) and self._trainings:
             self._failures[name] = fact.item.round, fact.item.reason
             self._progress.note(f"{name}: {event_text(fact.item)}")
+        elif isinstance(fact.item, LoopStoodStill):
+            self._progress.note(f"site of {name}: {event_text(fact.item)}")
 
         elif isinstance(fact.item, UpdateEncoded) and self._updates and self._metrics.is_honest(name):
             self._on_encoded(name, fact.item)

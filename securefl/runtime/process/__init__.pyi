@@ -23,3 +23,5 @@ from .result_keeper import keep_result as keep_result
 from .scratch import scratch_folder as scratch_folder
 from .server_process import run_server as run_server
 from .settings import ProcessSettings as ProcessSettings
+from .standstill import NOTED_SECONDS as NOTED_SECONDS
+from .standstill import LockProbe as LockProbe

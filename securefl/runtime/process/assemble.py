@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 from typing import Final, TypeGuard, TypeVar
 
@@ -110,11 +111,13 @@ def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY)
     )
 
 
-async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
+async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tuple[Transport, int]:
     """Connect to a broker; return the transport and the size in bytes that messages are cut into.
 
     The transport measures for each connection what its broker carries. The size is what all brokers in reach
     carry now: frames of this size need no carriers at any of them.
+
+    ``silence``: seconds for which this process may be unable to answer the broker, and is not gone.
 
     Raises:
         ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`; for the server also as
@@ -137,6 +140,7 @@ async def open_transport(settings: ProcessSettings) -> tuple[Transport, int]:
             give_up_after=settings.broker_patience,
             # Whoever has measured it has reached a broker: it is there, or will be again.
             first_within=0.0 if settings.frame_limit is None else settings.broker_patience,
+            silence=math.ceil(silence),
         ),
         meeting_of(run, name),
         topics.probe(run, name),

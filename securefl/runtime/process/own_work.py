@@ -45,6 +45,8 @@ class OwnWork:
     train: Callable[[Train], F64]
     choose: Callable[[F32], int | None] | None
     """None without task groups."""
+    holds_up: bool = False
+    """True if training runs a user's code in this process: it may hold the interpreter lock."""
 
 
 def own_work(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy) -> OwnWork:
@@ -81,6 +83,8 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation, scenario.training)
     data = OwnData.at_site(settings.site, int(site.samples))
     return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None)
+    data = OwnData.at_site(settings.site, site.samples)
+    return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None, apart is None)
 
 
 def _on_shard(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy) -> OwnWork:

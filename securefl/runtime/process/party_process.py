@@ -85,8 +85,11 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
             leader=memory.journal.leader,
             prepared=plan.sums.prepared(),
             software=own_software(),
+            trains_last=work.holds_up,
         )
-        transport, frame_limit = await open_transport(settings)
+        # A training that holds the interpreter lock may be silent for its whole time, and is not gone.
+        silence = scenario.deadlines.training if work.holds_up else 0.0
+        transport, frame_limit = await open_transport(settings, silence)
         try:
             shell = Shell(
                 run=settings.run,
@@ -99,6 +102,7 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
                 work=LocalWork(
                     train=work.train if accomplice is None else accomplice.telling(work.train),
                     choose=work.choose,
+                    holds_up=work.holds_up,
                 ),
                 witness=ResultKeeper(
                     open_witness(plan),

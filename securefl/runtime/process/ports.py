@@ -103,6 +103,8 @@ class LocalWork:
 
     train: Callable[[Train], F64] | None = None
     """What is asked for to the update, f64 ``(d,)``. Never called while it is still at an earlier one."""
+    holds_up: bool = False
+    """True if training runs a user's code in this process: it may hold the interpreter lock."""
     choose: Callable[[F32], int | None] | None = None
     """All models, f32 ``(k d,)``, to the number of the one that fits best; None where no loss is finite."""
     evaluate: Callable[[F32], Evaluation | None] | None = None

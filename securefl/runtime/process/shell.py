@@ -43,13 +43,14 @@ from securefl.protocol.kernel import (
     WakeAt,
 )
 from securefl.protocol.messages import AnyMessage, Here
-from securefl.protocol.round import RunEffect
+from securefl.protocol.round import LoopStoodStill, RunEffect
 from securefl.protocol.wire import Delivery, FramePart, Inbox, Outbox, topics
 from securefl.runtime.misbehaviour import EffectSeam, Fault
 from securefl.runtime.process.local_worker import LocalWorker
 from securefl.runtime.process.ports import DurableAccount, DurableJournal, DurableState, LocalWork, Witness
 from securefl.runtime.process.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
 from securefl.runtime.process.running_clock import PARTY_TOLERANCE, SERVER_TOLERANCE, RunningClock
+from securefl.runtime.process.standstill import StandstillWatch
 from securefl.runtime.process.vigil import Vigil
 from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportClosedError
 
@@ -113,6 +114,7 @@ class Shell(Generic[PhaseT]):
             clock=self._clock,
         )
         self._desk = LocalWorker(work, self._clock)
+        self._watch = StandstillWatch(self._stood_still) if work.holds_up else None
         self._witness = witness
         self._journal = journal
         self._account = account
@@ -169,7 +171,9 @@ class Shell(Generic[PhaseT]):
         self._transport.watch(self._linked, self._publisher.lost, self._publisher.carriers)
         reader = asyncio.create_task(self._read())
         reader.add_done_callback(self._worked)
-        beating = asyncio.create_task(self._clock.keep_beating())
+        beating = [asyncio.create_task(self._clock.keep_beating())]
+        if self._watch is not None:
+            beating.append(asyncio.create_task(self._watch.run()))
         try:
             phase, outcome = await self._to_the_end()
             stopped = self._outcome is None
@@ -184,7 +188,7 @@ class Shell(Generic[PhaseT]):
         else:
             return outcome
         finally:
-            tasks = (reader, beating, *self._working)
+            tasks = (reader, *beating, *self._working)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, self._publisher.cancel(), return_exceptions=True)
@@ -416,10 +420,16 @@ class Shell(Generic[PhaseT]):
     async def _worked_at(
         self, asked: Train | Choose | Evaluate | Consult | AwaitSent
     ) -> Event[AnyMessage] | None:
+        if isinstance(asked, Train) and self._watch is not None:
+            with self._watch.training(asked.round):
+                return await self._desk.do(asked)
         if not isinstance(asked, AwaitSent):
             return await self._desk.do(asked)
         await self._publisher.so_far()
         return AllSent(self._clock(), asked.round, asked.draw)
+
+    def _stood_still(self, round_: int, seconds: float) -> None:
+        self._witness.report(self._clock(), LoopStoodStill(round_, seconds))
 
     def _unpublished(self, error: BaseException) -> None:
         lost = isinstance(error, TransportClosedError | RunAbortedError)

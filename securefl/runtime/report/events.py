@@ -21,6 +21,7 @@ from securefl.protocol.round import (
     InstanceLost,
     InstanceRetried,
     LinkFollowed,
+    LoopStoodStill,
     ModelFinal,
     ModelKept,
     ModelSent,
@@ -94,7 +95,7 @@ def event_text(report: AnyReport) -> str | None:
             text = _on_server(report)
         case RoundDone():
             text = round_text(report)
-        case SatOut() | NothingLearned() | UpdateEncoded():
+        case SatOut() | NothingLearned() | UpdateEncoded() | LoopStoodStill():
             text = _on_party(report)
         case _:
             assert_never(report)
@@ -164,13 +165,18 @@ def _on_server(report: EpochLed | EpochFollowed | RunPaused) -> str:
             assert_never(report)
 
 
-def _on_party(report: SatOut | NothingLearned | UpdateEncoded) -> str | None:
+def _on_party(report: SatOut | NothingLearned | UpdateEncoded | LoopStoodStill) -> str | None:
     """The line on a report of a party to its own log."""
     match report:
         case SatOut(round=round_, reason=reason):
             return f"round {round_}: sits out, {printable(reason)}"
         case NothingLearned(round=round_, reason=reason):
             return f"round {round_}: sends zeros, {printable(reason)}"
+        case LoopStoodStill(round=round_, seconds=stood):
+            return (
+                f"round {round_}: no message could pass for {seconds(stood)} while the site trained:"
+                " it holds the interpreter lock; --site-python gives it its own process"
+            )
         case UpdateEncoded(round=round_, saturated=saturated):
             beyond = f"round {round_}: {counted(saturated, 'coordinate')} cut at encoding.range: raise it"
             return beyond if saturated else None

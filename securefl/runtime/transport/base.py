@@ -37,6 +37,9 @@ class MqttLimits:
     it, two programs with the same client id would push each other out for ever. The first connection is
     tried once, or for ``first_within``, where somebody knows that there is a broker.
 
+    ``keep_alive`` is how often a silent broker is asked whether it is there; ``silence`` is how long a broker
+    lets this process be silent before it reports it gone, if that is longer.
+
     Of several brokers one is left for another where nobody is heard: ``found_within`` after it is reached,
     or ``alone`` after somebody was heard last. After ``asks_after`` one asks, every ``asks_every``.
     """
@@ -55,6 +58,7 @@ class MqttLimits:
     alone: float = 15.0
     asks_after: float = 5.0
     asks_every: float = 1.0
+    silence: int = 0
 
 
 DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}

@@ -33,6 +33,8 @@ from securefl.runtime.transport.client_ids import bound_client_id
 
 _BAD_USER = {4, 134}
 _NOT_AUTHORISED = {5, 135}
+_LONGEST_SILENCE = 65_535
+"""Seconds that CONNECT can announce (MQTT 3.1.1, 3.1.2.10)."""
 _REFUSED = 0x80
 
 _LOG = logging.getLogger("securefl.runtime.transport.aiomqtt")
@@ -44,6 +46,7 @@ class Connection(aiomqtt.Client):
     """aiomqtt's client for one connection; open it with `open`, end it with `end`.
 
     The broker knows the client by an id that belongs to its credentials as well (:func:`bound_client_id`).
+    ``silence`` seconds, if more than ``keep_alive``, are announced to the broker in place of these.
     ``forget`` makes the broker drop what it kept for an earlier program of this client id.
     """
 
@@ -57,6 +60,7 @@ class Connection(aiomqtt.Client):
         in_flight: int,
         patience: float,
         forget: bool = False,
+        silence: int = 0,
     ) -> None:
         tls = tls_context(url) if url.tls else None
         super().__init__(
@@ -67,7 +71,7 @@ class Connection(aiomqtt.Client):
             identifier=bound_client_id(client_id, url),
             clean_session=forget,
             will=aiomqtt.Will(*last_will, qos=1) if last_will else None,
-            keepalive=keep_alive,
+            keepalive=min(max(keep_alive, silence), _LONGEST_SILENCE),
             max_inflight_messages=in_flight,
             timeout=patience,
             tls_context=tls,
@@ -77,6 +81,7 @@ class Connection(aiomqtt.Client):
         self.pending_calls_threshold = in_flight
         self._url = url
         self._name = client_id
+        self._asks_after = keep_alive
         self._hung_up = False
         self.session_present = False
         """Whether the broker had kept something for this client id."""
@@ -105,6 +110,8 @@ class Connection(aiomqtt.Client):
         if self._hung_up:
             await self._abandon()
             raise aiomqtt.MqttError("the connection was lost at once")
+        # paho has one number for the silence that it announces to the broker and for its own questions.
+        self._client._keepalive = self._asks_after
 
     async def subscribe_all(self, filters: tuple[str, ...]) -> None:
         """Subscribe at QoS 1.

@@ -193,6 +193,7 @@ class Reach:
             self._client_id,
             None if forget else self._last_will,
             keep_alive=limits.keep_alive,
+            silence=limits.silence,
             in_flight=limits.in_flight,
             patience=limits.patience,
             forget=forget,

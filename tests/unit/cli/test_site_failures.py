@@ -79,3 +79,17 @@ def test_a_trial_says_what_is_cut_and_that_nothing_was_learned(scenario: Path) -
     assert "loss 5 is outside 0 to 2, and counts as 2: declare its range" in said
     assert "nothing was learned: does the loss depend on what travels?" in said
     assert "nothing was learned" not in call("site", "check", scenario, "wards_that_fail:Ward").stdout
+
+
+def test_a_trial_names_a_training_that_holds_the_interpreter_lock(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wards_that_hold.py").write_text(
+        SITES + "\nimport ctypes\nclass Holds(Ward):\n    def fit(self, parameters, told):\n"
+        "        ctypes.PyDLL(None).usleep(1_600_000)\n        return parameters, 4, {}\n"
+    )
+    monkeypatch.setattr("securefl.cli.site.NOTED_SECONDS", 0.8)
+    held = call("site", "check", scenario, "wards_that_hold:Holds").stdout
+    assert "the training holds the interpreter lock" in held
+    assert "--site-python" in held
+    assert "interpreter lock" not in call("site", "check", scenario, "wards_that_fail:Still").stdout

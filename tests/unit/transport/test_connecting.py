@@ -74,3 +74,32 @@ def test_first_connections_that_are_lost_are_an_accident_up_to_twice(losses: int
     else:
         asyncio.run(body())
         assert came == losses + 1
+
+
+@pytest.mark.parametrize(("silence", "announced"), [(0, 30), (200, 200), (10**6, 65_535)])
+def test_a_party_that_may_be_silent_announces_it_and_asks_the_broker_as_often(
+    silence: int, announced: int
+) -> None:
+    """CONNECT states the silence; the client's own questions keep their pace."""
+    came: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(await reader.readuntil(b"p00"))
+        writer.write(b"\x20\x02\x00\x00")  # CONNACK
+        await writer.drain()
+        await reader.read()
+        writer.close()
+
+    async def body() -> int:
+        broker = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = BrokerUrl("mqtt", "127.0.0.1", broker.sockets[0].getsockname()[1])
+        connection = Connection(url, "p00", None, keep_alive=30, in_flight=1, patience=5.0, silence=silence)
+        await connection.open()
+        asks: int = connection._client.keepalive  # paho's, behind aiomqtt
+        await connection.end(1.0)
+        broker.close()
+        return asks
+
+    assert asyncio.run(body()) == 30
+    at = came[0].index(b"MQTT")
+    assert int.from_bytes(came[0][at + 6 : at + 8], "big") == announced

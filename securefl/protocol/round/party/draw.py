@@ -355,9 +355,27 @@ def on_reveals(
         counting=counting,
         group=phase.group,
         groupless=phase.groupless,
+        untrained=True,
     )
+    working, training = begin_training(ctx, working)
+    return working, (drawn, *noted, *adverts, *training)
+
+
+def begin_training(ctx: PartyContext, phase: Working, *, wait: bool = True) -> tuple[Working, Effects]:
+    """Begin the round's first training, if it has not begun.
+
+    A training that keeps this process from sending (``PartyContext.trains_last``) begins when the server has
+    all that it needs of this party but the inputs, or without ``wait``.
+    """
+    if not phase.untrained:
+        return phase, ()
+    if ctx.trains_last and wait:
+        instances = [one for one in phase.instances.values() if one is not None]
+        if not instances or not all(ctx.sums.member.awaits_update(one) for one in instances):
+            return phase, ()
     own = model_of(ctx.plan, phase.params, phase.group)
-    return working, (drawn, *noted, *adverts, Train(phase.round, 0, own, past.carry, samples_used))
+    first = Train(phase.round, 0, own, phase.past.carry, phase.samples)
+    return replace(phase, untrained=False), (first,)
 
 
 def begin_instance(

@@ -53,6 +53,7 @@ from securefl.protocol.messages import (
 )
 from securefl.protocol.round.party.draw import (
     MAX_REDRAWS,
+    begin_training,
     invited_before,
     on_announce,
     on_best,
@@ -194,6 +195,10 @@ class PartyMachine:
         if isinstance(phase, Working) and phase.late_at is not None and now >= phase.late_at:
             without, effects = on_late(self._ctx, phase, now)
             return without, (*effects, WakeAt(self._wake(without, now)))
+        if isinstance(phase, Working) and phase.train_at is not None and now >= phase.train_at:
+            begun, effects = begin_training(self._ctx, phase, wait=False)
+            begun = self._begun(begun, now)
+            return begun, (*effects, WakeAt(self._wake(begun, now)))
         return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
 
     def _from_network(self, phase: PartyPhase, event: Received[AnyMessage]) -> tuple[PartyPhase, Effects]:
@@ -205,6 +210,8 @@ class PartyMachine:
             return after, effects
         if isinstance(after, Working) and not isinstance(phase, Working):
             after = self._timed(after, event.now)
+        elif isinstance(after, Working) and isinstance(phase, Working) and after.untrained < phase.untrained:
+            after = self._begun(after, event.now)
         if after.past.paused is not isinstance(event.message, Pause):
             after = replace(after, past=replace(after.past, paused=not after.past.paused))
         return after, (*effects, WakeAt(self._wake(after, event.now)))
@@ -212,16 +219,25 @@ class PartyMachine:
     def _timed(self, phase: Working, now: float) -> Working:
         """Set the times of a round in which the clusters have just been drawn."""
         scenario = self._ctx.plan.scenario
-        submit = scenario.submit_seconds
+        submit, deadlines = scenario.submit_seconds, scenario.deadlines
+        if phase.untrained:
+            phase = replace(phase, train_at=now + deadlines.keys + deadlines.shares)
         if submit is None:
             return replace(phase, late_at=now + scenario.training_seconds)
         return replace(phase, submit_at=now + submit)
+
+    def _begun(self, phase: Working, now: float) -> Working:
+        """Give a training that begins late its whole time, as the server does."""
+        begun = replace(phase, train_at=None)
+        if phase.late_at is None:
+            return begun
+        return replace(begun, late_at=now + self._ctx.plan.scenario.training_seconds)
 
     def _wake(self, phase: PartyPhase, now: float) -> float:
         """Return the time of the next alarm: to submit, to give up a training, or the server's silence."""
         paused = not isinstance(phase, Ended) and phase.past.paused
         patience = now + (PAUSE_SECONDS if paused else self._patience)
-        times = (phase.submit_at, phase.late_at) if isinstance(phase, Working) else ()
+        times = (phase.submit_at, phase.late_at, phase.train_at) if isinstance(phase, Working) else ()
         return min(patience, *(due for due in times if due is not None), patience)
 
     def _on_model(

@@ -81,6 +81,8 @@ class PartyContext:
 
     software: Software | None = None
     """Versions that it reports when it joins; None for no report."""
+    trains_last: bool = False
+    """True if training may keep this process from sending: it begins when only the inputs are still due."""
 
     @property
     def sums(self) -> SecureSum:
@@ -259,6 +261,10 @@ class Working:
     """When a training that has not ended counts as failed; None once it has passed, or with ``submit_at``."""
     trained: tuple[Trained, ...] = field(default=(), repr=False)
     """What ended before that, by local work: encoded, entered and sent in one go."""
+    untrained: bool = False
+    """True if the first training has yet to begin (``PartyContext.trains_last``)."""
+    train_at: float | None = None
+    """When it begins at the latest: the server does not say that it has lost an instance."""
 
     @property
     def assignment(self) -> Assignment:

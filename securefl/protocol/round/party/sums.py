@@ -24,7 +24,7 @@ from securefl.protocol.kernel import (
     UpdateGiven,
 )
 from securefl.protocol.messages import PassedOn, Retry, SumToMember
-from securefl.protocol.round.party.draw import begin_instance
+from securefl.protocol.round.party.draw import begin_instance, begin_training
 from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Working
 from securefl.protocol.round.party.resolving import with_input
 from securefl.protocol.round.party.upload import Occasion, make_upload
@@ -59,7 +59,8 @@ def on_instance_message(
     step = ctx.sums.member.receive(instance, message, ctx.plan.roster, entropy)
     after = phase if step.phase is instance else _with(phase, key, step.phase)
     after, more = _submit(ctx, after, key)
-    return after, (*_said(step), *more)
+    after, training = begin_training(ctx, after)
+    return after, (*_said(step), *more, *training)
 
 
 def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[PartyPhase, Effects]:
@@ -136,7 +137,7 @@ def _kept(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Working, E
 
 def on_late(ctx: PartyContext, phase: Working, now: float) -> tuple[PartyPhase, Effects]:
     """Submit zeros for the trainings that have not ended: silence would answer a question about the data."""
-    current: PartyPhase = replace(phase, late_at=None)
+    current: PartyPhase = replace(phase, late_at=None, untrained=False, train_at=None)
     effects = list[Effects]()
     for work in range(len(phase.uploads), works_of(ctx.plan.scenario.clustering)):
         if isinstance(current, Working):
@@ -152,7 +153,10 @@ def on_submit(ctx: PartyContext, phase: Working, now: float) -> tuple[Working, E
     Zeros stand for works that have not ended: how long training takes is an answer about the data, too. Both
     are encoded now, and entered in journal and account: what is done before a message leaves delays it.
     """
-    current, effects = replace(phase, submit_at=None, trained=()), list[Effects]()
+    current, effects = (
+        replace(phase, submit_at=None, trained=(), untrained=False, train_at=None),
+        list[Effects](),
+    )
     for work in range(works_of(ctx.plan.scenario.clustering)):
         late = Trained(now, phase.round, work, None, "training had not ended by deadlines.submit")
         after, more = on_trained(ctx, current, phase.trained[work] if work < len(phase.trained) else late)
@@ -188,7 +192,8 @@ def _on_retry(
     members = tuple(PartyId(name) for name in message.members)
     _check_retry(ctx, place, instance, members)
     if ctx.me not in members:
-        return _with(phase, key, None), ()
+        # The other instances may have waited for this one.
+        return begin_training(ctx, _with(phase, key, None))
     fresh, advert = begin_instance(ctx, place, members, instance.setup.binding, phase.weights)
     return _with(phase, key, fresh), (Send(SERVER, place, advert),)
 

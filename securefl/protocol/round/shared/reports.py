@@ -332,6 +332,14 @@ class NothingLearned:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopStoodStill:
+    """Party: its process sent and received nothing for a while, since training held the interpreter lock."""
+
+    round: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class SharesReleased:
     """Party: it has released its shares for these instances, once.
 
@@ -458,6 +466,7 @@ AnyReport: TypeAlias = (
     | ModelKept
     | UpdateEncoded
     | NothingLearned
+    | LoopStoodStill
     | SharesReleased
     | SatOut
     | Repeated

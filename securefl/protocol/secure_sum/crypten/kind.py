@@ -132,6 +132,9 @@ class _Member(MemberEnd):
             raise UsageError("this party was made without CrypTen")
         return _told(member.submit(phase, encoded, self.engine, entropy, without))
 
+    def awaits_update(self, phase: MemberPhase) -> bool:
+        return isinstance(phase, member.Listed)
+
     def sent(self, phase: MemberPhase) -> InputSent | None:
         return phase if isinstance(phase, member.Submitted) else None
 

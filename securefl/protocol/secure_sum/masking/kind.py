@@ -112,6 +112,9 @@ class _Member(MemberEnd):
         submitted, masked, receipt = mask(phase, encoded, without)
         return MemberStep(submitted, (masked, receipt))
 
+    def awaits_update(self, phase: AnyPhase) -> bool:
+        return isinstance(phase, Ready)
+
     def sent(self, phase: AnyPhase) -> InputSent | None:
         return phase if isinstance(phase, Submitted) else None
 

@@ -142,6 +142,9 @@ class _Member(MemberEnd):
         said = input_with_receipt(setup, phase.me, words, phase.lists_digest)
         return MemberStep(replace(phase, sent=True, input_digest=stated_input(said[1])), said)
 
+    def awaits_update(self, phase: MemberPhase) -> bool:
+        return isinstance(phase, Among) and not phase.sent
+
     def sent(self, phase: MemberPhase) -> InputSent | None:
         return phase if isinstance(phase, Among) and phase.sent else None
 

@@ -211,6 +211,9 @@ class _Member(MemberEnd):
             return None
         return _told(member.share_update(phase, encoded, entropy))
 
+    def awaits_update(self, phase: MemberPhase) -> bool:
+        return isinstance(phase, Gathering) and not phase.shared
+
     def sent(self, phase: MemberPhase) -> InputSent | None:
         return phase if isinstance(phase, Submitted) else None
 
