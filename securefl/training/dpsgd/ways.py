@@ -116,6 +116,9 @@ def way_for(
                 f"{name or 'it'} is a {type(part).__name__}: no example has a gradient of its own",
                 "replace BatchNorm by GroupNorm",
             )
+        if getattr(part, "sparse", False) and isinstance(part, nn.Embedding | nn.EmbeddingBag):
+            reason = f"{name or 'it'} has sparse gradients, and a bound on each example needs dense ones"
+            raise ConfigError("model", reason, "sparse=False")
     _check_alone(module, sample)
     _check_forgets(module, sample)
     layers = layers_of(module, losses)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import torch
 
 from securefl.scenario import LocalMethod
+
+_HALVES: Final = (torch.float16, torch.bfloat16)
 
 
 class KeptControls:
@@ -35,7 +38,7 @@ class Correction:
     ) -> None:
         self._method, self._weights, self._kept = method, weights, kept
         self._begun = [weight.detach().clone() for weight in weights]
-        self._controls = [control.detach().clone() for control in controls]
+        self._controls = [_wide(control.detach().clone()) for control in controls]
         self._sums: list[torch.Tensor] = []
         self._shifts: list[torch.Tensor | None] = [None] * len(weights)
         self._steps = 0
@@ -45,17 +48,29 @@ class Correction:
             self._shifts = [c - mine.to(c) for c, mine in zip(self._controls, own, strict=True)]
 
     def correct(self, slopes: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-        """The gradients of a batch, corrected; None stays None, where a weight had no part in the loss."""
+        """Return the gradients of a batch, corrected: dense, in the dtypes of the weights.
+
+        A weight without a part in the loss has a gradient of zeros: the correction's own term counts for it,
+        too. A weight that training has frozen keeps None. Half precision is corrected in single precision:
+        its smallest steps exceed ``mu`` times a small distance.
+        """
         self._steps += 1
-        for total, slope in zip(self._sums, slopes, strict=False):
+        if not self._sums:
+            return [self._corrected(number, slope) for number, slope in enumerate(slopes)]
+        dense = [None if slope is None else _wide(slope) for slope in slopes]
+        for total, slope in zip(self._sums, dense, strict=True):
             if slope is not None:
                 total.add_(slope)
-        return [
-            None if slope is None else self._method.correct(slope, weight.detach(), begun, shift)
-            for slope, weight, begun, shift in zip(
-                slopes, self._weights, self._begun, self._shifts, strict=True
-            )
-        ]
+        return [self._corrected(number, slope) for number, slope in enumerate(dense)]
+
+    def _corrected(self, number: int, slope: torch.Tensor | None) -> torch.Tensor | None:
+        weight, shift = self._weights[number], self._shifts[number]
+        if slope is None and not weight.requires_grad:
+            return None
+        now = _wide(weight.detach())
+        found = torch.zeros_like(now) if slope is None else _wide(slope)
+        corrected = self._method.correct(found, now, _wide(self._begun[number]), shift)
+        return corrected.to(weight.dtype)
 
     def end(self) -> list[torch.Tensor]:
         """Keep the party's new control variates; what it returns for the server's. Empty without.
@@ -71,3 +86,9 @@ class Correction:
         return [
             self._method.reported(control, own) for control, own in zip(self._controls, means, strict=True)
         ]
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, dense and at least in single precision."""
+    dense = tensor if tensor.layout == torch.strided else tensor.to_dense()
+    return dense.to(torch.float32) if dense.dtype in _HALVES else dense

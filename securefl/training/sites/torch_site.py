@@ -87,6 +87,8 @@ class TorchSite:
         method = validated(method, "method")
         if train is not None and not method.plain:
             raise ConfigError("method", f"{method.name} corrects the usual loop", "leave train= out")
+        if not method.plain and optimiser is not None:
+            _check_takes_dense(optimiser(list(model.parameters())), method)
         if evaluate is not None:
             self.evaluate = self._evaluate
         self._device = pick_device(device)
@@ -98,7 +100,7 @@ class TorchSite:
         self._method, self._kept = method, KeptControls()
         self._held = HeldTensors(self._model, tuple(personal), buffers)
         self._controls = (
-            {control_name(name): torch.zeros_like(weight) for name, weight in self._trained.items()}
+            {control_name(name): _control(weight) for name, weight in self._trained.items()}
             if method.controls
             else {}
         )
@@ -240,6 +242,23 @@ class TorchSite:
             slopes = correction.correct([weight.grad for weight in self._trained.values()])
         for weight, slope in zip(self._trained.values(), slopes, strict=True):
             weight.grad = slope
+
+
+def _control(weight: torch.Tensor) -> torch.Tensor:
+    """Return a control variate of zeros for a weight: a mean of gradients takes single precision at least."""
+    dtype = torch.float32 if weight.dtype.itemsize < torch.float32.itemsize else weight.dtype
+    return torch.zeros_like(weight, dtype=dtype)
+
+
+def _check_takes_dense(optimiser: torch.optim.Optimizer, method: LocalMethod) -> None:
+    """Refuse an optimiser of sparse gradients beside a method whose corrections are dense.
+
+    Raises:
+        ConfigError: it takes sparse gradients only.
+    """
+    if isinstance(optimiser, torch.optim.SparseAdam):
+        reason = f"{method.name} makes gradients dense, and SparseAdam takes sparse ones only"
+        raise ConfigError("method", reason, "another optimiser, or leave method= out")
 
 
 def _optimises(optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter]) -> bool:
