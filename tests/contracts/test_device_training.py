@@ -17,9 +17,10 @@ from securefl.scenario import LocalMethod, Training
 from securefl.training.data.shards import Shard
 from securefl.training.local_methods.parts.fedprox import FedProx
 from securefl.training.local_methods.parts.scaffold import Scaffold
-from securefl.training.models.catalogue import build_model, seeded
+from securefl.training.models.catalogue import build_model
 from securefl.training.models.controls import add_controls
 from securefl.training.models.flatten import to_vector
+from securefl.training.models.generators import seeded
 from securefl.training.models.parts.cnn import Cnn
 from securefl.training.models.parts.lstm import Lstm
 from securefl.training.models.parts.mlp import Mlp

@@ -78,7 +78,7 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     maker = maker_of(settings.site, scenario, python, memory)
     if scenario.model.by_columns:
         maker = columns_of(maker, scenario.evaluation)
-    site = make_site(maker, settings.name, layout, scenario.model)
+    site = make_site(maker, settings.name, layout, scenario.model, own)
     log = SiteLog(settings.out / SITE_LOG.format(settings.name))
     trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation, scenario.training)
     data = OwnData.at_site(settings.site, int(site.samples))

@@ -57,7 +57,15 @@ def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...
         *on_server_data(scenario, limits.clusters, limits.p_clean),
         *_on_attacks(scenario.behaviours, scenario.parties, scenario.stop.rounds),
         *_on_behaviours(scenario),
+        *_on_seeds(scenario),
     )
+
+
+def _on_seeds(scenario: Scenario) -> Iterator[str]:
+    """Yield the lines on the randomness of sites that is controlled, and on the rest."""
+    if scenario.model.by_sites:
+        yield "seeds: Python's, numpy's and torch's default generators are seeded around each call of a site"
+        yield "not seeded: a site's own generators, making a site apart, os.urandom, hash order, threads, GPU"
 
 
 def _on_clusters(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:

@@ -146,15 +146,15 @@ def assemble(
     limit_threads()
     where = pick_device(device or scenario.training.device)
     names = party_names(scenario.parties)
+    root = InsecureSeededEntropy(seed)
+    hidden = root if secret is None else secret
     if sites is None:
         dataset = load_data(scenario.data, data_dir) if dataset is None else dataset
         held = held_by_split(scenario, dataset, seed, where, exact=exact, threads=threads)
     else:
-        held = held_by_sites(scenario, sites, seed, site_log)
+        held = held_by_sites(scenario, sites, seed, site_log, hidden)
     behaviours = behaviours_of(scenario, seed)
     module = held.module
-    root = InsecureSeededEntropy(seed)
-    hidden = root if secret is None else secret
     fewest = min(held.samples.values())
     if sites is None:
         check_new_work(scenario, fewest)

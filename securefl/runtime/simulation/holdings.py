@@ -12,7 +12,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import behaviours_of, check_on_data, party_names, trigger_of
 from securefl.methods.robust import server_rule
-from securefl.protocol.round import server_entropy
+from securefl.protocol.round import party_entropy, server_entropy
 from securefl.runtime.misbehaviour import PartyBehaviour
 from securefl.runtime.simulation.trainers import ChosenTrainers, PartyByParty, choose_trainers
 from securefl.scenario import Scenario
@@ -98,7 +98,7 @@ def held_by_split(
 
 
 def held_by_sites(
-    scenario: Scenario, maker: SiteMaker, seed: int, log: Callable[[PartyId], SiteLog]
+    scenario: Scenario, maker: SiteMaker, seed: int, log: Callable[[PartyId], SiteLog], hidden: Entropy
 ) -> Holdings:
     """One site a party, made as its process would make it. They train one after the other.
 
@@ -107,6 +107,7 @@ def held_by_sites(
         maker: of sites, by the party's name.
         seed: the public seed.
         log: of a party's site.
+        hidden: the root of all randomness that is not public.
 
     Raises:
         ConfigError: the file of the initial weights is refused, or a site is.
@@ -115,7 +116,10 @@ def held_by_sites(
     layout, rounds = Layout.of(module), scenario.stop.rounds
     if scenario.model.by_columns:
         maker = columns_of(maker, scenario.evaluation)
-    sites = {name: make_site(maker, name, layout, scenario.model) for name in party_names(scenario.parties)}
+    sites = {
+        name: make_site(maker, name, layout, scenario.model, party_entropy(hidden, name))
+        for name in party_names(scenario.parties)
+    }
     trainers = {
         name: SiteTrainer(site, layout, rounds, log(name), scenario.evaluation, scenario.training).update
         for name, site in sites.items()

@@ -69,7 +69,7 @@ class Correction:
             return None
         now = _wide(weight.detach())
         found = torch.zeros_like(now) if slope is None else _wide(slope)
-        corrected = self._method.correct(found, now, _wide(self._begun[number]), shift)
+        corrected: torch.Tensor = self._method.correct(found, now, _wide(self._begun[number]), shift)
         return corrected.to(weight.dtype)
 
     def end(self) -> list[torch.Tensor]:

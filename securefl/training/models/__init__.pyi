@@ -1,6 +1,5 @@
 from .catalogue import build_model as build_model
 from .catalogue import model_of as model_of
-from .catalogue import seeded as seeded
 from .checkpoint import keep_model as keep_model
 from .checkpoint import load_model as load_model
 from .checkpoint import model_path as model_path
@@ -22,6 +21,8 @@ from .flatten import frozen_digest as frozen_digest
 from .flatten import load_vector as load_vector
 from .flatten import to_vector as to_vector
 from .flatten import trained_parameters as trained_parameters
+from .generators import seeded as seeded
+from .generators import seeded_generators as seeded_generators
 from .layers import Images as Images
 from .parts.group_norm_cnn import GroupNormCnn as GroupNormCnn
 from .parts.mlp import Mlp as Mlp

@@ -6,9 +6,6 @@ text, i64 ``(batch, length)``, into scores of the next one at each position, ``(
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import nn
 
@@ -16,6 +13,7 @@ from securefl.base.errors import ConfigError
 from securefl.scenario import Model, Scenario
 from securefl.training.models.controls import add_controls
 from securefl.training.models.flatten import check_averageable
+from securefl.training.models.generators import seeded_generators
 
 
 def build_model(
@@ -40,7 +38,7 @@ def build_model(
             "lstm" if tokens else "softmax, mlp or cnn",
         )
     where, source = _place(config)
-    with seeded(seed):
+    with seeded_generators(seed):
         try:
             model = config.build(input_shape, classes)
         except ConfigError:
@@ -72,19 +70,6 @@ def model_of(
     if scenario.training.method.controls:
         add_controls(module)
     return module
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Run the body with torch's default generator seeded, then restore it; that of a GPU ``device`` too."""
-    gpu = device if device is not None and device.type == "cuda" else None
-    with torch.random.fork_rng(devices=[] if gpu is None else [gpu], device_type="cuda"):
-        # torch.manual_seed would also seed GPUs whose state is not restored afterwards.
-        torch.default_generator.manual_seed(seed)
-        if gpu is not None:
-            with torch.cuda.device(gpu):  # torch.cuda.manual_seed seeds the current GPU
-                torch.cuda.manual_seed(seed)
-        yield
 
 
 def _place(config: Model) -> tuple[str, str]:

@@ -16,6 +16,7 @@ import json
 import mmap
 import operator
 import os
+import random
 import resource
 import select
 import signal
@@ -105,12 +106,14 @@ class Clerk:
         return {"arrays": self._put(self._held)}
 
     def _evaluate(self, asked: dict[str, Any]) -> dict[str, Any]:
+        _seed(asked["told"])
         judged = _awaited(self._site.evaluate(dict(self._given), TrainingRound(*asked["told"])))
         if not (isinstance(judged, tuple) and len(judged) == 2):
             return {"kind": _kind(judged)}
         return {"samples": _count(judged[0]), "metrics": _metrics(judged[1])}
 
     def _fit(self, asked: dict[str, Any]) -> dict[str, Any]:
+        _seed(asked["told"])
         fitted = _awaited(self._site.fit(dict(self._given), TrainingRound(*asked["told"])))
         if not (isinstance(fitted, tuple) and len(fitted) == 3):
             return {"kind": _kind(fitted)}
@@ -139,6 +142,20 @@ class Clerk:
                 room = np.frombuffer(self._room["shared"], dtype, size, self._places[name])
                 room.reshape(there.shape)[...] = np.asarray(arrays[name])
         return kinds
+
+
+def _seed(told: list[Any]) -> None:
+    """Seed the default generators as a party does around a site in its own process."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    seed = int(TrainingRound(*told).seed)
+    random.seed(seed)
+    np.random.seed([seed & 0xFFFFFFFF, seed >> 32])  # noqa: NPY002 - what a site may use
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed(seed)
 
 
 def _offered(asked: dict[str, Any]) -> Any:

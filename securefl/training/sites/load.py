@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError
 from securefl.base.foreign import describe, pass_interrupt
 from securefl.base.ids import PartyId
 from securefl.methods.server_optimisers import is_averaged
 from securefl.scenario import Model, load_own
+from securefl.training.models import seeded_generators
 from securefl.training.sites.adapters.offer import Refused
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.site import Arrays, Site
@@ -45,7 +48,13 @@ def named(name: str) -> Any:
         raise ConfigError(f"--site {name}", error.reason, error.remedy) from error
 
 
-def make_site(maker: SiteMaker, party: PartyId, layout: Layout, model: Model | None = None) -> Site:
+def make_site(
+    maker: SiteMaker,
+    party: PartyId,
+    layout: Layout,
+    model: Model | None = None,
+    entropy: Entropy | None = None,
+) -> Site:
     """The site of ``party``, its samples and its parameters checked.
 
     Args:
@@ -53,13 +62,15 @@ def make_site(maker: SiteMaker, party: PartyId, layout: Layout, model: Model | N
         party: its name.
         layout: of what travels.
         model: the scenario's, which may state what sites keep frozen; None: nobody does.
+        entropy: of the party, for the seed of the generators while the site is made; None for no seed.
 
     Raises:
         ConfigError: making it failed, it lacks something, it trains other parameters (which one differs),
             what it keeps frozen is not what the scenario states, or a buffer travels that ``model.averaged``
             does not cover.
     """
-    site, held = offered(maker, party)
+    with contextlib.nullcontext() if entropy is None else seeded_generators(_seed(entropy)):
+        site, held = offered(maker, party)
     try:
         layout.check(held, "parameters() gives")
     except SiteError as error:
@@ -99,6 +110,10 @@ def offered(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
     if not is_count(samples) or not samples:
         raise ConfigError(said, f"{party} has {samples!r} samples, expected a whole number of 1 or more")
     return site, held
+
+
+def _seed(entropy: Entropy) -> int:
+    return int.from_bytes(entropy.child("site").draw(8), "big")
 
 
 def _said(maker: SiteMaker) -> str:

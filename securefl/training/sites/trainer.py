@@ -17,6 +17,7 @@ from securefl.base.loops import run_coroutine
 from securefl.methods.metrics import MetricError, said_by
 from securefl.methods.server_optimisers import prepare_arrays
 from securefl.scenario import SiteEvaluation, Training
+from securefl.training.models import seeded_generators
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.log import SiteLog
 from securefl.training.sites.records import RecordSteps, record_steps
@@ -141,7 +142,8 @@ class SiteTrainer:
             SiteError: as for :meth:`update`.
         """
         if self._steps is not None:
-            return self._step(self._steps, params, carry, entropy)
+            with seeded_generators(told.seed):
+                return self._step(self._steps, params, carry, entropy)
         try:
             judged = self._judge(params, told)
             update, used, metrics, notes = self._fit(params, told)
@@ -181,6 +183,23 @@ class SiteTrainer:
 
     def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics, tuple[str, ...]]:
         result = _awaited(self._site.fit(self._prepared(params), told))
+            return None, None
+        with seeded_generators(told.seed):
+            result = _awaited(evaluate(self._given(params), told))
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
+        samples, found = result
+        if not isinstance(found, Mapping):
+            raise SiteError(_no_mapping(found, "evaluate"))
+        # Tables are for metrics that are declared; the log has numbers.
+        received = _metrics(
+            {name: value for name, value in found.items() if not _is_table(value)}, "evaluate"
+        )
+        return received, said_by(self._evaluation, samples, found) if self._evaluation.metrics else None
+
+    def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics]:
+        with seeded_generators(told.seed):
+            result = _awaited(self._site.fit(self._given(params), told))
         if not (isinstance(result, tuple) and len(result) == 3):
             raise SiteError(f"fit returned {_kind(result)}, expected (parameters, samples, metrics)")
         arrays, used, metrics = result

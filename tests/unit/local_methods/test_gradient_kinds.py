@@ -57,8 +57,8 @@ def two_rounds(made: TorchSite) -> dict[str, Any]:
 
 def check_alike(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> None:
     assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_allclose(one[name], other[name], rtol=tolerance, atol=tolerance)
+    for name, array in one.items():
+        np.testing.assert_allclose(array, other[name], rtol=tolerance, atol=tolerance)
 
 
 @BOTH

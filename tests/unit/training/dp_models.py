@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn.functional import batch_norm, cross_entropy, linear
 
 from securefl.base.arrays import F64, I64, Inputs
-from securefl.training.models.catalogue import build_model, seeded
+from securefl.training.models.catalogue import build_model
+from securefl.training.models.generators import seeded
 from securefl.training.models.parts.cnn import Cnn
 from securefl.training.models.parts.group_norm_cnn import GroupNormCnn
 from securefl.training.models.parts.lstm import Lstm

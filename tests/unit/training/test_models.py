@@ -11,8 +11,9 @@ from torch import nn
 from securefl.base.errors import ConfigError
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.model import Model
-from securefl.training.models.catalogue import build_model, seeded
+from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import dimension, to_vector
+from securefl.training.models.generators import seeded
 from securefl.training.models.parts.cnn import Cnn
 from securefl.training.models.parts.custom import CustomModel
 from securefl.training.models.parts.lstm import Lstm
