@@ -13,6 +13,7 @@ import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
+from securefl.base.narrowing import NarrowingError, exact_f64
 from securefl.methods.metrics.derived import OF_COLUMN
 from securefl.methods.metrics.pooling import Measured
 from securefl.scenario import SiteEvaluation
@@ -116,7 +117,10 @@ class Statistics:
         """
         wanted = tuple(self.features) if names is None else tuple(names)
         unknown = [name for name in wanted if name not in self.features]
-        found = np.asarray(values, dtype=np.float64)
+        try:
+            found = exact_f64(values)
+        except NarrowingError as error:
+            raise UsageError(f"a column holds {error}") from error
         if unknown or found.ndim != 2 or found.shape[1] != len(wanted):
             what = f"no statistics of {unknown[0]!r}" if unknown else f"{found.shape} for {len(wanted)} names"
             raise UsageError(f"{what}, expected the columns {', '.join(self.features)}")

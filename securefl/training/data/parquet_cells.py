@@ -11,10 +11,13 @@ import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
+from securefl.base.narrowing import NarrowingError, check_whole, exact_f64
 from securefl.training.data.cells import Cells, Words, others_in, positions
 from securefl.training.data.files import MAX_BYTES
 
 PARQUET: Final = (".parquet", ".pq")
+_DIGITS: Final = 15
+"""Digits of a whole number that f64 always holds."""
 _DEFECTS: Final = (OSError, ValueError, TypeError, KeyError, MemoryError, NotImplementedError)
 """What pyarrow raises on damaged files, besides its own."""
 
@@ -47,7 +50,7 @@ def read_parquet(path: Path, names: Sequence[str]) -> Cells:
         with pq.ParquetFile(path, read_dictionary=text) as file:
             read = file.read(columns=list(names), use_threads=False)
             read.validate(full=True)
-            columns = {name: _column(pa, read.column(name)) for name in names}
+            columns = {name: _column(pa, read.column(name), f"{path}, column {name!r}") for name in names}
     except (*_DEFECTS, pa.ArrowException) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ConfigError(str(path), f"is no readable Parquet file: {lines[0]}", "write it again") from error
@@ -81,9 +84,27 @@ def _check_size(path: Path, metadata: Any, columns: int) -> None:
         raise ConfigError(str(path), f"unpacks to {most:,} bytes, more than {MAX_BYTES:,}", remedy)
 
 
-def _column(pa: Any, column: Any) -> F64 | Words:
+def _check_exact(pa: Any, column: Any, where: str) -> None:
+    """Refuse whole numbers that f64 does not hold; fractions are rounded, as in CSV.
+
+    Raises:
+        ConfigError: the column has one.
+    """
+    try:
+        if pa.types.is_integer(column.type):
+            exact_f64(column.drop_null().to_numpy())
+        elif pa.types.is_decimal(column.type) and column.type.precision - column.type.scale > _DIGITS:
+            for one in column.drop_null().to_pylist():
+                if one == one.to_integral_value():
+                    check_whole(one)
+    except NarrowingError as error:
+        raise ConfigError(where, f"holds {error}", "store it as text if it is an identifier") from error
+
+
+def _column(pa: Any, column: Any, where: str) -> F64 | Words:
     kind = _kind(pa, column.type)
     if kind == "numbers":
+        _check_exact(pa, column, where)
         numbers = column.cast(pa.float64(), safe=False).to_numpy()
         return np.array(numbers, dtype=np.float64)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()

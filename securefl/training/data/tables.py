@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F32, F64, I64, BoolArray
 from securefl.base.errors import ConfigError
+from securefl.base.narrowing import EXACT_INTEGERS, NarrowingError, check_f32, check_whole
 from securefl.scenario import Column, check_columns, validated
 from securefl.training.data.cells import Cells, Words, shown
 from securefl.training.data.csv_cells import read_csv
@@ -76,6 +77,11 @@ class DataTable:
             if np.isinf(scaled).any():
                 reason = "holds a number beyond the range of 32 bits"
                 raise ConfigError(f"{self.source}, column {name!r}", reason, "declare mean and deviation")
+            try:
+                check_f32((values - column.mean) / column.deviation, scaled)
+            except NarrowingError as error:
+                where = f"{self.source}, column {name!r}"
+                raise ConfigError(where, f"holds {error}", "declare mean and deviation") from error
             parts.append(scaled[:, None])
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
@@ -173,11 +179,29 @@ def _numbers(cells: Cells, column: Column, missing: frozenset[str]) -> F64:
                     f"holds {shown(read[row])}, which is no number",
                     "mend it; declare categories if they are words, or missing if it stands for no value",
                 )
-            values[row] = float(read[row])
+            try:
+                values[row] = _number(read[row])
+            except NarrowingError as error:
+                remedy = "declare categories if it is an identifier, or round it"
+                raise ConfigError(cells.place(row, column.name), f"holds {error}", remedy) from error
     _check_range(cells, column, values, ~absent)
     if column.fill is not None:
         values[absent] = float(column.fill)
     return values
+
+
+def _number(text: str) -> float:
+    """Return the number that is nearest to a decimal.
+
+    Raises:
+        NarrowingError: a whole number that f64 does not hold, or one so small that it would be 0.
+    """
+    value = float(text)
+    if abs(value) >= EXACT_INTEGERS and text.strip().lstrip("+-").isdecimal():
+        check_whole(int(text))
+    if value == 0 and any(digit in "123456789" for digit in re.split("[eE]", text)[0]):
+        raise NarrowingError(f"{text.strip()}, which 64 bits round to 0")
+    return value
 
 
 def _check_range(cells: Cells, column: Column, values: F64, present: BoolArray) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
+from securefl.base.narrowing import NarrowingError, exact_f64
 from securefl.scenario import Metric, SiteEvaluation
 from securefl.training.sites.load import SiteMaker
 from securefl.training.sites.site import Arrays, Change, Fitted, Judged, Round
@@ -78,6 +79,9 @@ def differences(columns: Mapping[str, Any], evaluation: SiteEvaluation) -> Itera
             continue
         try:
             values = _numbers(columns[name])
+        except NarrowingError as error:
+            yield f"{name!r} holds {error}", True
+            continue
         except (TypeError, ValueError):
             yield f"{name!r} holds what is no number", True
             continue
@@ -118,7 +122,7 @@ def _table(values: Any, metric: Metric) -> npt.NDArray[Any]:
 
 def _numbers(values: Any) -> F64:
     """f64 ``(n,)``, NaN for None and what pandas calls missing."""
-    return np.array(values, dtype=np.float64).reshape(-1)
+    return exact_f64(values).reshape(-1)
 
 
 def _length(columns: Mapping[str, Any], evaluation: SiteEvaluation) -> int:

@@ -17,6 +17,7 @@ from securefl.base.errors import ConfigError
 from securefl.training.sites.layout import SiteError
 
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+_REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class HeldTensors:
@@ -101,6 +102,10 @@ def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Par
             raise ConfigError(
                 "personal", f"{pattern!r} fits no parameter that is trained", f"there is {have}"
             )
+    for name, weight in trained.items():
+        if weight.dtype not in _REAL:
+            reason = f"{name} has dtype {str(weight.dtype).removeprefix('torch.')}"
+            raise ConfigError("model", reason, "real numbers of 16, 32 or 64 bits")
     left = {n: w for n, w in trained.items() if not any(fnmatch.fnmatch(n, p) for p in personal)}
     if not left:
         raise ConfigError("TorchSite", "has no parameter that travels")
@@ -111,6 +116,9 @@ def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
     """Return the buffers that travel."""
     if buffers not in {"local", "average", "refuse"}:
         raise ConfigError("buffers", f"{buffers!r} is not a choice", "one of local, average, refuse")
+    for name, one in model.named_buffers():
+        if one.is_complex() and buffers != "local":
+            raise ConfigError("buffers", f"{name} holds complex numbers", 'buffers="local"')
     found = _named_buffers(model)
     if found and buffers == "refuse":
         remedy = 'GroupNorm in place of BatchNorm, or buffers="local"'

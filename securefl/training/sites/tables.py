@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
+from securefl.base.narrowing import NarrowingError, exact_f64
 
 Counts = npt.NDArray[np.int64]
 
@@ -35,7 +36,7 @@ def score_histogram(
     Raises:
         UsageError: not one finite score, and label, of each sample.
     """
-    found = np.asarray(scores, dtype=np.float64).reshape(-1)
+    found = _numbers(scores)
     if not np.isfinite(found).all():
         raise UsageError("scores must be finite")
     at = _binned(_shares(found, lower, upper), bins)
@@ -75,7 +76,7 @@ def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 
     Raises:
         UsageError: no range, or no bins.
     """
-    found = np.asarray(values, dtype=np.float64).reshape(-1)
+    found = _numbers(values)
     shares = _shares(found[~np.isnan(found)], lower, upper)
     counts = np.bincount(_binned(shares, bins), minlength=bins)
     return np.concatenate(([shares.sum(), np.square(shares).sum()], counts))
@@ -92,6 +93,13 @@ def class_counts(labels: npt.ArrayLike, classes: int) -> Counts:
         UsageError: a class outside.
     """
     return np.bincount(_whole(labels, classes, None), minlength=classes)
+
+
+def _numbers(values: npt.ArrayLike) -> F64:
+    try:
+        return exact_f64(values).reshape(-1)
+    except NarrowingError as error:
+        raise UsageError(f"a column holds {error}") from error
 
 
 def _shares(values: F64, lower: float, upper: float) -> F64:
@@ -113,6 +121,8 @@ def _pairs(rows: Counts, columns: Counts, shape: tuple[int, int]) -> Counts:
 
 def _whole(values: Any, classes: int, samples: int | None) -> Counts:
     found = np.asarray(values).reshape(-1)
+    if found.dtype.kind not in "biufO":
+        raise UsageError(f"classes of dtype {found.dtype}, expected whole numbers from 0 to {classes - 1}")
     if samples is not None and len(found) != samples:
         raise UsageError(f"{len(found)} classes of {samples} samples")
     as_int: Counts = found.astype(np.int64)

@@ -55,7 +55,7 @@ def test_a_site_tells_tables_of_its_columns_and_changes_nothing() -> None:
     ("change", "line"),
     [
         ({"age": None}, "there is no column 'age'"),
-        ({"age": ["old"] * 4}, "'age' holds what is no number"),
+        ({"age": ["old"] * 4}, "'age' holds text, not numbers"),
         ({"age": [1.0] * 3}, "'age' has 3 samples, other columns have 4"),
         ({"outcome": [0, 1, 2, 0]}, "'outcome' has values that are not classes from 0 to 1"),
         ({"outcome": [0, 1, None, 0]}, "'outcome' has values that are not classes from 0 to 1"),

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from securefl.base.errors import ConfigError
 from securefl.scenario import Data, load_own
+from securefl.training.data.npz import MAX_CLASSES
 from securefl.training.data.source import Half, Labelled, SampleSource
 
 _REMEDY = (
@@ -79,6 +80,8 @@ class OwnFunction(SampleSource):
                 labels.append(operator.index(y))
             except TypeError:
                 raise ConfigError(where, f"has the label {y!r}", "the number of a class, from 0") from None
+            if not 0 <= labels[-1] < MAX_CLASSES:
+                raise ConfigError(where, f"has the label {labels[-1]}", f"labels lie in [0, {MAX_CLASSES})")
             if samples[-1].shape != samples[0].shape or samples[-1].dtype != samples[0].dtype:
                 now, first = (f"{one.dtype} {one.shape}" for one in (samples[-1], samples[0]))
                 raise ConfigError(where, f"is {now}, and item 0 is {first}", "make all alike")
