@@ -63,7 +63,7 @@ def check_whole(whole: int | Decimal) -> None:
     Raises:
         NarrowingError: an identifier, as a rule: its neighbours would become the same number.
     """
-    if abs(whole) > EXACT_INTEGERS and int(float(whole)) != whole:
+    if not -EXACT_INTEGERS <= whole <= EXACT_INTEGERS and int(float(whole)) != whole:
         raise NarrowingError(f"{whole}, which no 64-bit floating-point number is")
 
 
