@@ -45,6 +45,7 @@ _EVENTS = (
     | Convicted
     | EpochFollowed
     | EpochLed
+    | LoopStoodStill
     | NothingLearned
     | QuorumAwaited
     | RunPaused
@@ -83,10 +84,6 @@ def plain_news(name: str) -> Callable[[News], None]:
                 say(f"{name}: round {done.round}: {tested}, {counted}")
             case Fact(item=item) if isinstance(item, _EVENTS):
                 _show_event(name, item)
-            case Fact(item=ConnectionLost() | ConnectionBack() | QuorumAwaited() | NothingLearned() as item):
-                say(f"{name}: {event_text(item)}")
-            case Fact(item=EpochLed() | EpochFollowed() | RunPaused() | LoopStoodStill() as item):
-                say(f"{name}: {event_text(item)}")
             case Fact(item=(ModelKept() | SatOut() | SharesReleased()) as item):
                 say(f"{name}: {_own_text(item)}")
             case Remark(text=text):

@@ -42,13 +42,9 @@ def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[
     """
     names = sorted(roster)
     seed, kept = atom_seed[:SEED_BYTES], kept_in(atom_seed, names)
-    bound = frozenset().union(*kept.atoms)
-    # Those that wait are dealt last, so that they share few atoms with newcomers.
-    order = sorted(
-        shuffled([party for party in names if party not in bound], seed, "atoms"),
-        key=lambda party: party in kept.waiting,
-    )
-    atoms = [list(atom) for atom in kept.atoms]
+    # Whatever they state of themselves: parties that were dealt apart could choose their mates.
+    order = shuffled([party for party in names if party not in kept.bound], seed, "atoms")
+    atoms = [list(atom) for atom in (*kept.atoms, *kept.closed)]
     if atoms and len(order) < size:
         for party in order:
             min(atoms, key=len).append(party)

@@ -24,7 +24,7 @@ Atom: TypeAlias = tuple[PartyId, ...]
 SEED_BYTES = 32
 _STATED = b"\x01"
 """First byte of a statement, whose length is odd; that of a seed with atoms is even."""
-_FREE, _WAITING = 0, 0xFFFF
+_FREE, _CLOSED, _WAITING = 0, 0x8000, 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,18 @@ class KeptAtoms:
     """Disjoint, ascending."""
     waiting: frozenset[PartyId] = frozenset()
     """Parties in none of these atoms that have another one: they give no metrics in this run."""
+    closed: tuple[Atom, ...] = ()
+    """Atoms of which a member states another one: they stay together, and give no metrics in this run."""
+
+    @property
+    def bound(self) -> frozenset[PartyId]:
+        """Parties that the draw does not deal to atoms."""
+        return frozenset[PartyId]().union(*self.atoms, *self.closed)
 
     def labels(self, roster: Iterable[PartyId]) -> bytes:
         """Return a label of two bytes for each party of the roster, in the order of names; empty for none."""
         numbers = {party: number for number, atom in enumerate(self.atoms, 1) for party in atom}
+        numbers |= {party: _CLOSED + number for number, atom in enumerate(self.closed) for party in atom}
         found = [_WAITING if one in self.waiting else numbers.get(one, _FREE) for one in sorted(roster)]
         return b"".join(label.to_bytes(2, "big") for label in found) if any(found) else b""
 
@@ -60,7 +68,9 @@ class KeptAtoms:
             members.setdefault(number, []).append(party)
         waiting = frozenset(members.pop(_WAITING, ()))
         members.pop(_FREE, None)
-        found = cls(tuple(sorted(map(tuple, members.values()))), waiting)
+        atoms = sorted(tuple(some) for number, some in members.items() if number < _CLOSED)
+        closed = sorted(tuple(some) for number, some in members.items() if number >= _CLOSED)
+        found = cls(tuple(atoms), waiting, tuple(closed))
         if found.labels(names) != labels:
             raise ValueError("labels that are not in their canonical form")
         return found
@@ -107,7 +117,8 @@ def agreed_atoms(
     """Return the kept atoms on which the parties of a draw agree.
 
     An atom is agreed if more than ``colluders`` parties state it and none of its members states another one.
-    Members of an atom that is stated and not agreed wait.
+    If one does, the atom stays together and is closed: a colluder that could have its atom dealt anew would
+    choose its mates. Parties whose own atom is neither wait.
 
     Args:
         stated: by party that said hello, what it states. What is not of this roster states nothing.
@@ -124,18 +135,16 @@ def agreed_atoms(
     counted = Counter(atom for kept in said.values() for atom in kept.atoms)
     vouched = [atom for atom, times in counted.items() if times > colluders]
     claims = Counter(party for atom in vouched for party in atom)
-    agreed = {
-        atom
-        for atom in vouched
-        if len(atom) in sizes and all(claims[one] == 1 and own.get(one, atom) == atom for one in atom)
-    }
-    inside = {party for atom in agreed for party in atom}
-    return KeptAtoms(tuple(sorted(agreed)), frozenset((own.keys() | claims.keys()) - inside))
+    whole = sorted(atom for atom in vouched if len(atom) in sizes and all(claims[one] == 1 for one in atom))
+    agreed = [atom for atom in whole if all(own.get(one, atom) == atom for one in atom)]
+    closed = [atom for atom in whole if atom not in agreed]
+    waiting = (own.keys() | claims.keys()) - {party for atom in whole for party in atom}
+    return KeptAtoms(tuple(agreed), frozenset(waiting), tuple(closed))
 
 
 def without_atoms(kept: KeptAtoms) -> KeptAtoms:
     """Return what is left if a run cannot use the atoms: all of their members wait."""
-    return KeptAtoms((), kept.waiting.union(*kept.atoms))
+    return KeptAtoms((), kept.waiting | kept.bound)
 
 
 def counting_atoms(atoms: Iterable[Atom], kept: KeptAtoms, fewest: int) -> tuple[Atom, ...]:
@@ -149,7 +158,7 @@ def counting_atoms(atoms: Iterable[Atom], kept: KeptAtoms, fewest: int) -> tuple
     Returns:
         The kept atoms, and of each atom of the run the newcomers, if they are ``fewest`` or more.
     """
-    bound = kept.waiting.union(*kept.atoms)
+    bound = kept.waiting | kept.bound
     newcomers = (tuple(party for party in atom if party not in bound) for atom in atoms)
     return tuple(sorted((*kept.atoms, *(atom for atom in newcomers if len(atom) >= fewest))))
 

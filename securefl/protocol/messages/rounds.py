@@ -24,7 +24,7 @@ from securefl.protocol.messages.base import (
 from securefl.protocol.messages.crypten import InstanceSeed
 
 AtomSeed = Annotated[bytes, Meta(max_length=32 + 2 * MAX_PARTIES)]
-"""A seed of 32 bytes, or nothing."""
+"""A seed of 32 bytes with labels of kept atoms, a statement of such atoms, or nothing."""
 MILLION = 1_000_000
 MAX_GROUPS = 64
 SEATS = 1024

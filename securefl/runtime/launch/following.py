@@ -11,14 +11,11 @@ from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.methods.attacks import behaviours_of
 from securefl.methods.feasibility import DerivedLimits
 from securefl.protocol.round import (
-    NothingLearned,
-    RoundDone,
-    RunPlan,
-    UpdateEncoded,
     LoopStoodStill,
     NothingLearned,
     RoundDone,
     RunPlan,
+    UpdateEncoded,
     account_lines,
     drawn_lines,
 )
@@ -164,7 +161,6 @@ class Following:
             self._progress.note(f"{name}: {event_text(fact.item)}")
         elif isinstance(fact.item, LoopStoodStill):
             self._progress.note(f"site of {name}: {event_text(fact.item)}")
-
         elif isinstance(fact.item, UpdateEncoded) and self._updates and self._metrics.is_honest(name):
             self._on_encoded(name, fact.item)
 

@@ -82,8 +82,6 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     log = SiteLog(settings.out / SITE_LOG.format(settings.name))
     trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation, scenario.training)
     data = OwnData.at_site(settings.site, int(site.samples))
-    return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None)
-    data = OwnData.at_site(settings.site, site.samples)
     return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None, apart is None)
 
 

@@ -28,7 +28,7 @@ PLAIN = Training()
 ResultT = TypeVar("ResultT")
 
 
-class Judgement(NamedTuple):
+class SiteEvaluated(NamedTuple):
     """A site's evaluation of the model that it received."""
 
     received: Metrics | None
@@ -160,46 +160,31 @@ class SiteTrainer:
         update = self._layout.vector(steps.step(self._layout.views(params), carried, entropy), "a step gave")
         return SiteFit(update, self._declared, {"failed": float(steps.failed)}, None)
 
-    def _judge(self, params: F32, told: Round) -> Judgement:
+    def _judge(self, params: F32, told: Round) -> SiteEvaluated:
         """The site's evaluation of the model that it got; an empty one with a note if it fails."""
         evaluate = getattr(self._site, "evaluate", None)
         if evaluate is None:
-            return Judgement(None, None)
+            return SiteEvaluated(None, None)
         nothing = np.zeros(self._evaluation.words) if self._evaluation.metrics else None
         try:
-            samples, found = _evaluated(_awaited(evaluate(self._prepared(params), told)))
+            with seeded_generators(told.seed):
+                samples, found = _evaluated(_awaited(evaluate(self._prepared(params), told)))
             # Tables are for metrics that are declared; the log has numbers.
             numbers_only = {name: value for name, value in found.items() if not _is_table(value)}
             received, notes = _metrics(numbers_only, "evaluate")
         except BaseException as error:
-            return Judgement(None, nothing, (f"no metrics: {_site_error(error)}",))
+            return SiteEvaluated(None, nothing, (f"no metrics: {_site_error(error)}",))
         if nothing is None or (is_count(samples) and not samples):
-            return Judgement(received, nothing, notes)
+            return SiteEvaluated(received, nothing, notes)
         try:
-            return Judgement(received, said_by(self._evaluation, samples, found), notes)
+            return SiteEvaluated(received, said_by(self._evaluation, samples, found), notes)
         except BaseException as error:
             # One sample count stands for all metrics: with a single one missing, its mean would be wrong.
-            return Judgement(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))
+            return SiteEvaluated(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))
 
     def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics, tuple[str, ...]]:
-        result = _awaited(self._site.fit(self._prepared(params), told))
-            return None, None
         with seeded_generators(told.seed):
-            result = _awaited(evaluate(self._given(params), told))
-        if not (isinstance(result, tuple) and len(result) == 2):
-            raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
-        samples, found = result
-        if not isinstance(found, Mapping):
-            raise SiteError(_no_mapping(found, "evaluate"))
-        # Tables are for metrics that are declared; the log has numbers.
-        received = _metrics(
-            {name: value for name, value in found.items() if not _is_table(value)}, "evaluate"
-        )
-        return received, said_by(self._evaluation, samples, found) if self._evaluation.metrics else None
-
-    def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics]:
-        with seeded_generators(told.seed):
-            result = _awaited(self._site.fit(self._given(params), told))
+            result = _awaited(self._site.fit(self._prepared(params), told))
         if not (isinstance(result, tuple) and len(result) == 3):
             raise SiteError(f"fit returned {_kind(result)}, expected (parameters, samples, metrics)")
         arrays, used, metrics = result

@@ -41,7 +41,8 @@ def some_kept(draw: st.DrawFn, names: tuple[PartyId, ...] = NAMES) -> KeptAtoms:
             atoms.append(tuple(sorted(order[:size])))
             order = order[size:]
     waiting = draw(st.sets(st.sampled_from(order))) if order else set()
-    return KeptAtoms(tuple(sorted(atoms)), frozenset(waiting))
+    closed = draw(st.integers(0, len(atoms)))
+    return KeptAtoms(tuple(sorted(atoms[closed:])), frozenset(waiting), tuple(sorted(atoms[:closed])))
 
 
 @given(some_kept())
@@ -78,10 +79,11 @@ def test_labels_of_another_form_are_refused(labels: bytes) -> None:
 def test_a_run_forms_its_atoms_around_them(kept: KeptAtoms, seed: bytes, size: int) -> None:
     atoms = form_atoms(seed + kept.labels(NAMES), NAMES, size)
     assert sorted(party for one in atoms for party in one) == list(NAMES)
-    for one in kept.atoms:
+    together = (*kept.atoms, *kept.closed)
+    for one in together:
         assert sum(set(one) <= set(whole) for whole in atoms) == 1, "a kept atom is split"
-    assert all(len(one) >= min(size, *map(len, kept.atoms), 12) for one in atoms)
-    assert all(sum(set(one) <= set(whole) for one in kept.atoms) <= 1 for whole in atoms)
+    assert all(len(one) >= min(size, *map(len, together), 12) for one in atoms)
+    assert all(sum(set(one) <= set(whole) for one in together) <= 1 for whole in atoms)
 
 
 def test_without_them_the_atoms_are_those_of_the_seed_alone() -> None:
@@ -96,7 +98,7 @@ def test_a_sum_of_atoms_has_whole_kept_atoms_or_nothing_of_them(
     atoms = form_atoms(seed + kept.labels(NAMES), NAMES, size)
     counting = counting_atoms(atoms, kept, size)
     assert set(kept.atoms) <= set(counting)
-    assert not {party for one in counting for party in one} & kept.waiting
+    assert not {party for one in counting for party in one} & kept.waiting.union(*kept.closed)
     for one in counting:
         assert one in kept.atoms or len(one) >= size
         assert sum(bool(set(one) & set(whole)) for whole in atoms) == 1
@@ -143,13 +145,13 @@ FIRST = KeptAtoms((atom(0, 1), atom(2, 3)))
         (
             ((0, FIRST), (1, KeptAtoms((atom(1, 4),))), (5, FIRST)),
             1,
-            KeptAtoms((atom(2, 3),), frozenset(atom(0, 1))),
+            KeptAtoms((atom(2, 3),), closed=(atom(0, 1),)),
         ),
         # A member that waits: its atom lies outside.
         (
             ((0, FIRST), (5, FIRST), (1, KeptAtoms((), frozenset(atom(1))))),
             1,
-            KeptAtoms((atom(2, 3),), frozenset(atom(0, 1))),
+            KeptAtoms((atom(2, 3),), closed=(atom(0, 1),)),
         ),
         # Two atoms that overlap, each with enough statements: neither.
         (
@@ -177,7 +179,7 @@ def test_a_statement_of_another_form_states_nothing(raw: bytes) -> None:
 @given(st.lists(some_kept(), min_size=1, max_size=5), st.integers(0, 2))
 def test_what_is_agreed_is_disjoint_and_fits(said: list[KeptAtoms], colluders: int) -> None:
     agreed = agreed_atoms(stated(*enumerate(said)), NAMES, colluders, SIZES)
-    members = [party for one in agreed.atoms for party in one]
+    members = [party for one in (*agreed.atoms, *agreed.closed) for party in one]
     assert len(members) == len(set(members))
     assert not set(members) & agreed.waiting
     for one in agreed.atoms:
@@ -185,7 +187,14 @@ def test_what_is_agreed_is_disjoint_and_fits(said: list[KeptAtoms], colluders: i
     for place, kept in enumerate(said):
         own = next((one for one in kept.atoms if NAMES[place] in one), None)
         if own is not None:
-            assert own in agreed.atoms or NAMES[place] in agreed.waiting
+            assert own in agreed.atoms or NAMES[place] in agreed.waiting.union(*agreed.closed)
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_parties_that_state_that_they_wait_are_dealt_as_all_others(seed: bytes) -> None:
+    """Colluders that were dealt apart would be mates, and would choose whom they surround."""
+    liars = KeptAtoms((), frozenset(atom(1, 5, 9)))
+    assert form_atoms(seed + liars.labels(NAMES), NAMES, 3) == form_atoms(seed, NAMES, 3)
 
 
 def test_where_a_run_cannot_use_them_their_members_wait() -> None:

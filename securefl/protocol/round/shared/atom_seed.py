@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.clustering import is_founded
+from securefl.methods.clustering import is_founded, kept_in
 from securefl.protocol.messages import Hello
 from securefl.protocol.round.shared.metric_atoms import agreed_statement
 from securefl.protocol.round.shared.plan import RunPlan
@@ -32,7 +32,7 @@ def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, Hello], known: bytes) -
 
     Raises:
         PeerError: two seeds are stated; or one, but not the known one, or not by enough parties for somebody
-            who knows none.
+            who knows none; or one with labels of another roster.
     """
     stated = Counter(hello.atom_seed for hello in hellos.values() if is_founded(hello.atom_seed))
     if len(stated) > 1 or (known and stated and known not in stated):
@@ -43,6 +43,10 @@ def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, Hello], known: bytes) -
     colluders = plan.scenario.secure_sum.colluders
     if not known and parties <= colluders:
         raise PeerError(SERVER, f"announces atoms that {parties} parties vouch for, needed: {colluders + 1}")
+    try:
+        kept_in(atom_seed, plan.roster.parties)
+    except ValueError as error:
+        raise PeerError(SERVER, f"announces a seed of atoms with {error}") from error
     return atom_seed
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from securefl.base.crypto import BadShareError, KeyPair, combine, merkle_root
 from securefl.base.errors import PeerError, SecureflError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.clustering import commitment, is_founded, sums_apart
+from securefl.methods.clustering import commitment, is_founded, kept_in, sums_apart
 from securefl.protocol.kernel import Place
 from securefl.protocol.messages import Attest, Endorse, KeyAdvert, OpeningProof, Receipt
 from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink, check_attests, link_of
@@ -126,6 +126,11 @@ def certified_round(plan: RunPlan, signed: SignedClaim, record: RoundPreimage) -
     seeds = {hello.atom_seed for hello in hellos.values() if is_founded(hello.atom_seed)}
     if len(seeds) > 1 or not hellos.keys() <= set(plan.roster.parties):
         raise ConvictsNobodyError("its hellos are not those of one round")
+    try:
+        for seed in seeds:
+            kept_in(seed, plan.roster.parties)
+    except ValueError as error:
+        raise ConvictsNobodyError(f"its hellos state atoms with {error}") from error
     samples = {name: hello.samples for name, hello in hellos.items()}
     groups = {name: hello.group for name, hello in hellos.items()}
     stated = agreed_statement(plan, {name: hello.atom_seed for name, hello in hellos.items()})

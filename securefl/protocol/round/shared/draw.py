@@ -201,7 +201,7 @@ def _formed_by(plan: RunPlan, seed: bytes, statement: bytes) -> bytes:
     parties = plan.roster.parties
     kept = kept_in(statement, parties)
     formed = seed + kept.labels(parties)
-    if kept.atoms and not _unions(plan, seed, formed, parties).participants:
+    if kept.bound and not _unions(plan, seed, formed, parties).participants:
         formed = seed + without_atoms(kept).labels(parties)
     return formed
 

@@ -105,9 +105,9 @@ def with_counted_metrics(plan: RunPlan, atoms: Collection[Atom] | None, me: Part
 
 
 def atoms_of_names(plan: RunPlan) -> tuple[Atom, ...]:
-    """Return the atoms of simulated parties and of a lab's: those of the same names are the same in each run.
+    """Return the atoms of simulated parties and of a lab's: those of one roster are the same in each run.
 
-    Their keys end with the run, so that no account keeps an atom.
+    Their keys end with the run, so that no account keeps an atom. Another roster has other atoms.
     """
     parties, size = sorted(plan.roster.parties), plan.scenario.clustering.atoms
     if not keeps_atoms(plan) or len(parties) < size:
