@@ -92,11 +92,11 @@ def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
 
 def committee_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that the server sends to a member of the committee."""
-    empty = Step(moments=b"", totals=(), sums=b"", model=b"", after=b"")
+    empty = Step(moments=b"", totals=(), sums=b"", model=b"")
     moments = body_of(empty, _MOMENT * cohort.parameters)
     sums = body_of(empty, cohort.sums * cohort.parameters * cohort.word)
     model = body_of(empty, _PARAMETER * cohort.parameters)
-    sealed = SEAL_OVERHEAD + 2 * moments + sums + model - 3 * body_of(empty)
+    sealed = SEAL_OVERHEAD + moments + sums + model - 2 * body_of(empty)
     yield Frames(cohort).down(
         cohort.party, StepProof(claim=claim_of(cohort), signature=bytes(SIGNATURE), sealed=b""), sealed
     )

@@ -31,7 +31,7 @@ class Proofs:
     opening: int
     """In one proof of an opening: all vectors of a cluster."""
     step: int
-    """In one proof of a step: all sums, the optimiser's moments before and after it, and the next model."""
+    """In one proof of a step: all sums, the optimiser's moments, and the next model."""
     openings: int
     """In all proofs of openings."""
     steps: int
@@ -65,8 +65,7 @@ def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:
     hidden = hides_groups(scenario.groups)
     vectors = scenario.groups.count if hidden else scenario.clustering.reclusterings
     participants = participants_of(scenario)
-    # Before the step and after it.
-    moments = 2 * _MOMENT * scenario.server_optimiser.moments * scenario.groups.count * length
+    moments = _MOMENT * scenario.server_optimiser.moments * scenario.groups.count * length
     model = _PARAMETER * scenario.groups.count * length
     step = vectors * len(planned_sizes(scenario)) * vector + moments + model
     return Proofs(

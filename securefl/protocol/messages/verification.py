@@ -84,8 +84,6 @@ class Step(Message, frozen=True, kw_only=True):
     """All sums that were opened, one behind the other, ring words in little endian."""
     model: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
     """The model that follows, little-endian float32: it tells another rounding from a lie."""
-    after: Annotated[bytes, Meta(max_length=MAX_VECTOR)]
-    """The moments that follow, little-endian float64, for the same."""
 
 
 class Attest(Message, frozen=True, kw_only=True):

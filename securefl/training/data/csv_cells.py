@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from securefl.base.errors import ConfigError
@@ -20,8 +21,22 @@ def read_csv(path: Path, names: Sequence[str], delimiter: str = ",") -> Cells:
             with more or fewer cells than the first line; names file and line.
     """
     raw = read_unpacked(path, OWN)
-    # A cell may be as long as the file, whose size is bounded: nobody may look at its column.
-    csv.field_size_limit(max(csv.field_size_limit(), len(raw)))
+    with _cells_up_to(len(raw)):
+        return _cells_of(path, raw, names, delimiter)
+
+
+@contextmanager
+def _cells_up_to(length: int) -> Iterator[None]:
+    """Let cells be as long as a file, whose size is bounded; the csv module has one limit for the process."""
+    before = csv.field_size_limit()
+    csv.field_size_limit(max(before, length))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _cells_of(path: Path, raw: bytes, names: Sequence[str], delimiter: str) -> Cells:
     text = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
     reader = csv.reader(text, delimiter=delimiter, strict=True)
     try:

@@ -65,7 +65,7 @@ def test_everybody_costs_more_than_a_committee(found: Plan) -> None:
 
 def test_what_exceeds_the_budget_is_no_plan() -> None:
     large = replace(DEMAND, parameters=8_000_000)
-    with pytest.raises(ConfigError, match=r"verifiers up to 7,\d{3}"):
+    with pytest.raises(ConfigError, match=r"verifiers up to 8,\d{3}"):
         plan(replace(large, verify="all"), "digits")
     (line,) = (
         line

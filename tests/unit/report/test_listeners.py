@@ -72,6 +72,7 @@ PARTIES: dict[type[Any], AnyReport] = {
         reports.NothingLearned(0, 0, "no data"),
         reports.SharesReleased(0, ((0, 0),)),
         reports.SatOut(0, "left out of the draw"),
+        reports.LoopStoodStill(0, 45.0),
         reports.EpochFollowed(1),
         reports.Convicted(0, "server", "two claims", CHARGE),
     )

@@ -86,16 +86,16 @@ def test_the_largest_model_that_fits_just_fits() -> None:
     bits = check(made).ring_bits
     most = most_parameters(made, bits)
     # 12 parties in clusters of 4 of whom 4 are asked, 5 members of the committee.
-    assert proofs_of(made, bits, 1).total == 4 * 12 * 4 + 5 * (3 * 4 + 8) == 292
-    assert most == 1_000_000 // 292
+    assert proofs_of(made, bits, 1).total == 4 * 12 * 4 + 5 * (3 * 4 + 8 + 4) == 312
+    assert most == 1_000_000 // 312
     check_proofs(made, bits, most)
     reason = refused(made, most + 1)
     assert reason.startswith("secure_sum.verify_megabytes: ")
     assert "the server sends verifiers up to 1.1 MB a round (openings 0.7 MB" in reason
     assert "2 or more, a smaller secure_sum.committee than 5, or a smaller model" in reason
     everybody = refused(verified(secure_sum__verify_megabytes="1", secure_sum__verify='"all"'), 10**5)
-    assert "43.2 MB a round" in everybody
-    assert "44 or more, secure_sum.verify = committee in place of all" in everybody
+    assert "48.0 MB a round" in everybody
+    assert "48 or more, secure_sum.verify = committee in place of all" in everybody
 
 
 def test_what_fits_into_no_message_is_refused_whatever_the_budget() -> None:
@@ -103,14 +103,14 @@ def test_what_fits_into_no_message_is_refused_whatever_the_budget() -> None:
     bits = check(made).ring_bits
     most = most_parameters(made, bits)
     check_proofs(made, bits, most)
-    assert "the proof of a step holds 536.9 MB with 26,843,546 parameters" in refused(made, most + 1)
+    assert "the proof of a step holds 536.9 MB with 22,369,622 parameters" in refused(made, most + 1)
     assert MAX_PROOF == MAX_VECTOR
 
 
 def test_the_header_says_it_for_models_of_any_size() -> None:
     (line,) = [line for line in header_of(verified()) if "verify_megabytes" in line]
-    assert "verifiers up to 292 MB a round (192 MB openings, 100 MB steps)" in line
-    assert f"up to {4_096_000_000 // 292:,} parameters fit into 4,096 MB" in line
+    assert "verifiers up to 312 MB a round (192 MB openings, 120 MB steps)" in line
+    assert f"up to {4_096_000_000 // 312:,} parameters fit into 4,096 MB" in line
 
 
 def test_processes_and_simulations_refuse_it_before_they_begin(tmp_path: Path) -> None:

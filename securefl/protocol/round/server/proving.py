@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from securefl.base.arrays import F64
+from securefl.base.arrays import F32, F64
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
 from securefl.methods.encoding import to_wire
@@ -94,7 +94,7 @@ def claim_step(
     proofs: list[Send[AnyMessage]] = []
     for key in opened:
         proofs += _prove_opening(ctx, certified, claim, key, frozen.instances[key], unmasked.secrets[key])
-    proofs += _prove_step(ctx, certified, claim, before.moments, unmasked.sums, after)
+    proofs += _prove_step(ctx, certified, claim, before.moments, unmasked.sums, after.params)
     asked: dict[Place, set[PartyId]] = {}
     for proof in proofs:
         asked.setdefault(proof.place, set()).add(proof.to)
@@ -255,15 +255,14 @@ def _prove_step(
     claim: RoundClaim,
     moments: F64,
     sums: Sequence[ClusterSum],
-    after: Standing,
+    params: F32,
 ) -> list[Send[AnyMessage]]:
     place = Place(claim.round)
     step = Step(
         moments=moments.astype("<f8", copy=False).tobytes(),
         totals=(),
         sums=b"".join(to_wire(one.ring) for one in sums),
-        model=after.params.astype("<f4", copy=False).tobytes(),
-        after=after.moments.astype("<f8", copy=False).tobytes(),
+        model=params.astype("<f4", copy=False).tobytes(),
     )
     plain = encode(step)
     signature = sign_claim(ctx.identity, ctx.plan.run, claim, place, step_contents(plain)).signature

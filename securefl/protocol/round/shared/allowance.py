@@ -42,8 +42,8 @@ def vector_bytes(plan: RunPlan, step: Step) -> int:
 def proof_bytes(plan: RunPlan) -> tuple[int, int]:
     """Bytes of vectors in the proof of one opening, and in that of a step, at most; 0 where nobody verifies.
 
-    All vectors of a cluster; all sums of a round, the optimiser's moments before and after the step, eight
-    bytes a parameter each, and the next model, four bytes a parameter.
+    All vectors of a cluster; all sums of a round, the optimiser's moments, eight bytes a parameter each, and
+    the next model, four bytes a parameter.
     """
     proofs = proofs_of(plan.scenario, plan.limits.ring_bits, plan.length)
     return proofs.opening, proofs.step
