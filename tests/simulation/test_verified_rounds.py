@@ -281,6 +281,10 @@ def test_nobody_honest_trains_on_a_lie(lie: str, corrupt: tuple[str, ...]) -> No
 
 def test_another_rounding_is_refused_and_named_as_such() -> None:
     """A server whose processor or numpy rounds otherwise gets no round, and is not convicted."""
+    with other_outcome(moments=one_further):
+        state = followed(verified(rounds="1"))
+    assert state.confirmed == []
+    assert not [one for name in (*P, SERVER) for one in state.world.reports(Convicted, name)]
     with other_outcome(params=next_float):
         run = followed(verified(rounds="1"))
     assert run.confirmed == []

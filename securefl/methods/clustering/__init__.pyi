@@ -15,6 +15,7 @@ from .game import Game as Game
 from .game import atom_draws as atom_draws
 from .game import p_alone as p_alone
 from .game import p_shares_fail as p_shares_fail
+from .kept_atoms import MOST_LABELLED as MOST_LABELLED
 from .kept_atoms import Atom as Atom
 from .kept_atoms import agreed_atoms as agreed_atoms
 from .kept_atoms import counting_atoms as counting_atoms

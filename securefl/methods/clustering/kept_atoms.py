@@ -6,7 +6,7 @@ for good, and each later run forms its atoms around those that parties keep (ADR
 
 Before a run has atoms, each hello states those that its party knows. What more than ``colluders`` parties
 state is agreed: one of them is honest. The draw that forms the atoms appends the agreed ones to its seed, so
-that whoever knows the seed forms the same.
+that each party that knows the seed forms the same atoms.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ SEED_BYTES = 32
 _STATED = b"\x01"
 """First byte of a statement, whose length is odd; that of a seed with atoms is even."""
 _FREE, _CLOSED, _WAITING = 0, 0x8000, 0xFFFF
+MOST_LABELLED = 2 * (_CLOSED - 1)
+"""Parties of a roster whose atoms, of two members or more, have labels."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from securefl.base.errors import ConfigError
+from securefl.methods.clustering import MOST_LABELLED
 from securefl.methods.metrics import metric_words, names_of
 from securefl.scenario import FalseMetrics, Metric, Scenario
 
@@ -97,6 +98,9 @@ def _together(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     if scenario.secure_sum.validated is not None:
         yield "secure_sum.validate", "the test of norms is of updates without metrics", "none"
     sums, noisy = scenario.secure_sum, scenario.privacy.unit != "none"
+    if not noisy and scenario.clustering.atoms > 1 and scenario.parties > MOST_LABELLED:
+        reason = f"kept atoms of metrics without noise have labels for {MOST_LABELLED:,} parties"
+        yield "parties", reason, f"at most {MOST_LABELLED:,}, noise, or no metrics"
     if not noisy and scenario.clustering.atoms == 1 and scenario.evaluation.repeats == "refuse":
         least = sums.colluders_per_cluster + sums.k_anonymity
         yield (

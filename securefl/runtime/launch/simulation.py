@@ -6,7 +6,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import torch
 
 from securefl.base.arrays import F32
 from securefl.base.entropy import OsEntropy
-from securefl.base.errors import ConfigError
+from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import count
 from securefl.methods.attacks import behaviours_of, party_names
@@ -241,13 +241,15 @@ def _played(
     scenario: Scenario,
 ) -> Finished | Aborted | Untrained | Cut:
     """Go through the rounds, until one of them stops the simulation."""
-    try:
+    outcome: Finished | Aborted | None = None
+    with suppress(_StoppedError):
         outcome = course.run(evaluate)
-    except _StoppedError:
-        assert metrics.stopping is not None  # noqa: S101 - for mypy
-        return stopped_after(metrics.stopping, scenario)
     # The last round has no checkpoint, and so nothing stopped behind it.
-    return outcome if metrics.stopping is None else stopped_after(metrics.stopping, scenario)
+    if metrics.stopping is not None:
+        return stopped_after(metrics.stopping, scenario)
+    if outcome is None:
+        raise UsageError("a simulation has stopped for no reason")
+    return outcome
 
 
 def _accounts(plan: RunPlan, options: SimulationOptions) -> Accounts | None:

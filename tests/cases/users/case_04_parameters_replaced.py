@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 
 import securefl
-from tests.cases.users.common import MSE, linear, play, samples, verdict
+from tests.cases.users.common import play, verdict
+from tests.cases.users.play import MSE, linear, samples
 
 begun: dict[tuple[str, int], torch.Tensor] = {}
 SLOPES = {"p00": 1.0, "p01": 5.0, "p02": 9.0}

@@ -9,7 +9,8 @@ import torch
 from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 
 import securefl
-from tests.cases.users.common import MSE, linear, loader, play, sgd, verdict
+from tests.cases.users.common import play, verdict
+from tests.cases.users.play import MSE, linear, loader, sgd
 
 
 def site(name: str) -> securefl.TorchSite:

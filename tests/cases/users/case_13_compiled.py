@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 import securefl
-from tests.cases.users.common import MSE, linear, loader, play, sgd, verdict
+from tests.cases.users.common import play, verdict
+from tests.cases.users.play import MSE, linear, loader, sgd
 
 RIGHT = "names without _orig_mod. (and module.): the same model, compiled or not"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import securefl
-from tests.cases.users.common import MSE, linear, loader, sgd, verdict
+from tests.cases.users.common import verdict
+from tests.cases.users.play import MSE, linear, loader, sgd
 
 site = securefl.TorchSite(linear(), loader(5, drop_last=True), MSE, sgd(0.05))
 try:

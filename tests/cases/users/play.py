@@ -33,18 +33,18 @@ def sgd(rate: float) -> Callable[..., torch.optim.Optimizer]:
     return lambda weights: torch.optim.SGD(weights, lr=rate)
 
 
-def linear() -> torch.nn.Module:
+def linear() -> torch.nn.Linear:
     torch.manual_seed(0)
     return torch.nn.Linear(4, 1)
 
 
-def samples(n: int = 32, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    x = torch.randn(n, 4, generator=torch.Generator().manual_seed(seed))
+def samples(n: int = 32, seed: int = 1, k: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(n, k, generator=torch.Generator().manual_seed(seed))
     return x, x.sum(1, keepdim=True)
 
 
-def loader(n: int = 32, seed: int = 1) -> DataLoader[Any]:
-    return DataLoader(TensorDataset(*samples(n, seed)), batch_size=8)
+def loader(n: int = 32, seed: int = 1, **more: Any) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(*samples(n, seed)), batch_size=8, **more)
 
 
 def scenario(folder: Path, first: Mapping[str, Any], rounds: int, extra: str = "", name: str = "f") -> Path:

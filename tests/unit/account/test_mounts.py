@@ -30,7 +30,7 @@ def mounts(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("path", "point", "kind", "durable"),
     [
-        ("/home/u/.local/state/securefl", "/", "overlay", False),
+        ("/opt/state/securefl", "/", "overlay", False),
         ("/run/x", "/run", "tmpfs", False),
         ("/srv", "/srv", "xfs", True),
         ("/srv/trial 12/x", "/srv", "xfs", True),
@@ -82,7 +82,7 @@ def diagnosed(
 def test_the_doctor_warns_of_a_state_folder_that_ends_with_the_container(
     monkeypatch: pytest.MonkeyPatch, mounts: Path
 ) -> None:
-    lines = diagnosed(monkeypatch, mounts, inside=True, SECUREFL_STATE="/root/state")
+    lines = diagnosed(monkeypatch, mounts, inside=True, SECUREFL_STATE="/opt/state")
     assert lines["account"][0] == "ok"
     assert lines["state folder"][0] == "note"
     assert "overlay" in lines["state folder"][1]

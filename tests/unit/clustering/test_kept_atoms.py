@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.atoms import form_atoms
 from securefl.methods.clustering.kept_atoms import (
+    MOST_LABELLED,
     Atom,
     KeptAtoms,
     agreed_atoms,
@@ -195,6 +196,14 @@ def test_parties_that_state_that_they_wait_are_dealt_as_all_others(seed: bytes) 
     """Colluders that were dealt apart would be mates, and would choose whom they surround."""
     liars = KeptAtoms((), frozenset(atom(1, 5, 9)))
     assert form_atoms(seed + liars.labels(NAMES), NAMES, 3) == form_atoms(seed, NAMES, 3)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_the_largest_roster_has_labels(closed: bool) -> None:
+    names = [PartyId(f"n{k:05}") for k in range(MOST_LABELLED)]
+    atoms = tuple(zip(names[::2], names[1::2], strict=True))
+    kept = KeptAtoms((), closed=atoms) if closed else KeptAtoms(atoms)
+    assert KeptAtoms.of_labels(kept.labels(names), names) == kept
 
 
 def test_where_a_run_cannot_use_them_their_members_wait() -> None:
