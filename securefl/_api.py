@@ -83,15 +83,28 @@ class RunResult:
 
         return _without_controls(load_file(self._model(group)))
 
-    def state_dict(self, group: int = 0) -> dict[str, torch.Tensor]:
-        """The final model for ``module.load_state_dict``. ``group``: as in :meth:`arrays`.
+    def state_dict(self, module: torch.nn.Module | None = None, *, group: int = 0) -> dict[str, torch.Tensor]:
+        """Return the final model for ``module.load_state_dict``: tied parameters and integer buffers, too.
+
+        Entries that stay at the sites (local buffers, personal and frozen parameters) have the values of the
+        first model's file, if they are 100,000 numbers together at most and the file was written for a site.
+
+        Args:
+            module: takes the model. The result has its names, also those that ``torch.compile`` and
+                ``DataParallel`` add, and its own values of entries that did not travel. It stays as it is.
+            group: as in :meth:`arrays`.
 
         Raises:
-            ConfigError: no round has left a model.
+            ConfigError: no round has left a model, or the module has no such arrays.
         """
-        from safetensors.torch import load_file  # noqa: PLC0415 - torch
+        from securefl.training.models import completed_by, load_model, load_state_dict  # noqa: PLC0415 - torch
 
-        return _without_controls(load_file(self._model(group)))
+        if module is None:
+            return _without_controls(load_state_dict(self._model(group)))
+        import torch  # noqa: PLC0415 - with it
+
+        arrays = _without_controls(load_model(self._model(group)))
+        return completed_by(module, {name: torch.from_numpy(array) for name, array in arrays.items()})
 
     def _model(self, group: int) -> Path:
         directory = RunDirectory(self.path)
@@ -379,19 +392,25 @@ def _site_name(site: str | Callable[[str], Site] | None) -> str:
     return own_name(site)
 
 
-def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | Site) -> str:
     """Write the parameters that a federation of sites begins with; return the file's SHA-256 as hex.
 
     Args:
         path: of the safetensors file, for ``model.file``.
-        arrays: floating-point numbers by name, as ``site.parameters()`` gives them; f32 in the file.
+        arrays: floating-point numbers by name, as ``site.parameters()`` gives them; f32 in the file. Of a
+            :class:`TorchSite` itself the file also holds what stays at the sites, for
+            :meth:`RunResult.state_dict`.
 
     Raises:
         ConfigError: an array is no such, or the file cannot be written.
     """
     from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
 
-    return write_tensors(Path(path), arrays)
+    if isinstance(arrays, Mapping):
+        return write_tensors(Path(path), arrays)
+    if not hasattr(arrays, "parameters"):
+        raise ConfigError("arrays", f"are {type(arrays).__name__}, expected arrays by name, or a site")
+    return write_tensors(Path(path), arrays.parameters(), getattr(arrays, "state_head", {}))
 
 
 def plan(data: str = "digits", **demands: Any) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import secrets
 import time
 import traceback
@@ -74,17 +75,18 @@ def weights(
     """
     with one_line_errors():
         from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
-        from securefl.training.sites import beside, first_of, offered  # noqa: PLC0415 - with it
+        from securefl.training.sites import first_of, offered  # noqa: PLC0415 - with it
 
         own_parts_from(Path())
         name = party_id(party)
         made, arrays = offered(first_of(site, site_python, tuple(local or ())), name)
-        order, stays = beside(made)
-        if local and not stays:
+        head = getattr(made, "state_head", {})
+        stays = head.get("local", {})
+        if not all(fnmatch.filter(stays, one) for one in local or ()):
             raise ConfigError(
                 "--local", "goes with the model of an app", "a site keeps what it does not offer"
             )
-        digest = write_tensors(out, arrays, order, stays)
+        digest = write_tensors(out, arrays, head)
         say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
         if stays:
             say(f"{len(stays)} arrays stay at the sites: {', '.join(stays)}")

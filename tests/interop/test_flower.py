@@ -190,7 +190,7 @@ def test_batch_statistics_may_stay_at_the_sites(tmp_path: Path) -> None:
 def apps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     (tmp_path / "apps_of_tests.py").write_text(APP)
     monkeypatch.syspath_prepend(tmp_path)
-    yield federation(tmp_path, FIRST, order=["w", "count", "b"], local=COUNT)
+    yield federation(tmp_path, FIRST, head={"order": ["w", "count", "b"], "local": COUNT})
     sys.modules.pop("apps_of_tests", None)
 
 

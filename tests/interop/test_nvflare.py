@@ -97,7 +97,9 @@ def test_it_trains_once_a_round_and_goes_on(tmp_path: Path) -> None:
 def test_differences_and_integers(tmp_path: Path) -> None:
     body = "change = {name: np.ones_like(one) for name, one in arrays.items()}; assert arrays['n'] < 6\n"
     body += "        flare.send(flare.FLModel(params=change, params_type='DIFF'))"
-    scenario = federation(tmp_path, FIRST, order=["w", "n", "b"], local={"n": ["int64", [], [4]]})
+    scenario = federation(
+        tmp_path, FIRST, head={"order": ["w", "n", "b"], "local": {"n": ["int64", [], [4]]}}
+    )
     site = site_of(str(script(tmp_path, body)), scenario, NVFLARE)
     change, _, _ = site.fit(FIRST, told(0))
     assert isinstance(change, Change)

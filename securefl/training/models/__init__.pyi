@@ -2,6 +2,7 @@ from .catalogue import build_model as build_model
 from .catalogue import model_of as model_of
 from .checkpoint import keep_model as keep_model
 from .checkpoint import load_model as load_model
+from .checkpoint import load_state_dict as load_state_dict
 from .checkpoint import model_path as model_path
 from .controls import control_name as control_name
 from .controls import controls_of as controls_of
@@ -29,5 +30,8 @@ from .parts.mlp import Mlp as Mlp
 from .parts.softmax import Softmax as Softmax
 from .state import averaged_names as averaged_names
 from .state import averaged_state as averaged_state
+from .state_dict import completed_by as completed_by
+from .state_dict import plain_name as plain_name
+from .state_dict import state_head as state_head
 from .tensors import read_tensors as read_tensors
 from .tensors import write_tensors as write_tensors

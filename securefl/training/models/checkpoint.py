@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from securefl.base.arrays import F32, expect
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.files import write_whole
 from securefl.methods.server_optimisers import prepare_arrays
 from securefl.training.models.flatten import check_averageable, dimension
+from securefl.training.models.state_dict import completed, state_head
+from securefl.training.models.tensors import HEAD, Tensors, head_of, saved
 
 
 def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
@@ -39,9 +43,17 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
         arrays[name] = params[start:stop].reshape(tuple(parameter.shape)).copy()
         start = stop
     try:
-        write_whole(path, save(prepare_arrays(arrays), metadata={"format": "pt"}))
+        write_whole(path, saved(prepare_arrays(arrays), {"format": "pt", **_head(module, arrays)}))
     except OSError as error:
         raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+
+
+def _head(module: torch.nn.Module, arrays: Mapping[str, F32]) -> dict[str, str]:
+    """Return metadata of a model's file: entries of the module's ``state_dict`` beside these arrays."""
+    if isinstance(module, Tensors):
+        return {HEAD: module.state_head} if module.state_head else {}
+    head = state_head(module, arrays)
+    return {HEAD: json.dumps(head)} if head else {}
 
 
 def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
@@ -90,3 +102,13 @@ def load_model(path: Path) -> dict[str, F32]:
             raise ConfigError(f"{path}[{name}]", f"has dtype {array.dtype}, expected float32")
         named[name] = array
     return named
+
+
+def load_state_dict(path: Path) -> dict[str, torch.Tensor]:
+    """Return a saved model with what its head says of entries that did not travel, for ``load_state_dict``.
+
+    Raises:
+        ConfigError: as :func:`load_model`, or a damaged head.
+    """
+    arrays = {name: torch.from_numpy(array) for name, array in load_model(path).items()}
+    return completed(arrays, head_of(path.read_bytes()))

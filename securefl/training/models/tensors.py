@@ -18,8 +18,8 @@ from torch import nn
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.files import write_whole
 
-APP_KEY = "securefl"
-"""Of a file's metadata: JSON that ``securefl.training.sites.adapters.kept`` reads."""
+HEAD = "securefl"
+"""Key of a file's metadata: JSON of :func:`securefl.training.models.state_head`."""
 
 MOST_STEPS = 100
 """Dots in a name: torch goes through modules within modules by calls within calls."""
@@ -32,16 +32,21 @@ class Tensors(nn.Module):
         arrays: f32, at least one.
         where: they are from, for errors.
         averaged: patterns of the names that the server averages, whatever its optimiser.
+        head: what the file's metadata say of entries that do not travel.
 
     Raises:
         ConfigError: a name that is another's beginning, as ``a`` and ``a.b``.
     """
 
     def __init__(
-        self, arrays: Mapping[str, npt.NDArray[np.float32]], where: str, averaged: Sequence[str] = ()
+        self,
+        arrays: Mapping[str, npt.NDArray[np.float32]],
+        where: str,
+        averaged: Sequence[str] = (),
+        head: str = "",
     ) -> None:
         super().__init__()
-        self.averaged = tuple(averaged)
+        self.averaged, self.state_head = tuple(averaged), head
         for name in sorted(arrays):
             *path, last = name.split(".")
             if len(path) > MOST_STEPS:
@@ -108,22 +113,20 @@ def read_tensors(path: str, sha256: str = "", averaged: Sequence[str] = ()) -> T
             raise ConfigError("model.file", f"{path}: {name} has dtype {array.dtype}, expected float32")
         if not array.size or not np.isfinite(array).all():
             raise ConfigError("model.file", f"{path}: {name} is empty, or holds numbers that are not finite")
-    return Tensors(arrays, f"model.file: {path}", averaged)
+    return Tensors(arrays, f"model.file: {path}", averaged, head_of(raw))
 
 
 def write_tensors(
     path: Path,
     arrays: Mapping[str, npt.NDArray[Any]],
-    order: Sequence[str] = (),
-    local: Mapping[str, object] | None = None,
+    head: Mapping[str, object] | None = None,
 ) -> str:
     """Write arrays by name as f32 to a safetensors file, complete or not at all; return its SHA-256 as hex.
 
     Args:
         path: of the file.
         arrays: those that travel.
-        order: of an app's arrays, for its sites; that of names where it is empty.
-        local: dtype, shape and values of its arrays that stay at the sites, by name.
+        head: the entries that do not travel, as of :func:`securefl.training.models.state_head`.
 
     Raises:
         ConfigError: arrays that no run could begin with, or the file cannot be written.
@@ -141,11 +144,31 @@ def write_tensors(
         if not plain[name].size or not np.isfinite(plain[name]).all():
             raise ConfigError(name, "is empty, or holds numbers that are not finite in float32")
     Tensors(plain, str(path))
-    # One entry: safetensors puts several in any order, and the file has a digest.
-    told = {"order": list(order), "local": dict(local or {})}
-    data = save(plain, {APP_KEY: json.dumps(told)} if order else None)
+    data = saved(plain, {HEAD: json.dumps(head)} if head else {})
     try:
         write_whole(path, data)
     except OSError as error:
         raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
     return hashlib.sha256(data).hexdigest()
+
+
+def saved(arrays: dict[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
+    """Return a safetensors file, the same bytes for the same arguments.
+
+    safetensors itself writes metadata in any order.
+    """
+    raw = save(arrays, dict(metadata))
+    start = 8 + int.from_bytes(raw[:8], "little")
+    told = json.loads(raw[8:start])
+    if metadata:
+        told["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + raw[start:]
+
+
+def head_of(raw: bytes) -> str:
+    """Return what the metadata of a safetensors file say of entries that do not travel; empty for nothing."""
+    told = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    found: str = told.get("__metadata__", {}).get(HEAD, "")
+    return found

@@ -9,7 +9,6 @@ from .load import offered as offered
 from .load import site_maker as site_maker
 from .log import SITE_LOG as SITE_LOG
 from .log import SiteLog as SiteLog
-from .maker import beside as beside
 from .maker import first_of as first_of
 from .maker import maker_of as maker_of
 from .site import Metrics as Metrics

@@ -166,8 +166,7 @@ class ApartSite:
         self.averaged = tuple(map(str, said.get("averaged", ())))
         if said.get("evaluates") is True:
             self.evaluate = self._evaluate
-        if given.first and isinstance(said.get("order"), list) and isinstance(said.get("local"), dict):
-            self.order, self.local = said["order"], said["local"]
+        self.state_head = said.get("state_head", {})
 
     def parameters(self) -> Arrays:
         """See :class:`securefl.training.sites.site.Site`."""

@@ -80,8 +80,8 @@ class Clerk:
             said["frozen_sha256"] = str(site.frozen_sha256)
         if getattr(site, "averaged", ()):
             said["averaged"] = [str(name) for name in site.averaged]
-        if asked["given"]["first"] and isinstance(site, _adapter("first").AppModel):
-            said.update(order=site.order, local=site.local)
+        if asked["given"]["first"]:
+            said["state_head"] = getattr(site, "state_head", {})
         return said
 
     def _region(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from securefl.base.errors import ConfigError
+from securefl.training.models import plain_name
 from securefl.training.sites.layout import SiteError
 
-_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -68,17 +68,6 @@ class HeldTensors:
                 shape, dtype = there[name].shape, there[name].dtype
                 raise SiteError(f"{name} has become {tuple(shape)} {dtype}, it was {form[0]} {form[1]}")
         return {name: there[name] for name in forms}
-
-
-def plain_name(model: nn.Module, name: str) -> str:
-    """Return a tensor's name without the parts that ``torch.compile`` and ``DataParallel`` add."""
-    found, module = list[str](), model
-    for part in name.split("."):
-        wrapped = part == "_orig_mod" or (part == "module" and isinstance(module, _WRAPPERS))
-        if not wrapped:
-            found.append(part)
-        module = getattr(module, part, module)
-    return ".".join(found)
 
 
 def _named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:

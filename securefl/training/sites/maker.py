@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,8 @@ from typing import Any
 from securefl.base.errors import ConfigError
 from securefl.methods.attacks import party_names
 from securefl.scenario import Scenario
-from securefl.training.sites.adapters.first import AppModel
 from securefl.training.sites.adapters.offer import Given, is_client_app, offer
-from securefl.training.sites.apart import START_SECONDS, ApartSite, SiteProcess, script_apart, site_apart
+from securefl.training.sites.apart import START_SECONDS, SiteProcess, script_apart, site_apart
 from securefl.training.sites.load import SiteMaker, named, site_maker
 
 
@@ -82,13 +81,6 @@ def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> SiteMake
     if python is not None:
         return site_apart(name, SiteProcess(python), START_SECONDS, lambda _party: given)
     return _offering(name, named(name), lambda _party: given)
-
-
-def beside(made: object) -> tuple[Sequence[str], Mapping[str, object]]:
-    """Of an app's first model: the order of all its arrays, and those that stay. Of a site nothing."""
-    if not isinstance(made, AppModel | ApartSite):
-        return (), {}
-    return getattr(made, "order", ()), getattr(made, "local", {})
 
 
 def _offering(name: str, found: object, given: Callable[[str], Given]) -> SiteMaker:

@@ -13,8 +13,8 @@ from torch import nn
 from securefl.base.errors import ConfigError
 from securefl.scenario import DpSgd, LocalMethod, validated
 from securefl.training.local_methods import Correction, KeptControls, LocalSgd
-from securefl.training.models import control_name, pick_device, seeded
-from securefl.training.sites.held import HeldTensors, plain_name
+from securefl.training.models import control_name, pick_device, plain_name, seeded, state_head
+from securefl.training.sites.held import HeldTensors
 from securefl.training.sites.layout import SiteError
 from securefl.training.sites.loaders import samples_of
 from securefl.training.sites.records import RecordSteps
@@ -117,6 +117,11 @@ class TorchSite:
     @property
     def _buffers(self) -> Mapping[str, torch.Tensor]:
         return self._held.buffers()
+
+    @property
+    def state_head(self) -> dict[str, Any]:
+        """Entries of the module's ``state_dict`` that do not travel, for the file of the first model."""
+        return state_head(self._model, [*self._trained, *self._buffers])
 
     @property
     def keeps_nothing(self) -> bool:

@@ -92,8 +92,8 @@ def test_a_torch_module_has_its_own_order_and_integers_stay(python: Path | None)
     made, arrays = first("Net", python)
     names = ["z.weight", "z.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"]
     names += ["norm.num_batches_tracked", "a.weight", "a.bias"]
-    assert made.order == names
-    assert made.local == {"norm.num_batches_tracked": ["int64", [], [0]]}
+    assert made.state_head["order"] == names
+    assert made.state_head["local"] == {"norm.num_batches_tracked": ["int64", [], [0]]}
     assert arrays.keys() == set(names) - {"norm.num_batches_tracked"}
 
 
@@ -110,9 +110,9 @@ def test_first_models_of_other_kinds(
     name: str, local: tuple[str, ...], order: list[str] | None, travels: set[str]
 ) -> None:
     made, arrays = first(name, None, *local)
-    assert order is None or made.order == order
+    assert order is None or made.state_head["order"] == order
     assert arrays.keys() == travels
-    assert set(made.local) == set(made.order) - travels
+    assert set(made.state_head["local"]) == set(made.state_head["order"]) - travels
 
 
 @pytest.mark.parametrize("python", [None, PYTHON])
@@ -166,7 +166,7 @@ def test_the_command_writes_what_an_app_gets_back(tmp_path: Path) -> None:
 def test_what_does_not_travel_is_there_the_next_time(tmp_path: Path) -> None:
     file = tmp_path / "first.safetensors"
     given = {"b": np.ones(2, np.float32), "a": np.zeros(1, np.float32)}
-    write_tensors(file, given, ["b", "n", "a"], {"n": ["int64", [], [7]]})
+    write_tensors(file, given, {"order": ["b", "n", "a"], "local": {"n": ["int64", [], [7]]}})
     arrays = AppArrays(str(file))
     whole = arrays.complete(given)
     assert list(whole) == ["b", "n", "a"]
@@ -198,7 +198,7 @@ def test_what_does_not_travel_is_there_the_next_time(tmp_path: Path) -> None:
 def test_a_head_that_lies_is_refused_before_the_first_round(order: Any, local: Any, tmp_path: Path) -> None:
     """The file comes from whoever set the federation up: no app may train with fewer arrays, or others."""
     file = tmp_path / "first.safetensors"
-    write_tensors(file, {"a": np.zeros(1), "b": np.ones(2)}, order, local)
+    write_tensors(file, {"a": np.zeros(1), "b": np.ones(2)}, {"order": order, "local": local})
     with pytest.raises(Refused, match=r"the head of first.safetensors says nothing of an app"):
         AppArrays(str(file))
 

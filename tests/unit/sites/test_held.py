@@ -12,7 +12,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from securefl.base.errors import ConfigError
-from securefl.training.sites.held import HeldTensors, plain_name
+from securefl.training.models import plain_name
+from securefl.training.sites.held import HeldTensors
 from securefl.training.sites.layout import SiteError
 from securefl.training.sites.site import Round
 from securefl.training.sites.torch_site import TorchSite

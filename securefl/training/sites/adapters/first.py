@@ -33,7 +33,6 @@ class AppModel:
         for pattern in patterns:
             if not fnmatch.filter(arrays, pattern):
                 raise Refused(f"--local {pattern!r} fits none of {', '.join(list(arrays)[:4])} ...")
-        self.order = list(arrays)
         stays = {
             name
             for name, array in arrays.items()
@@ -46,11 +45,12 @@ class AppModel:
         if count > MOST_LOCAL:
             reason = f"has {count:,} numbers that do not travel, more than {MOST_LOCAL:,}"
             raise Refused(reason, "leave out of it what the app can make by itself")
-        self.local = {
+        local = {
             name: [str(array.dtype), list(array.shape), array.reshape(-1).tolist()]
             for name, array in arrays.items()
             if name in stays
         }
+        self.state_head = {"order": list(arrays), "local": local}
 
     def parameters(self) -> dict[str, Any]:
         """What travels."""

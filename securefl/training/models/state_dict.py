@@ -1,0 +1,133 @@
+"""The whole ``state_dict`` of a module from the arrays that travelled.
+
+Arrays that travel are fewer than the entries of a ``state_dict``: tied parameters travel once, and integer
+buffers, local buffers, personal and frozen parameters stay at the sites. The head of a model's file lists the
+other entries, with their first values where these are few.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from securefl.base.errors import ConfigError
+
+MOST_LOCAL = 100_000
+"""Numbers in a head, where they are text: what is larger is taken from a module."""
+_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
+
+def plain_name(model: nn.Module, name: str) -> str:
+    """Return a tensor's name without the parts that ``torch.compile`` and ``DataParallel`` add."""
+    found, module = list[str](), model
+    for part in name.split("."):
+        wrapped = part == "_orig_mod" or (part == "module" and isinstance(module, _WRAPPERS))
+        if not wrapped:
+            found.append(part)
+        module = getattr(module, part, module)
+    return ".".join(found)
+
+
+def state_head(model: nn.Module, travelling: Collection[str]) -> dict[str, Any]:
+    """Return the entries of a module's ``state_dict`` that do not travel, as JSON can hold them.
+
+    Args:
+        model: wrapped or not.
+        travelling: plain names of the arrays that travel.
+
+    Returns:
+        ``order``, the names of all arrays; ``local``, dtype, shape and values of those that stay, without
+        those beyond :data:`MOST_LOCAL` numbers; ``tied``, further names of arrays. Empty where all entries
+        travel.
+    """
+    order, local, tied, count = list[str](), dict[str, Any](), dict[str, str](), 0
+    for name, tensor, first in _entries(model):
+        if first != name:
+            tied[name] = first
+        elif name in travelling:
+            order.append(name)
+        elif not tensor.is_complex() and count + tensor.numel() <= MOST_LOCAL:
+            count += tensor.numel()
+            order.append(name)
+            values = _numbers(tensor)
+            local[name] = [str(values.dtype), list(values.shape), values.reshape(-1).tolist()]
+    tied = {name: first for name, first in tied.items() if first in order}
+    return {"order": order, "local": local, "tied": tied} if local or tied else {}
+
+
+def completed(arrays: Mapping[str, torch.Tensor], head: str) -> dict[str, torch.Tensor]:
+    """Return arrays that travelled and what a file's head says of the other entries.
+
+    Args:
+        arrays: by plain name.
+        head: JSON of :func:`state_head`; empty for none.
+
+    Raises:
+        ConfigError: the head is damaged.
+    """
+    found = dict(arrays)
+    if not head:
+        return found
+    try:
+        kept = json.loads(head)
+        for name, (dtype, shape, values) in kept.get("local", {}).items():
+            found.setdefault(name, torch.from_numpy(np.array(values, dtype).reshape(shape)))
+        for name, first in kept.get("tied", {}).items():
+            found.setdefault(name, found[first])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = f"the head of the file cannot be read: {type(error).__name__}: {error}"
+        raise ConfigError("model", reason, "pass the module: state_dict(module)") from error
+    return found
+
+
+def completed_by(model: nn.Module, arrays: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return a module's own ``state_dict`` with the arrays that travelled in it.
+
+    Names are the module's, also those that wrappers add. Entries that did not travel keep their values.
+
+    Args:
+        model: stays as it is.
+        arrays: by plain name.
+
+    Raises:
+        ConfigError: the module lacks an array, or has another shape of it.
+    """
+    found, state = dict[str, torch.Tensor](), model.state_dict()
+    plain = {name: first for name, _, first in _entries(model)}
+    for name in sorted(arrays):
+        if name not in plain:
+            raise ConfigError("module", f"has no {name}, which the model has", "the module of the sites")
+    for raw, own in state.items():
+        name = plain_name(model, raw)
+        array = arrays.get(name, arrays.get(plain.get(name, name)))
+        if array is not None and array.shape != own.shape:
+            reason = f"{raw} has shape {tuple(own.shape)}, the model has {tuple(array.shape)}"
+            raise ConfigError("module", reason, "the module of the sites")
+        found[raw] = own if array is None else array
+    return found
+
+
+def _entries(model: nn.Module) -> list[tuple[str, torch.Tensor, str]]:
+    """Return plain name, tensor and first plain name of each tensor in the module's ``state_dict``.
+
+    Tied parameters are one tensor of several names; the first one is that of ``named_parameters``.
+    """
+    first = {id(one): plain_name(model, name) for name, one in model.named_parameters()}
+    found = list[tuple[str, torch.Tensor, str]]()
+    # Entries of get_extra_state may be anything.
+    for raw, tensor in model.state_dict(keep_vars=True).items():
+        if isinstance(tensor, torch.Tensor):
+            name = plain_name(model, raw)
+            found.append((name, tensor, first.setdefault(id(tensor), name)))
+    return found
+
+
+def _numbers(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Return a tensor as an array; bfloat16, which numpy lacks, as float32."""
+    held = tensor.detach().cpu()
+    return (held.float() if held.dtype == torch.bfloat16 else held).numpy()
