@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.errors import ConfigError
+from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors
 from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
@@ -71,7 +72,7 @@ def audit(
     transcripts of different runs or rosters, unknown colluders, and with verified rounds a scenario that no
     party signed or a missing file of the first model); 3 the report cannot be written.
     """
-    with one_line_errors():
+    with one_line_errors(), answers(only=as_json) as stdout:
         began = time.monotonic()
         folder = out or run / "audit"
         check_free(folder, _FILES, force=force)
@@ -89,7 +90,7 @@ def audit(
             report = replace(report, chapters=(*report.chapters, *more))
         _write(folder, report)
         if as_json:
-            typer.echo(json.dumps(report.to_json(), allow_nan=False))
+            typer.echo(json.dumps(report.to_json(), allow_nan=False), stdout)
         else:
             _show(report, folder, time.monotonic() - began)
         raise typer.Exit(report.exit_code)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
 from securefl.cli.options import DeviceOption, JobsOption, JsonOption, device_name
@@ -41,7 +42,7 @@ def compare(
 
     Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
     """
-    with one_line_errors():
+    with one_line_errors(), answers(only=as_json) as stdout:
         exhibit = comparison_of(bundled(file, "comparison"))
         source = Source(exhibit.study.datasets[0])
         exhibit.plan("desk", source)
@@ -59,4 +60,4 @@ def compare(
             quiet=as_json,
         )
         if as_json:
-            typer.echo(written, nl=False)
+            typer.echo(written, stdout, nl=False)

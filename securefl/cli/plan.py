@@ -12,6 +12,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from securefl.base.errors import ConfigError
+from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
@@ -106,7 +107,7 @@ def plan(
 
     Exit codes: 0 done; 2 refused, with what to relax; 3 a file cannot be written.
     """
-    with one_line_errors():
+    with one_line_errors(), answers(only=as_json) as stdout:
         check_free(out, _FILES, force=force)
         _check_choices(case=case, server=server, verify=verify, unit=unit)
         most = _share(data, parties)
@@ -154,7 +155,7 @@ def plan(
         if picture is not None:
             write_result(out / "plan.png", picture)
         if as_json:
-            typer.echo(json.dumps(values, allow_nan=False))
+            typer.echo(json.dumps(values, allow_nan=False), stdout)
         else:
             _show(found, chosen, out, data, drawn=picture is not None)
 

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from securefl.base.errors import EXIT_ABORTED, RunAbortedError
+from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors
 from securefl.cli.options import (
     BrokerFiles,
@@ -96,7 +97,7 @@ def run(
 
     Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
     """
-    with one_line_errors(), ended_by_signals():
+    with one_line_errors(), ended_by_signals(), answers(only=as_json) as stdout:
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         options = RunOptions(
             run=fresh_run_id(seed if insecure_seeded_entropy else None),
@@ -118,7 +119,7 @@ def run(
             site_python=site_python,
             site_memory=site_memory,
         )
-        console = Terminal(highlight=False)
+        console = Terminal(highlight=False, file=stdout)
         progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
         summary = run_here(loaded, options, progress)
         show_end(console, progress, summary)

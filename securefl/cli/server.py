@@ -9,6 +9,7 @@ import typer
 
 from securefl.base.errors import EXIT_ABORTED, EXIT_DECIDE, EXIT_PAUSED, RunAbortedError, RunHaltedError
 from securefl.base.ids import SERVER
+from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.joining import MemberOptions, check_data_given
 from securefl.cli.options import (
@@ -52,7 +53,7 @@ def server(
     Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted, 4 paused,
     5 a person must decide.
     """
-    with one_line_errors(), ended_by_signals():
+    with one_line_errors(), ended_by_signals(), answers(only=as_json) as stdout:
         settings = options.settings(
             SERVER,
             key,
@@ -63,7 +64,7 @@ def server(
             keep_models=kept_rounds(keep_models),
         )
         check_data_given(settings.scenario, data)
-        console = Terminal(highlight=False)
+        console = Terminal(highlight=False, file=stdout)
         by = sieve(settings.scenario.groups)
         progress = progress_for(console, as_json=as_json, by=by, name=SERVER)
         summary, paused = lead(settings, progress)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from securefl.base.errors import EXIT_ABORTED, RunAbortedError
+from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors
 from securefl.cli.options import (
     BundledArgument,
@@ -73,7 +74,7 @@ def simulate(
 
     Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
     """
-    with one_line_errors():
+    with one_line_errors(), answers(only=as_json) as stdout:
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
         check(loaded)
         check_simulable(loaded)
@@ -110,7 +111,7 @@ def simulate(
             ),
             site=maker_of(site, loaded, site_python, site_memory) if site else None,
         )
-        console = Terminal(highlight=False)
+        console = Terminal(highlight=False, file=stdout)
         progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
         summary = run_simulation(loaded, options, progress)
         show_end(console, progress, summary)

@@ -9,6 +9,7 @@ import typer
 
 from securefl.base.errors import EXIT_ABORTED, ConfigError, RunAbortedError
 from securefl.base.files import write_whole
+from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.options import (
     BundledArgument,
@@ -50,7 +51,7 @@ def statistics(
 
     Exit codes: 0 done, 1 no sum was opened, 2 refused, 3 aborted.
     """
-    with one_line_errors():
+    with one_line_errors(), answers(only=as_json) as stdout:
         loaded = statistics_round(load_scenario(bundled(scenario), tuple(overrides or ())))
         check(loaded)
         if write is not None:
@@ -72,7 +73,7 @@ def statistics(
             seeded=loaded.privacy.unit == "none",
             site=site_maker(site),
         )
-        console = Terminal(highlight=False)
+        console = Terminal(highlight=False, file=stdout)
         progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
         summary = run_simulation(loaded, options, progress)
         show_end(console, progress, summary)

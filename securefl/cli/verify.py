@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.errors import ConfigError
+from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors
 from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
@@ -55,7 +56,7 @@ def verify(
     be checked, or refused (rounds that were not verified, damaged transcripts, a scenario that no party
     signed, a missing file of the first model); 3 the page cannot be written.
     """
-    with one_line_errors():
+    with one_line_errors(), answers(only=as_json) as stdout:
         if out is not None:
             check_free(out, (_PAGE,), force=force)
         recorded = load(run, roster=roster)
@@ -64,7 +65,7 @@ def verify(
         if out is not None:
             _write(out, verified)
         if as_json:
-            typer.echo(json.dumps(verification_json(verified), allow_nan=False))
+            typer.echo(json.dumps(verification_json(verified), allow_nan=False), stdout)
         else:
             _show(verified)
         raise typer.Exit(verified.exit_code)
