@@ -6,26 +6,23 @@ import fnmatch
 import secrets
 import time
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from securefl.base.entropy import OsEntropy
+from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.joining import party_id
 from securefl.cli.options import BundledArgument, SetOption, SiteMemoryOption, SitePythonOption
 from securefl.cli.program import Program
+from securefl.cli.site_trial import REPEAT_SECONDS, SiteTrial, trial_lines, write_trial
 from securefl.methods.feasibility import check as checked
 from securefl.methods.feasibility import check_site
-from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime.launch import bundled
-from securefl.runtime.process import NOTED_SECONDS, LockProbe
+from securefl.runtime.process import LockProbe
 from securefl.scenario import (
-    Scenario,
     SiteEvaluation,
     SiteStatistics,
     load_scenario,
@@ -34,7 +31,7 @@ from securefl.scenario import (
 )
 
 if TYPE_CHECKING:
-    from securefl.training.sites import Layout, Metrics, SiteFit
+    from securefl.training.sites import Layout, SiteFit
 
 app = Program(add_completion=False, no_args_is_help=True)
 
@@ -108,6 +105,9 @@ def check(
 ) -> None:
     """Train one round at a site, alone, from the first model: does it fit, and how long is its update?
 
+    A training of a minute at most is done twice, to tell whether a seed repeats it. All findings also go to
+    SCENARIO.PARTY.check.json beside the scenario.
+
     Exit codes: 0 it does; 2 refused, or what it returned cannot be used.
     """
     with one_line_errors():
@@ -130,28 +130,37 @@ def check(
             return
         module = model_of(loaded, (), 0, 0)
         layout, name = Layout.of(module), party_id(party)
-        made = make_site(maker, name, layout, loaded.model)
+        # Of the generators while the site is made, which draws no secrets.
+        seed = InsecureSeededEntropy(secrets.token_bytes(16))
+        made = make_site(maker, name, layout, loaded.model, seed)
         say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
         say(f"{name}: {made.samples:,} samples, training one round")
         if loaded.statistics != SiteStatistics():
             _check_columns(made, statistics_round(loaded).evaluation)
-        rounds, evaluation = loaded.stop.rounds, loaded.evaluation
-        trainer = SiteTrainer(made, layout, rounds, SiteLog(None), evaluation, loaded.training)
+        told = Round(0, loaded.stop.rounds, secrets.randbits(63))
+
+        def trained(one: Any) -> SiteFit:
+            trainer = SiteTrainer(
+                one, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation, loaded.training
+            )
+            return trainer.fit(to_vector(module), told, OsEntropy())
+
         began = time.monotonic()
         try:
-            told = Round(0, loaded.stop.rounds, secrets.randbits(63))
             with LockProbe() as probe:
-                found = trainer.fit(to_vector(module), told, OsEntropy())
+                found = trained(made)
+            seconds, again = time.monotonic() - began, None
+            if seconds <= REPEAT_SECONDS and not loaded.training.dp_sgd:
+                say("training it once more from the same seed, at a second site of the same name")
+                again = trained(make_site(maker, name, layout, loaded.model, seed)).update
         except Exception as error:  # whatever a user's code raises
             traceback.print_exception(error)
             raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
-        for line in _found(loaded, found, time.monotonic() - began):
+        trial = SiteTrial(made, found, seconds, probe.longest, again)
+        lines = list(trial_lines(loaded, trial))
+        for line in lines:
             say(line)
-        if probe.longest >= NOTED_SECONDS:
-            say(
-                f"the training holds the interpreter lock for {probe.longest:.1f} s: no message passes then;"
-                " --site-python gives it its own process"
-            )
+        say(f"findings: {write_trial(scenario, site, name, trial, lines)}")
 
 
 def _check_columns(site: object, asked: SiteEvaluation) -> None:
@@ -167,42 +176,6 @@ def _check_columns(site: object, asked: SiteEvaluation) -> None:
             say(f"columns: {line}")
     made = ColumnSite(site, asked)
     say(f"columns: {len(asked.metrics)} to count, {made.samples:,} samples")
-
-
-def _found(scenario: Scenario, found: SiteFit, seconds: float) -> Iterator[str]:
-    norm, largest = float(np.linalg.norm(found.update)), float(np.abs(found.update).max())
-    yield f"trained on {found.samples:,} samples in {seconds:.2f} s{_metrics(found.metrics)}"
-    if found.received is not None:
-        yield f"the model that it got{_metrics(found.received)}"
-    words = None if found.said is None else metric_words(scenario, 64)
-    if words is not None and found.said is not None:
-        yield f"told of it, in the sum of a cluster{_metrics(numbers_of(words, found.said))}"
-    yield from _cut(scenario.evaluation, found.received or {})
-    clip, most = scenario.encoding.clip, scenario.encoding.range
-    clipped = (
-        "not clipped" if clip == "none" else f"clipped to {clip:g}" if norm > clip else f"below {clip:g}"
-    )
-    yield f"update: L2 norm {norm:.4g} (encoding.clip: {clipped}), largest coordinate {largest:.4g}"
-    if not norm:
-        yield "nothing was learned: does the loss depend on what travels?"
-    if largest > most:
-        yield f"coordinates beyond {most:g} are cut off: raise encoding.range, or learn in smaller steps"
-    if scenario.deadlines.training < seconds:
-        yield f"deadlines.training is {scenario.deadlines.training:g} s: this party would be late"
-
-
-def _cut(evaluation: SiteEvaluation, received: Metrics) -> Iterator[str]:
-    """A line for each declared number that is outside of its range, where it is cut off without a word."""
-    for one in evaluation.metrics:
-        value = received.get(one.name)
-        if value is not None and one.words == 1 and not one.lower <= value <= one.upper:
-            most = one.upper if value > one.upper else one.lower
-            declared = f"{one.lower:g} to {one.upper:g}"
-            yield f"{one.name} {value:.4g} is outside {declared}, and counts as {most:g}: declare its range"
-
-
-def _metrics(metrics: Metrics) -> str:
-    return "".join(f", {name} {value:.4g}" for name, value in metrics.items())
 
 
 def _listed(layout: Layout) -> str:

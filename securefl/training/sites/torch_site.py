@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, Literal
 
 import torch
@@ -117,6 +117,12 @@ class TorchSite:
     @property
     def _buffers(self) -> Mapping[str, torch.Tensor]:
         return self._held.buffers()
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the loader's dataset; None where it does not tell. A sampler may give fewer."""
+        dataset = getattr(self._loader, "dataset", None)
+        return len(dataset) if isinstance(dataset, Sized) else None
 
     @property
     def state_head(self) -> dict[str, Any]:
