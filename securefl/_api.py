@@ -173,6 +173,7 @@ def _row(record: RoundRecord) -> dict[str, float | int | None]:
         "epsilon": max(spent, default=None),
         "seconds": math.fsum(record.seconds.values()),
         **{one.name: one.value for one in record.metrics},
+        **{f"{one.name}.deviation": one.deviation for one in record.metrics if one.deviation},
     }
 
 

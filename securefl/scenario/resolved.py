@@ -22,6 +22,9 @@ OF_EACH_MACHINE: Final = (
 )
 """Table and field of what each machine decides for itself."""
 
+ONLY_GIVEN = (("stop", "min_gain"),)
+"""Fields that count for the digest only if they are given."""
+
 
 def to_toml(scenario: Scenario) -> str:
     """The scenario as TOML, every default included; loading it again gives an equal scenario."""
@@ -35,13 +38,17 @@ def scenario_digest(scenario: Scenario) -> bytes:
     misbehaves) and ``statistics`` (a run of its own, in which they are metrics), and what each machine
     decides for itself (``training.device``, ``secure_sum.device``, ``secure_sum.spool_megabytes``,
     ``secure_sum.verify_megabytes``). All other fields count, defaults
-    included, whether the file spelled them out or not: a program with other defaults does not join.
+    included, whether the file spelled them out or not: a program with other defaults does not join. Without
+    a value, a field of :data:`ONLY_GIVEN` leaves the digest of earlier versions.
     """
     agreed = msgspec.to_builtins(scenario)
     for field in NOT_AGREED_UPON:
         del agreed[field]
     for table, field in OF_EACH_MACHINE:
         del agreed[table][field]
+    for table, field in ONLY_GIVEN:
+        if agreed[table][field] is None:
+            del agreed[table][field]
     return hashlib.sha256(_DIGEST_DOMAIN + msgspec.json.encode(agreed, order="sorted")).digest()
 
 

@@ -21,7 +21,15 @@ from securefl.scenario.model import Model
 from securefl.scenario.optimiser import ServerOptimiser
 from securefl.scenario.parts import default_of
 from securefl.scenario.privacy import DpSgd, Privacy
-from securefl.scenario.section import Fraction, Name, NonNegative, Positive, PositiveReal, Seconds
+from securefl.scenario.section import (
+    Fraction,
+    Name,
+    NonNegative,
+    NonNegativeReal,
+    Positive,
+    PositiveReal,
+    Seconds,
+)
 from securefl.scenario.section import Section as _Section
 from securefl.scenario.validation import Validate
 
@@ -181,6 +189,10 @@ class Stop(_Section, frozen=True, kw_only=True):
     """A number of ``[evaluation]`` that stopping goes by, and that picks the model which is kept."""
     target: float | None = None
     """Value of ``metric`` that ends the run."""
+    min_gain: NonNegativeReal | None = None
+    """Least gain that counts for ``patience`` and for the best model, in the unit of ``metric``. None: any
+    gain, and for a metric with noise a hundredth of its range. Numbers whose standard deviation by noise is
+    larger are not used."""
 
 
 IN_TIME = 0.9

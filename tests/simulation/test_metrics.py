@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
+from safetensors.numpy import load_file
 
 import securefl
+from securefl.runtime.report import print_summary
 from securefl.training.models.tensors import write_tensors
 
 ROUNDS = 4
@@ -73,12 +77,12 @@ class Site:
         }
 
 
-def simulated(folder: Path, *overrides: str, site: Any = Site) -> securefl.RunResult:
+def simulated(folder: Path, *overrides: str, site: Any = Site, verbose: bool = False) -> securefl.RunResult:
     write_tensors(folder / "w.safetensors", Site("p00").parameters())
     file = folder / "metrics.toml"
     file.write_text(TEXT)
     scenario = securefl.load(file, (f"model.file='{folder / 'w.safetensors'}'", *overrides))
-    return securefl.simulate(scenario, site=site, out=folder / "run", seed=4)
+    return securefl.simulate(scenario, site=site, out=folder / "run", seed=4, seeded=True, verbose=verbose)
 
 
 def pooled(names: Any, w: Any) -> dict[str, float]:
@@ -234,14 +238,71 @@ def test_epsilon_counts_the_metrics(tmp_path: Path) -> None:
 
 
 def test_with_privacy_metrics_carry_noise(tmp_path: Path) -> None:
-    """Noise of 12 times what a site can move a sum by."""
-    private = ("privacy={unit='party',multiplier=4.0,delta=1e-5}", "encoding.clip=1", "encoding.range=1")
-    result = simulated(tmp_path, *private, "encoding.scale_bits=8", "stop.rounds=1")
-    found = {one.name: one.pooled for one in result.rounds[0].metrics}
+    """Noise that is little enough for no number to be missing."""
+    private = ("privacy={unit='party',multiplier=1.0,delta=1e-5}", "encoding.clip=1", "encoding.range=1")
+    little = ("evaluation.noise=0.02", "encoding.scale_bits=8", "stop.rounds=1")
+    found = {one.name: one for one in simulated(tmp_path, *private, *little).rounds[0].metrics}
     exact = pooled([f"p{n:02d}" for n in range(12)], np.zeros(2))
-    counts = ("scores.auc", "table.accuracy")
-    # Counts are whole, so that without noise both would be exact; by chance both are so once in 10^6.
-    assert not all(abs(found.get(name, 9.0) - exact[name]) < 1e-3 for name in counts)
+    # Counts are whole, so that without noise both would be exact; by chance both are so once in 10^3.
+    assert not all(abs(found[name].pooled - exact[name]) < 1e-3 for name in ("scores.auc", "table.accuracy"))
+    assert all(found[name].deviation > 0.01 for name in ("scores.auc", "table.accuracy"))
+
+
+PARTY = ("encoding.clip=1", "encoding.range=1", "encoding.scale_bits=8", "stop.metric='table.accuracy'")
+
+
+@pytest.mark.parametrize(
+    ("noise", "reason"),
+    [(0.02, "and stop.min_gain is 0.01"), (4.0, "its samples do not exceed the noise on them")],
+)
+def test_a_run_whose_metric_has_too_much_noise_keeps_its_last_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], noise: float, reason: str
+) -> None:
+    """Patience and the best model followed the noise."""
+    private = ("privacy={unit='party',multiplier=1.0,delta=1e-5}", "stop.patience=1", "stop.rounds=6")
+    result = simulated(tmp_path, *PARTY, *private, f"evaluation.noise={noise}", verbose=True)
+    assert len(result) == 6, "no round is stopped by"
+    assert result.summary.outcome.reason == "6 rounds done"
+    assert not (tmp_path / "run" / "best.safetensors").exists()
+    last = load_file(tmp_path / "run" / "model.safetensors")
+    np.testing.assert_array_equal(result.arrays()["w"], last["w"])
+    shown = capsys.readouterr().out
+    assert shown.count("table.accuracy is too noisy to stop or choose a model by") == 1
+    assert " ± " in shown
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    kept = summary["outcome"]["model"]
+    assert kept["which"] == "last"
+    assert kept["unused_rounds"] == 6
+    assert reason in kept["reason"]
+    for row, (_, cells) in zip(summary["rounds"], result.frame().iterrows(), strict=True):
+        if "table.accuracy" in row.get("metrics", {}):
+            deviation = row["metrics"]["table.accuracy"]["deviation"]
+            assert cells["table.accuracy.deviation"] == deviation > 0.01
+    console = Console(file=io.StringIO(), width=200)
+    print_summary(console, result.summary)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "the model is the last one, not a best one: table.accuracy was too noisy to use" in printed
+
+
+def test_patience_and_the_best_model_go_by_the_gain_that_counts(tmp_path: Path) -> None:
+    stop = ("stop.metric='table.accuracy'", "stop.min_gain=0.01", "stop.patience=3", "stop.rounds=30")
+    only = "evaluation.metrics=[{name='table',kind='confusion'}]"
+
+    found = (500, 505, 515, 520)
+
+    class Slow(Site):
+        def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+            right = found[min(told.number, 3)]
+            return 1000, {"table": np.array([[right, 1000 - right], [0, 0]])}
+
+    result = simulated(tmp_path, *stop, only, site=Slow)
+    values = [one.value for row in result.rounds for one in row.metrics if one.name == "table.accuracy"]
+    best = 2
+    assert values == pytest.approx([0.5, 0.505, 0.515, 0.52, 0.52, 0.52], abs=1e-3)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["outcome"]["model"] == {"which": "best", "round": best}
+    assert result.metrics["table.accuracy"] == values[best]
+    np.testing.assert_allclose(result.arrays()["w"], 0.25 * best, atol=1e-4)
 
 
 def test_an_epsilon_that_is_asked_for_is_kept_with_metrics(tmp_path: Path) -> None:

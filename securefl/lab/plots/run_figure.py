@@ -64,7 +64,7 @@ def run_plot(scenario: Scenario, records: Sequence[RoundRecord], wanted: Sequenc
         raise ConfigError(
             "--metric" if missing else "run", f"has no {', '.join(missing) or 'numbers'}", there
         )
-    best = None if scenario.stop.metric is None else best_evaluated(records, scenario.stop.metric)
+    best = best_evaluated(records, scenario)
     rounds = tuple(record.round for record in records)
     nothing = (math.nan,) * 3
     traces = []

@@ -10,6 +10,11 @@ from securefl.methods.clustering import MOST_LABELLED
 from securefl.methods.metrics import metric_words, names_of
 from securefl.scenario import FalseMetrics, Metric, Scenario
 
+LARGEST = 1e300
+"""Ends of ranges at most: the width of a range, and its values in any sum of shares, are finite then."""
+FINEST = 2.0**-32
+"""Width of a range, as a share of its ends, at least."""
+
 
 def check_metrics(scenario: Scenario, ring_bits: int) -> None:
     """Refuse metrics that mean nothing, or tell more than they should.
@@ -35,12 +40,25 @@ def _unnamed(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
         yield "stop.metric", f"{stop.metric} is no number of [evaluation]", f"one of: {there}"
     if stop.target is not None and stop.metric is None:
         yield "stop.target", "it is a value of stop.metric, which is not given", f"one of: {there}"
+    yield from _gain(scenario)
     for index, claim in enumerate(scenario.expect):
         field = f"expect.{index}.of"
         if claim.metric != "evaluation" and claim.of is not None:
             yield field, f"it goes with metric evaluation, not {claim.metric}", "leave it out"
         elif claim.metric == "evaluation" and claim.of not in known:
             yield field, f"{claim.of} is no number of [evaluation]", f"one of: {there}"
+
+
+def _gain(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with the gain that counts."""
+    stop, gain = scenario.stop, scenario.stop.min_gain
+    if gain is None:
+        return
+    if stop.metric is None and stop.patience is None:
+        yield "stop.min_gain", "nothing is stopped or chosen by a gain", "stop.metric, or stop.patience"
+    if not gain and stop.metric is not None and scenario.privacy.unit != "none":
+        reason = f"no {stop.metric} has noise of 0, and none would be used"
+        yield "stop.min_gain", reason, "leave it out, or the gain that matters"
 
 
 def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
@@ -53,8 +71,8 @@ def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
             reason = f'{metric.name} is of a model, and model.type = "statistics" has none'
             yield f"evaluation.metrics.{index}.kind", reason, "column, or classes"
         at = f"evaluation.metrics.{index}"
-        if not metric.lower < metric.upper:
-            yield f"{at}.upper", f"{metric.upper:g} is not above lower = {metric.lower:g}", "a range"
+        if (wrong := _range(metric)) is not None:
+            yield f"{_place(scenario, index)}.upper", *wrong
         if (wrong := _classes(metric)) is not None:
             yield f"{at}.classes", *wrong
         if (wrong := _root(metric)) is not None:
@@ -63,6 +81,32 @@ def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     for name, times in names.items():
         if times > 1:
             yield "evaluation.metrics", f"{times} are named {name}", "a name for each"
+
+
+def _place(scenario: Scenario, index: int) -> str:
+    """The path of a metric; in a statistics round, of the feature that it stands for."""
+    kind = scenario.evaluation.metrics[index].kind
+    return (
+        f"statistics.features.{index}"
+        if scenario.model.by_columns and kind == "column"
+        else (f"evaluation.metrics.{index}")
+    )
+
+
+def _range(metric: Metric) -> tuple[str, str] | None:
+    """The reason and the remedy if numbers within the range cannot be counted as shares of it."""
+    low, high = metric.lower, metric.upper
+    if not low < high:
+        return f"{high:g} is not above lower = {low:g}", "a range"
+    if max(abs(low), abs(high)) > LARGEST:
+        return f"{low:g} to {high:g} of {metric.name} is beyond {LARGEST:g}", "a larger unit for the values"
+    if high - low < 1 / LARGEST:
+        return f"{low:g} to {high:g} of {metric.name} is under {1 / LARGEST:g} wide", "a smaller unit"
+    # Bins and moments are of shares of the range: of what doubles do not tell apart there are none.
+    if high - low < FINEST * max(abs(low), abs(high)):
+        reason = f"{low!r} to {high!r} of {metric.name} has fewer than 2^20 numbers of double precision"
+        return reason, "values less their offset"
+    return None
 
 
 def _classes(metric: Metric) -> tuple[str, str] | None:

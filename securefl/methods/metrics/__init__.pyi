@@ -1,3 +1,6 @@
+from .choosing import gain_of as gain_of
+from .choosing import is_better as is_better
+from .choosing import why_unused as why_unused
 from .derived import names_of as names_of
 from .derived import numbers_of as numbers_of
 from .pooling import Doubted as Doubted

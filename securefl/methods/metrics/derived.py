@@ -13,22 +13,19 @@ from collections.abc import Mapping
 import numpy as np
 
 from securefl.base.arrays import F64
+from securefl.methods.metrics.column_spread import column_spread
 from securefl.methods.metrics.words import MetricWords, parts_of, unit_of
 from securefl.scenario import MOMENTS, Metric, SiteEvaluation
 
-SPREAD_ERROR = 0.01
-"""Relative error of a standard deviation beyond which it is left out, as unresolved."""
-DOUBLE = 2.0**-50
-"""Error of sums of squares in double precision, of values from 0 to 1."""
 QUARTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 OF_COLUMN = ("count", "missing", "mean", "std", "low", *QUARTILES, "high")
 """The numbers of a column, behind its name: samples with and without a value, moments, and of its bins the
-ends of those that are not empty and the quartiles, linear within a bin."""
+ends of those that are not empty and the quartiles, linear within a bin. A spread that is unresolved is 0."""
 
 
 def names_of(evaluation: SiteEvaluation) -> dict[str, bool]:
     """The numbers that a scenario's metrics give, and whether higher ones are better."""
-    return {name: better for metric in evaluation.metrics for name, better in _names(metric).items()}
+    return {name: better for metric in evaluation.metrics for name, better in names_of_metric(metric).items()}
 
 
 def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
@@ -50,8 +47,39 @@ def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
             case "classes":
                 found |= _of_classes(metric, block, words.resolution)
             case "column":
-                found |= _of_column(metric, samples, block, words.resolution)
+                found |= _of_column(metric, samples, block, words)
     return found
+
+
+def bounds_of(evaluation: SiteEvaluation, parties: int) -> dict[str, tuple[float, float]]:
+    """The least and the greatest value of each number, by name.
+
+    Args:
+        evaluation: of the scenario.
+        parties: of the run: bounds of sums and counts are those of all of them.
+    """
+    found = dict[str, tuple[float, float]]()
+    for metric in evaluation.metrics:
+        for name in names_of_metric(metric):
+            found[name] = _bounds(metric, name, float(evaluation.samples) * parties, parties)
+    return found
+
+
+def _bounds(metric: Metric, name: str, samples: float, parties: int) -> tuple[float, float]:
+    if metric.kind == "sum":
+        return min(metric.lower, 0.0) * parties, max(metric.upper, 0.0) * parties
+    if metric.kind in {"confusion", "classes"} or name == f"{metric.name}.auc":
+        return 0.0, 1.0
+    if name in {f"{metric.name}.count", f"{metric.name}.missing"}:
+        return 0.0, samples
+    if name == f"{metric.name}.std":
+        # The most that it can be: half of all values lie at each end.
+        return 0.0, (metric.upper - metric.lower) / 2
+    return (_root(metric.lower), _root(metric.upper)) if metric.root else (metric.lower, metric.upper)
+
+
+def _root(value: float) -> float:
+    return math.sqrt(max(value, 0.0))
 
 
 def auc(negative: F64, positive: F64) -> float:
@@ -65,7 +93,8 @@ def auc(negative: F64, positive: F64) -> float:
     return _share(float((positive * (below + negative / 2)).sum()) / pairs)
 
 
-def _names(metric: Metric) -> dict[str, bool]:
+def names_of_metric(metric: Metric) -> dict[str, bool]:
+    """The numbers of one metric, and whether higher ones are better."""
     match metric.kind:
         case "histogram":
             return {f"{metric.name}.auc": True} if metric.classes == 2 else {f"{metric.name}.median": True}
@@ -102,20 +131,17 @@ def _of_classes(metric: Metric, counts: F64, resolution: float) -> dict[str, flo
     return {f"{metric.name}.{c}": _share(float(share)) for c, share in enumerate(shares)}
 
 
-def _of_column(metric: Metric, samples: float, block: F64, resolution: float) -> dict[str, float]:
-    """``resolution``: samples that a count may be off by."""
+def _of_column(metric: Metric, samples: float, block: F64, words: MetricWords) -> dict[str, float]:
     moments, counts = block[:MOMENTS], block[MOMENTS:]
-    count = max(0.0, float(counts.sum()))
-    found = {"count": count, "missing": max(0.0, samples - count)}
-    some = np.flatnonzero(counts > resolution)
-    if len(some) and count > resolution:
+    count = float(counts.sum())
+    # As shown; ratios below are of counts as they are.
+    found = {"count": max(0.0, count), "missing": max(0.0, samples - count)}
+    some = np.flatnonzero(counts > words.resolution)
+    if len(some) and count > words.resolution:
         width, extent = (metric.upper - metric.lower) / metric.bins, metric.upper - metric.lower
-        mean, square = (float(np.clip(moment / count, 0.0, 1.0)) for moment in moments)
-        variance, error = square - mean**2, resolution / count * (1 + 2 * mean) + DOUBLE
-        if error <= 2 * SPREAD_ERROR * variance:
-            found["std"] = extent * math.sqrt(variance)
         found |= {
-            "mean": metric.lower + extent * mean,
+            "mean": metric.lower + extent * min(max(float(moments[0]) / count, 0.0), 1.0),
+            "std": extent * column_spread(words, block).std,
             "low": metric.lower + width * int(some[0]),
             "high": metric.lower + width * (int(some[-1]) + 1),
         }
@@ -124,7 +150,13 @@ def _of_column(metric: Metric, samples: float, block: F64, resolution: float) ->
 
 
 def _quantile(metric: Metric, counts: F64, share: float) -> float:
-    """Where ``share`` of the samples is reached, linear within the bin that holds it.
+    """Where ``share`` of the samples is reached, linear within the bin that holds it."""
+    ends = cumulated(counts)
+    return value_at(metric, ends, share * float(ends[-1]))
+
+
+def cumulated(counts: F64) -> F64:
+    """Samples below the ends of bins, f64 ``(bins + 1,)``, not falling.
 
     With noise the cumulated counts may fall: the nearest ones that rise stand for them.
     """
@@ -133,11 +165,24 @@ def _quantile(metric: Metric, counts: F64, share: float) -> float:
         from scipy import optimize  # noqa: PLC0415 - a process without noise need not wait for it
 
         ends[1:-1] = np.clip(optimize.isotonic_regression(ends[1:-1]).x, 0.0, ends[-1])
-    wanted = share * ends[-1]
-    width = (metric.upper - metric.lower) / metric.bins
-    at = int(np.searchsorted(ends, wanted, side="left")) - 1
-    inside = (wanted - ends[at]) / (ends[at + 1] - ends[at])
-    return metric.lower + width * (at + float(inside))
+    return ends
+
+
+def value_at(metric: Metric, ends: F64, samples: float) -> float:
+    """The value that so many samples are below, linear within its bin.
+
+    Args:
+        metric: whose range the bins divide.
+        ends: of :func:`cumulated`.
+        samples: beyond 0 or all of them, the value is an end of the range.
+    """
+    if samples <= 0:
+        return metric.lower
+    if samples > ends[-1]:
+        return metric.upper
+    at = int(np.searchsorted(ends, samples, side="left")) - 1
+    inside = (samples - ends[at]) / (ends[at + 1] - ends[at])
+    return metric.lower + (metric.upper - metric.lower) / metric.bins * (at + float(inside))
 
 
 def _share(ratio: float) -> float:
@@ -160,8 +205,9 @@ def _of_confusion(metric: Metric, counts: F64, resolution: float) -> dict[str, f
     some = true + predicted > resolution
     if not some.any():
         return {}
-    scores = np.clip(2 * hits[some] / (true + predicted)[some], 0.0, 1.0)
-    # Of two classes, 1 is the one that is looked for.
+    scores = 2 * hits[some] / (true + predicted)[some]
+    # Of two classes, 1 is the one that is looked for. Scores of classes with noise may be below 0 before
+    # their mean: at 0 all of them would be too large.
     f1 = scores[-1] if metric.classes == 2 and some[1] else scores.mean()
     accuracy = _share(float(hits.sum()) / total)
-    return {f"{metric.name}.accuracy": accuracy, f"{metric.name}.f1": float(f1)} | recalls
+    return {f"{metric.name}.accuracy": accuracy, f"{metric.name}.f1": _share(float(f1))} | recalls

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from securefl.base.arrays import I64
+from securefl.base.arrays import F64, I64
+from securefl.base.sums import exact_sum
 from securefl.methods.metrics.derived import names_of, numbers_of
+from securefl.methods.metrics.precision import precisions_of
 from securefl.methods.metrics.words import MetricWords
 
 
@@ -31,6 +33,11 @@ class Measured:
     """Sums that it comes from."""
     higher: bool
     """Whether more is better."""
+    deviation: float = 0.0
+    """Standard deviation of ``value`` by noise, or a bound of it; 0 without noise. It is known from the
+    law of the noise and the counts (:mod:`securefl.methods.metrics.precision`)."""
+    rounding: float = 0.0
+    """Bound of the error of ``value`` by rounding to words, and by bins for ends and quartiles of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +65,49 @@ def measure(
     doubts = [(cluster, words.doubt(values, members)) for cluster, values, members in read]
     doubted = tuple(Doubted(cluster, reason) for cluster, reason in doubts if reason)
     wrong = {one.cluster for one in doubted}
-    good = [values for cluster, values, _ in read if cluster not in wrong]
+    good = [(values, members) for cluster, values, members in read if cluster not in wrong]
     if not good:
         return (), doubted
-    pooled, each = numbers_of(words, np.sum(good, axis=0)), [numbers_of(words, one) for one in good]
+    pooled = _Numbers(words, np.sum([values for values, _ in good], axis=0), exact_sum(m for _, m in good))
+    each = [_Numbers(words, *one) for one in good]
     found = []
     for name, higher in names_of(words.evaluation).items():
-        by_cluster = [one[name] for one in each if name in one]
-        if name not in pooled or not by_cluster:
+        clusters = [one for one in each if name in one.values]
+        if name not in pooled.values or not clusters:
             continue
-        middle = float(np.median(by_cluster))
+        by_cluster = np.array([one.values[name] for one in clusters])
+        middle, whole = float(np.median(by_cluster)), pooled.precisions[name]
+        errors = np.array([one.precisions[name] for one in clusters])
         found.append(
             Measured(
                 name,
-                middle if median else pooled[name],
-                pooled[name],
+                middle if median else pooled.values[name],
+                pooled.values[name],
                 middle,
-                min(by_cluster),
-                max(by_cluster),
-                len(by_cluster),
+                float(by_cluster.min()),
+                float(by_cluster.max()),
+                len(clusters),
                 higher,
+                *((_reach(by_cluster, one) for one in errors.T) if median else whole),
             )
         )
     return tuple(found), doubted
+
+
+class _Numbers:
+    """The numbers of one sum, and how precise they are."""
+
+    def __init__(self, words: MetricWords, read: F64, members: int) -> None:
+        self.values = numbers_of(words, read)
+        self.precisions = precisions_of(words, read, members, self.values)
+
+
+def _reach(values: F64, errors: F64) -> float:
+    """How far the median of values moves that are all larger, or all smaller, by their errors.
+
+    A median never falls when a value rises, so that no errors of these magnitudes move it further. By
+    independent Gaussian noise its variance is at most the largest one of the values (Poincare's inequality:
+    the gradient of a median has a length of at most 1).
+    """
+    middle = np.median(values)
+    return float(max(np.median(values + errors) - middle, middle - np.median(values - errors)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,8 +30,8 @@ class FeatureStatistics:
     missing: float
     mean: float | None = None
     std: float | None = None
-    """Of all values, not of a sample: divided by their number. None if the spread is *unresolved*: too small
-    for the declared range, or 0."""
+    """Of all values, not of a sample: divided by their number. None if the spread is *unresolved*: 0, or less
+    than ``errors["std"]``, which is what the declared range resolves."""
     low: float | None = None
     q25: float | None = None
     median: float | None = None
@@ -39,6 +39,10 @@ class FeatureStatistics:
     high: float | None = None
     mean_range: tuple[float, float] | None = None
     """Least and largest mean of a cluster: how far the sites lie apart."""
+    errors: Mapping[str, float] = field(default_factory=dict)
+    """Error of each number by name, in its unit: one standard deviation of the noise, and a bound of what
+    rounding adds (of quartiles and ends, the width of a bin). Of an unresolved ``std``, the least spread that
+    is resolved. Empty in files of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +52,33 @@ class Statistics:
     features: Mapping[str, FeatureStatistics]
     classes: Mapping[str, tuple[float, ...]]
     """Share of each class, by the name of the labels."""
+    class_errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Error of each share, as in :attr:`FeatureStatistics.errors`."""
 
     @classmethod
     def of(cls, evaluation: SiteEvaluation, measured: Sequence[Measured]) -> Statistics:
         """The statistics that a round's metrics of kind ``column`` and ``classes`` are."""
         found = {one.name: one for one in measured}
-        features, classes = {}, {}
+        features, classes, class_errors = {}, {}, {}
         for metric in evaluation.metrics:
             if metric.kind == "classes":
                 shares = [found.get(f"{metric.name}.{c}") for c in range(metric.classes)]
                 classes[metric.name] = tuple(0.0 if one is None else one.value for one in shares)
+                # Without a number a share may be anything.
+                class_errors[metric.name] = tuple(1.0 if one is None else _error(one) for one in shares)
             elif metric.kind == "column":
-                values = {name: found.get(f"{metric.name}.{name}") for name in OF_COLUMN}
-                mean = values["mean"]
+                listed = ((name, found.get(f"{metric.name}.{name}")) for name in OF_COLUMN)
+                values = {name: one for name, one in listed if one is not None}
+                numbers = {name: one.value for name, one in values.items()}
+                if not numbers.get("std"):
+                    numbers.pop("std", None)
+                mean = values.get("mean")
                 features[metric.name] = FeatureStatistics(
-                    **{name: one.value for name, one in values.items() if one is not None},
+                    **numbers,
                     mean_range=None if mean is None or mean.clusters == 1 else (mean.low, mean.high),
+                    errors={name: _error(one) for name, one in values.items()},
                 )
-        return cls(features, classes)
+        return cls(features, classes, class_errors)
 
     @classmethod
     def load(cls, path: str | Path) -> Statistics:
@@ -88,32 +101,44 @@ class Statistics:
         if read["format"] != FORMAT:
             raise ValueError(f"format {read['format']!r}, expected {FORMAT!r}")
         features = {name: _feature(one) for name, one in read["features"].items()}
-        classes = {name: tuple(map(float, shares)) for name, shares in read["classes"].items()}
-        return cls(features, classes)
+        classes, errors = (
+            {name: tuple(map(float, shares)) for name, shares in read.get(key, {}).items()}
+            for key in ("classes", "class_errors")
+        )
+        return cls(features, classes, errors)
 
     def to_json(self) -> dict[str, Any]:
         """What :meth:`load` reads."""
         features = {name: asdict(one) for name, one in self.features.items()}
-        return {"format": FORMAT, "features": features, "classes": dict(self.classes)}
+        errors = {"class_errors": dict(self.class_errors)} if self.class_errors else {}
+        return {"format": FORMAT, "features": features, "classes": dict(self.classes), **errors}
 
     @property
     def unresolved(self) -> tuple[str, ...]:
-        """Features that have values and no standard deviation."""
-        return tuple(name for name, one in self.features.items() if one.mean is not None and one.std is None)
+        """Features that have values, and a spread of 0 or too small to be resolved."""
+        return tuple(name for name, one in self.features.items() if one.mean is not None and not one.std)
 
-    def standardise(self, values: F64, names: Sequence[str] | None = None) -> F64:
+    def standardise(
+        self,
+        values: F64,
+        names: Sequence[str] | None = None,
+        *,
+        unresolved: Literal["refuse", "centre"] = "refuse",
+    ) -> F64:
         """Columns less their means, over their standard deviations; missing values become 0, the mean.
 
         Args:
             values: ``(n, f)``, NaN where one is missing.
             names: of the columns; those of the file in its order unless given.
+            unresolved: ``"centre"`` subtracts the mean of a feature of unresolved spread and keeps its unit:
+                for constant features, which become 0, and for those whose unit is small already.
 
         Returns:
-            f64 ``(n, f)``. A feature of unresolved spread is centred only, so that a constant one becomes 0;
-            one that nobody has becomes 0.
+            f64 ``(n, f)``; a feature without any value at all sites becomes 0.
 
         Raises:
-            UsageError: another number of columns, or a name that is not in the file.
+            UsageError: another number of columns, a name that is not in the file, or a feature of unresolved
+                spread: in its own unit it could outweigh all others.
         """
         wanted = tuple(self.features) if names is None else tuple(names)
         unknown = [name for name in wanted if name not in self.features]
@@ -124,19 +149,33 @@ class Statistics:
         if unknown or found.ndim != 2 or found.shape[1] != len(wanted):
             what = f"no statistics of {unknown[0]!r}" if unknown else f"{found.shape} for {len(wanted)} names"
             raise UsageError(f"{what}, expected the columns {', '.join(self.features)}")
+        if unresolved == "refuse":
+            self._refuse_unresolved(wanted)
         told = [self.features[name] for name in wanted]
         means = np.array([one.mean or 0.0 for one in told])
         scales = np.array([_scale_of(one) for one in told])
         standard: F64 = np.nan_to_num((found - means) * scales, nan=0.0)
         return standard
 
+    def _refuse_unresolved(self, wanted: Sequence[str]) -> None:
+        for name in wanted:
+            if name in self.unresolved:
+                error = self.features[name].errors.get("std")
+                least = "" if error is None else f", or below {error:.3g}"
+                raise UsageError(
+                    f"the spread of {name!r} is unresolved (0{least}): declare a narrower range,"
+                    ' leave the column out, or unresolved="centre"'
+                )
+
+
+def _error(one: Measured) -> float:
+    return one.deviation + one.rounding
+
 
 def _scale_of(one: FeatureStatistics) -> float:
     if one.mean is None:
         return 0.0
-    if one.std is None:
-        return 1.0
-    return 1 / one.std if one.std else 0.0
+    return 1 / one.std if one.std else 1.0
 
 
 def _feature(read: Mapping[str, Any]) -> FeatureStatistics:
@@ -145,4 +184,7 @@ def _feature(read: Mapping[str, Any]) -> FeatureStatistics:
         raise ValueError("numbers that are not finite")
     reach = read.get("mean_range")
     ends = None if reach is None else (float(reach[0]), float(reach[1]))
-    return FeatureStatistics(**values, mean_range=ends)
+    errors = {str(name): float(error) for name, error in read.get("errors", {}).items()}
+    if not all(map(math.isfinite, errors.values())):
+        raise ValueError("errors that are not finite")
+    return FeatureStatistics(**values, mean_range=ends, errors=errors)

@@ -142,7 +142,15 @@ class MetricWords:
     @property
     def resolution(self) -> float:
         """Samples by which a count may be off: with noise, six standard deviations of a pooled word."""
-        return math.ldexp(self.parties, -self.scale) + 6 * self.slack * math.sqrt(self.parties)
+        return self.rounding(self.parties) + 6 * self.deviation(self.parties)
+
+    def rounding(self, members: int) -> float:
+        """Samples that a word of a sum of so many members may lack, as each rounds towards 0."""
+        return math.ldexp(members, -self.scale)
+
+    def deviation(self, members: int) -> float:
+        """Standard deviation of the noise on a word of a sum of so many members, samples."""
+        return self.slack * math.sqrt(members)
 
     def doubt(self, read: F64, members: int) -> str:
         """Why a sum of so many members cannot be what honest ones say; empty where it can.

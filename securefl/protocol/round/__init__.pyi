@@ -22,6 +22,7 @@ from .server.checking import too_long as too_long
 from .server.group_start import models_at as models_at
 from .server.group_sums import aggregate_groups as aggregate_groups
 from .server.machine import ServerMachine as ServerMachine
+from .server.measuring import first_unused as first_unused
 from .server.measuring import judged as judged
 from .server.measuring import with_metrics as with_metrics
 from .server.phases import BestSoFar as BestSoFar
@@ -139,6 +140,7 @@ from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried
 from .shared.reports import LinkFollowed as LinkFollowed
 from .shared.reports import LoopStoodStill as LoopStoodStill
+from .shared.reports import MetricUnused as MetricUnused
 from .shared.reports import ModelFinal as ModelFinal
 from .shared.reports import ModelKept as ModelKept
 from .shared.reports import ModelSent as ModelSent

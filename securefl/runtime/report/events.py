@@ -22,6 +22,7 @@ from securefl.protocol.round import (
     InstanceRetried,
     LinkFollowed,
     LoopStoodStill,
+    MetricUnused,
     ModelFinal,
     ModelKept,
     ModelSent,
@@ -74,19 +75,22 @@ Silent = (
 )
 """Reports without a line of their own: the display shows what they say, or nobody needs to read it."""
 
+OfRound = ClaimRefused | ConsultingFailed | Convicted | DrawVoided | MetricUnused | SurvivorsFrozen
+"""Reports on what a round lacks."""
+
 
 def event_text(report: AnyReport) -> str | None:
     """The line on a machine's report; None where it is not worth one."""
     if isinstance(report, Silent):
         return None
+    if isinstance(report, OfRound):
+        return _on_round(report)
     text: str | None
     match report:
         case PartiesJoined() | VersionsDiffer():
             text = _on_joining(report)
         case InstanceRetried() | InstanceLost() | SumChecked() | UpdatesValidated():
             text = _on_sum(report)
-        case DrawVoided() | ConsultingFailed() | SurvivorsFrozen() | ClaimRefused() | Convicted():
-            text = _on_round(report)
         case SumsWithheld():
             text = _on_withheld(report)
         case ConnectionLost() | ConnectionBack() | QuorumAwaited():
@@ -102,11 +106,11 @@ def event_text(report: AnyReport) -> str | None:
     return text
 
 
-def _on_round(
-    report: DrawVoided | ConsultingFailed | SurvivorsFrozen | ClaimRefused | Convicted,
-) -> str | None:
+def _on_round(report: OfRound) -> str | None:
     """The line on who is missing from a round, on what it lacks, or on who broke it."""
     match report:
+        case MetricUnused(round=round_, metric=metric, reason=reason):
+            return f"round {round_}: {metric} is too noisy to stop or choose a model by: {reason}"
         case Convicted(round=round_, culprit=culprit, what=what):
             return f"round {round_}: evidence against {printable(culprit, 32)}: {printable(what)}"
         case ClaimRefused(round=round_, reason=reason):
@@ -258,9 +262,10 @@ def round_text(
 
 
 def metrics_text(metrics: Sequence[Measured]) -> str:
-    """``scores.auc 0.981 (0.972 to 0.99)`` of each: the number, and how far clusters lie apart."""
+    """``scores.auc 0.981 ± 0.003 (0.972 to 0.99)`` of each: number, noise, and how far clusters lie apart."""
     return ", ".join(
         f"{one.name} {digits(one.value)}"
+        + (f" ± {digits(one.deviation)}" if one.deviation else "")
         + (f" ({digits(one.low)} to {digits(one.high)})" if one.clusters > 1 else "")
         for one in metrics
     )

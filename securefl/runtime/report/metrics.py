@@ -67,7 +67,7 @@ class RunMetrics:
         self.stopping: RoundRecord | None = None
         """The first round in which every training failed, or an honest update was cut; None if there was
         none, or nothing is known."""
-        self._chosen_by = scenario.stop.metric
+        self._scenario = scenario
         self._dishonest = frozenset(dishonest)
         sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
         names = party_names(scenario.parties) if parties is None else parties
@@ -311,9 +311,7 @@ class RunMetrics:
         told = [record for record in self.records if record.metrics]
         if not told:
             return {}
-        record, metric = told[-1], self._chosen_by
-        if metric is not None:
-            record = best_evaluated(told, metric) or record
+        record = best_evaluated(told, self._scenario) or told[-1]
         return {one.name: one.value for one in record.metrics}
 
     def _end(self, reason: str) -> None:

@@ -22,7 +22,7 @@ from securefl.runtime.report.checks import check_lines
 from securefl.runtime.report.events import late_text, metrics_text, sieve, tested_text
 from securefl.runtime.report.expect import in_words
 from securefl.runtime.report.header_privacy import on_metrics
-from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord, best_evaluated
+from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord, best_evaluated, unused_rounds
 from securefl.runtime.report.statistics import statistics_text
 from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import counted, curve, digits, listed, percent, printable, seconds, size
@@ -81,6 +81,7 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
         line.append("  ").append(bars, style="cyan")
         line.append(f"  best {percent(best)} in round {at}", style="dim")
     yield line
+    yield from _unused(summary)
     if outcome.backdoor_success is not None:
         yield Text.assemble(
             (percent(outcome.backdoor_success), "bold"),
@@ -105,18 +106,29 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
 
 def _evaluated(summary: Summary) -> Text:
     """How good the model is by what sites say of it."""
-    stop, told = summary.scenario.stop, [record for record in summary.rounds if record.metrics]
+    told = [record for record in summary.rounds if record.metrics]
     if not told:
         return Text("the server has no test set: each site's own log says how good the model is there")
     if summary.scenario.model.by_columns:
         return Text(statistics_text(Statistics.of(summary.scenario.evaluation, told[-1].metrics)))
-    best = None if stop.metric is None else best_evaluated(told, stop.metric)
+    best = best_evaluated(told, summary.scenario)
     record = best or told[-1]
     which = "best" if best is not None else "last evaluated"
     return Text.assemble(
         (metrics_text(record.metrics), "bold"),
         (f"  at sites, of the {which} model: that of round {record.round}", "dim"),
     )
+
+
+def _unused(summary: Summary) -> Iterator[Text]:
+    """Lines on the rounds whose ``stop.metric`` had too much noise."""
+    unused, metric = unused_rounds(summary.rounds, summary.scenario), summary.scenario.stop.metric
+    if not unused:
+        return
+    line = f"{metric} was too noisy to use in {counted(len(unused), 'round')}: {list(unused.values())[-1]}"
+    if best_evaluated(summary.rounds, summary.scenario) is None:
+        line = f"the model is the last one, not a best one: {line}"
+    yield Text(line, style="yellow")
 
 
 def _tasks(scenario: Scenario) -> str:

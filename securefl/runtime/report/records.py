@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from securefl.base.ids import PartyId
-from securefl.methods.metrics import Doubted, Measured
+from securefl.methods.metrics import Doubted, Measured, gain_of, is_better, why_unused
 from securefl.protocol.round import ClusterKey, Suspect
 from securefl.runtime.report.weighing import Weighing
 from securefl.runtime.transcript import JsonValue
+from securefl.scenario import Scenario
 
 Direction = Literal["up", "down"]
 """From the party to the broker, or from the broker to the party."""
@@ -274,16 +275,31 @@ class RoundRecord:
         }
 
 
-def best_evaluated(records: Sequence[RoundRecord], metric: str) -> RoundRecord | None:
-    """The first round whose received model is best by ``metric``; None where no round has it."""
-    found: tuple[float, RoundRecord] | None = None
+def best_evaluated(records: Sequence[RoundRecord], scenario: Scenario) -> RoundRecord | None:
+    """The round whose received model is best by ``stop.metric``, as the server chooses it.
+
+    None if there is no such metric, or no round has it precisely enough.
+    """
+    best: tuple[float, RoundRecord] | None = None
+    gain = gain_of(scenario)
     for record in records:
-        one = next((one for one in record.metrics if one.name == metric), None)
-        if one is not None:
-            value = one.value if one.higher else -one.value
-            if found is None or value > found[0]:
-                found = value, record
-    return None if found is None else found[1]
+        one = _chosen_by(record, scenario)
+        if one is None or why_unused(scenario, one):
+            continue
+        if is_better(one, None if best is None else best[0], gain):
+            best = one.value, record
+    return None if best is None else best[1]
+
+
+def unused_rounds(records: Sequence[RoundRecord], scenario: Scenario) -> dict[int, str]:
+    """Why ``stop.metric`` was not used, by round, if it had too much noise."""
+    opened = ((record.round, _chosen_by(record, scenario)) for record in records if record.sums)
+    found = {round_: why_unused(scenario, one) for round_, one in opened}
+    return {round_: reason for round_, reason in found.items() if reason}
+
+
+def _chosen_by(record: RoundRecord, scenario: Scenario) -> Measured | None:
+    return next((one for one in record.metrics if one.name == scenario.stop.metric), None)
 
 
 def metric_rows(metrics: Sequence[Measured]) -> dict[str, JsonValue]:

@@ -28,7 +28,8 @@ def statistics_text(statistics: Statistics) -> str:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
         lines.append("  ".join((first.ljust(widths[0]), *cells)))
     lines += [
-        f"{name}: unresolved spread (0, or too small for its range): it is centred and not scaled"
+        f"{name}: unresolved spread{_least(statistics.features[name])}: standardise refuses it; declare a"
+        " narrower range, or leave it out"
         for name in statistics.unresolved
     ]
     for name, shares in statistics.classes.items():
@@ -38,6 +39,18 @@ def statistics_text(statistics: Statistics) -> str:
 
 def _row(name: str, one: FeatureStatistics) -> tuple[str, ...]:
     reach = "" if one.mean_range is None else " to ".join(map(digits, one.mean_range))
-    numbers = (one.mean, one.std, one.low, one.median, one.high)
-    told = ("-" if value is None else digits(value) for value in numbers)
-    return (name, f"{one.count:.0f}", f"{one.missing:.0f}", *told, reach)
+    told = ("-" if value is None else digits(value) for value in (one.low, one.median, one.high))
+    moments = (_with_error(one, "mean"), _with_error(one, "std"))
+    return (name, f"{one.count:.0f}", f"{one.missing:.0f}", *moments, *told, reach)
+
+
+def _least(one: FeatureStatistics) -> str:
+    return f" (0, or below {digits(one.errors['std'])})" if "std" in one.errors else ""
+
+
+def _with_error(one: FeatureStatistics, name: str) -> str:
+    """A moment, with its error if that is more than a hundredth of the standard deviation."""
+    value, error = getattr(one, name), one.errors.get(name, 0.0)
+    if value is None:
+        return f"< {digits(error)}" if name == "std" and error else "-"
+    return digits(value) + (f" ± {digits(error)}" if one.std and error > 0.01 * one.std else "")

@@ -18,7 +18,16 @@ from securefl.runtime.report.header_privacy import on_metrics
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import Outcome
 from securefl.runtime.report.privacy import Account
-from securefl.runtime.report.records import CLOSED, RefusedMessage, RoundRecord, Volume, finite, metric_rows
+from securefl.runtime.report.records import (
+    CLOSED,
+    RefusedMessage,
+    RoundRecord,
+    Volume,
+    best_evaluated,
+    finite,
+    metric_rows,
+    unused_rounds,
+)
 from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Scenario
 
@@ -164,6 +173,7 @@ class Summary:
                 **({} if outcome.beyond is None else {"updates_beyond_range": outcome.beyond}),
                 "epsilon": finite(outcome.epsilon),
                 **({"evaluation": dict(outcome.evaluation)} if outcome.evaluation else {}),
+                **_kept(self.scenario, self.rounds),
             },
             "expectations": [
                 {
@@ -222,6 +232,17 @@ class Summary:
             "files": dict(self.files),
             **({"transcripts": dict(self.ends)} if self.ends else {}),
         }
+
+
+def _kept(scenario: Scenario, rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
+    """The model that a run with ``stop.metric`` leaves, and rounds in which that had too much noise."""
+    if scenario.stop.metric is None:
+        return {}
+    best, unused = best_evaluated(rounds, scenario), unused_rounds(rounds, scenario)
+    found: dict[str, JsonValue] = {"which": "last" if best is None else "best"}
+    found |= {"round": best.round} if best is not None else {}
+    found |= {"unused_rounds": len(unused), "reason": list(unused.values())[-1]} if unused else {}
+    return {"model": found}
 
 
 def _measured(rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:

@@ -25,11 +25,12 @@ from securefl.scenario import to_toml
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
-_VERSION = "securefl simulation 9"
+_VERSION = "securefl simulation 10"
 _NUMBERS = (
     "round",
     "best_accuracy",
     "stale_rounds",
+    "unused_rounds",
     "updates",
     "fruitless_rounds",
     "lone_rounds",

@@ -48,6 +48,7 @@ from securefl.protocol.round import (
     draw_round,
     drawn_report,
     failed,
+    first_unused,
     global_step,
     judged,
     least_in_slot,
@@ -238,7 +239,10 @@ class SimulatedRounds:
             self._plan, standing, drawn, counted, sums, gradients, excluded, totals
         )
         done = with_metrics(self._plan, done, sums)
-        return judged(self._plan, standing, params, done), done, stepped
+        standing = judged(self._plan, standing, params, done)
+        for unused in first_unused(self._plan, standing, done):
+            self._report(unused)
+        return standing, done, stepped
 
     def _agreed(self, present: Collection[PartyId]) -> bytes:
         """Return the statement of kept atoms on which all who are present agree."""

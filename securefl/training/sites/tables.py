@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def _numbers(values: npt.ArrayLike) -> F64:
 
 
 def _shares(values: F64, lower: float, upper: float) -> F64:
-    if not lower < upper:
+    if not (lower < upper and math.isfinite(upper - lower)):
         raise UsageError(f"{lower} to {upper} is no range")
     return np.clip((values - lower) / (upper - lower), 0.0, 1.0)
 

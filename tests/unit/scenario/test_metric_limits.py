@@ -6,6 +6,7 @@ import pytest
 
 from securefl.base.errors import ConfigError
 from securefl.methods.feasibility.limits import check
+from securefl.scenario import statistics_round
 from securefl.scenario.load import parse_scenario
 
 BASE = """
@@ -21,6 +22,8 @@ name = "scores"
 kind = "histogram"
 """
 
+NOISE = ("privacy={unit='party',epsilon=8}", "encoding.clip=1", "encoding.range=1", "clustering.atoms=1")
+
 
 def metrics(*each: str) -> str:
     return f"evaluation.metrics=[{','.join(each)}]"
@@ -32,8 +35,8 @@ def test_metrics_at_sites_are_feasible() -> None:
     check(parse_scenario(BASE, ("expect=[{metric='evaluation',of='scores.auc',at_least=0.5}]",)))
     check(parse_scenario(BASE, ("secure_sum.kind='crypten'",)))
     check(parse_scenario(BASE, ("clustering.atoms=1", "evaluation.repeats='accept'")))
-    noise = ("privacy={unit='party',epsilon=8}", "encoding.clip=1", "encoding.range=1", "clustering.atoms=1")
-    check(parse_scenario(BASE, noise))
+    check(parse_scenario(BASE, NOISE))
+    check(parse_scenario(BASE, (*NOISE, "stop.metric='scores.auc'", "stop.min_gain=0.02")))
 
 
 @pytest.mark.parametrize(
@@ -81,9 +84,38 @@ def test_metrics_at_sites_are_feasible() -> None:
             "secure_sum.validate: the test of norms is of updates without metrics",
         ),
         (("evaluation.samples=9000000000000000000",), "evaluation.samples: "),
+        (("stop.min_gain=0.1",), "stop.min_gain: nothing is stopped or chosen by a gain (stop.metric, or"),
+        (
+            (*NOISE, "stop.metric='scores.auc'", "stop.min_gain=0"),
+            "stop.min_gain: no scores.auc has noise of 0, and none would be used (leave it out, or",
+        ),
+        (
+            (metrics("{name='a',kind='mean',lower=-1e308,upper=1e308}"),),
+            "evaluation.metrics.0.upper: -1e+308 to 1e+308 of a is beyond 1e+300 (a larger unit for the",
+        ),
+        (
+            (metrics("{name='a',kind='histogram',upper=1e-310}"),),
+            "evaluation.metrics.0.upper: 0 to 1e-310 of a is under 1e-300 wide (a smaller unit)",
+        ),
+        (
+            (metrics("{name='a',kind='histogram',lower=1e16,upper=10000000000000002}"),),
+            "evaluation.metrics.0.upper: 1e+16 to 1.0000000000000002e+16 of a has fewer than 2^20 numbers of",
+        ),
     ],
 )
 def test_what_means_nothing_or_tells_too_much_is_refused(overrides: tuple[str, ...], said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         check(parse_scenario(BASE, overrides))
     assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(-1e308, 1e308), (0.0, 1.7e308), (1e15, 1e15 + 2)])
+def test_a_range_of_statistics_that_doubles_do_not_divide_is_refused(lower: float, upper: float) -> None:
+    """The width of the first is infinite: means became NaN, in a file for all sites."""
+    text = 'name = "s"\nparties = 8\n[model]\ntype = "weights"\n[clustering]\nsize = 4\n[statistics]\n'
+    wide = f"{{ name = 'a', lower = {lower!r}, upper = {upper!r} }}"
+    declared = f"features = [{{ name = 'ok', lower = 0, upper = 1 }}, {wide}]"
+    with pytest.raises(ConfigError) as refused:
+        check(statistics_round(parse_scenario(text + declared)))
+    assert str(refused.value).startswith("statistics.features.1.upper: ")
+    assert "\n" not in str(refused.value)

@@ -8,14 +8,14 @@ from dataclasses import replace
 from securefl.base.arrays import F32
 from securefl.base.ids import EVERYONE
 from securefl.methods.encoding import from_ring
-from securefl.methods.metrics import Doubted, Measured, measure
+from securefl.methods.metrics import Doubted, Measured, gain_of, is_better, measure, why_unused
 from securefl.methods.robust import Mean
 from securefl.protocol.kernel import Place, Report, Send
 from securefl.protocol.messages import BestModel
 from securefl.protocol.round.server.phases import BestSoFar, Standing
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import Effects, ModelKept, RoundDone
+from securefl.protocol.round.shared.reports import Effects, MetricUnused, ModelKept, RoundDone
 
 
 def with_metrics(plan: RunPlan, done: RoundDone, sums: Sequence[ClusterSum]) -> RoundDone:
@@ -41,14 +41,31 @@ def measured_by(
 def judged(plan: RunPlan, standing: Standing, params: F32, done: RoundDone) -> Standing:
     """The standing with the model that the round began with, ``params``, noted if it is the best so far.
 
-    Rounds without the metric that stopping goes by change nothing: neither the best nor the patience.
+    Rounds without the metric that stopping goes by, or with too much noise on it, change nothing: neither the
+    best nor the patience.
     """
     one, best = _of(plan, done), standing.best
+    if _why_unused(plan, done):
+        return replace(standing, unused_rounds=standing.unused_rounds + 1)
     if one is None:
         return standing
-    if best is not None and not (one.value > best.value if one.higher else one.value < best.value):
+    if not is_better(one, None if best is None else best.value, gain_of(plan.scenario)):
         return replace(standing, stale_rounds=standing.stale_rounds + 1)
     return replace(standing, best=BestSoFar(done.round, one.value, params), stale_rounds=0)
+
+
+def first_unused(plan: RunPlan, standing: Standing, done: RoundDone) -> tuple[MetricUnused, ...]:
+    """The report that a number has too much noise to stop by, in the first such round only.
+
+    Args:
+        plan: of the run.
+        standing: after the round was judged.
+        done: the round.
+    """
+    reason = _why_unused(plan, done)
+    if not reason or standing.unused_rounds != 1:
+        return ()
+    return (MetricUnused(done.round, plan.scenario.stop.metric or "", reason),)
 
 
 def kept_model(best: BestSoFar) -> Effects:
@@ -60,13 +77,18 @@ def kept_model(best: BestSoFar) -> Effects:
 def end_by_metric(plan: RunPlan, standing: Standing, done: RoundDone) -> str:
     """Why a run ends with this round, by what its sites say of its model; empty where it goes on."""
     stop, one = plan.scenario.stop, _of(plan, done)
-    if one is None:
+    if one is None or _why_unused(plan, done):
         return ""
     if stop.target is not None and (one.value >= stop.target if one.higher else one.value <= stop.target):
         return f"{one.name} {one.value:.4f} reached the target {stop.target:g}"
     if stop.patience is not None and standing.stale_rounds >= stop.patience:
         return f"no better {one.name} in {stop.patience} rounds"
     return ""
+
+
+def _why_unused(plan: RunPlan, done: RoundDone) -> str:
+    """The noise for which a round's number is not used; empty if it is, or if no sum was opened."""
+    return why_unused(plan.scenario, _of(plan, done)) if done.opened else ""
 
 
 def _of(plan: RunPlan, done: RoundDone) -> Measured | None:

@@ -30,7 +30,7 @@ from securefl.protocol.messages import Certificate, Endorse, Goodbye, Release, R
 from securefl.protocol.round.server.accusing import of_deals
 from securefl.protocol.round.server.checking import checks_of, failed, too_long
 from securefl.protocol.round.server.gather import abort, begin_round, close_hellos, skip_round
-from securefl.protocol.round.server.measuring import judged, kept_model, with_metrics
+from securefl.protocol.round.server.measuring import first_unused, judged, kept_model, with_metrics
 from securefl.protocol.round.server.phases import (
     Attesting,
     Certifying,
@@ -368,7 +368,8 @@ def _step(
     )
     done = with_metrics(ctx.plan, done, sums)
     standing = judged(ctx.plan, standing, params, done)
-    return Evaluating(standing, done), (Report(stepped), Evaluate(standing.round, standing.params))
+    unused = map(Report, first_unused(ctx.plan, standing, done))
+    return Evaluating(standing, done), (Report(stepped), *unused, Evaluate(standing.round, standing.params))
 
 
 def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tuple[ServerPhase, Effects]:

@@ -132,6 +132,8 @@ class Standing:
     """Rounds since the best accuracy, or the best value of ``stop.metric``."""
     best: BestSoFar | None = None
     """With ``stop.metric``: the best model that sites have evaluated."""
+    unused_rounds: int = 0
+    """Rounds whose ``stop.metric`` had too much noise to be used."""
     updates: int = 0
     """Rounds that gave an update."""
     fruitless_rounds: int = 0

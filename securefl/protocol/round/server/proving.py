@@ -172,6 +172,7 @@ def without_claim(standing: Standing) -> Standing:
         trust=before.trust,
         best_accuracy=before.best_accuracy,
         stale_rounds=before.stale_rounds,
+        unused_rounds=before.unused_rounds,
         best=before.best,
         updates=before.updates,
         fruitless_rounds=before.fruitless_rounds,

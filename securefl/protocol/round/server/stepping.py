@@ -227,10 +227,10 @@ def after_evaluation(
         return standing, Aborted("the model is no longer finite: lower server_optimiser.learning_rate")
     reason, accuracy = end_by_metric(plan, standing, done), done.accuracy
     if accuracy is not None and stop.metric is None:
-        better = accuracy > standing.best_accuracy
+        better = accuracy > standing.best_accuracy + (stop.min_gain or 0.0)
         standing = replace(
             standing,
-            best_accuracy=max(accuracy, standing.best_accuracy),
+            best_accuracy=accuracy if better else standing.best_accuracy,
             stale_rounds=0 if better else standing.stale_rounds + 1,
         )
         reason = _end_by_accuracy(stop, standing, accuracy)

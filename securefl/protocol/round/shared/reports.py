@@ -297,6 +297,15 @@ class RoundDone:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricUnused:
+    """Server: ``stop.metric`` has too much noise to stop by, for the first time; later rounds are silent."""
+
+    round: int
+    metric: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFinal:
     """Server: the parameters at the end of the run."""
 
@@ -462,6 +471,7 @@ AnyReport: TypeAlias = (
     | ConsultingFailed
     | ModelStepped
     | RoundDone
+    | MetricUnused
     | ModelFinal
     | ModelKept
     | UpdateEncoded
