@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import tomllib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from securefl.methods.feasibility import check
 from securefl.methods.metrics import Statistics
 from securefl.protocol.round import account_lines
 from securefl.runtime.launch import NoProgress, RoundLines, RunOptions, bundled, fresh_run_id
-from securefl.runtime.report import RoundRecord, RunDirectory, Summary, scenario_header
+from securefl.runtime.report import RoundRecord, RunDirectory, Summary, outside_lines, scenario_header
 from securefl.scenario import Scenario, load_scenario, own_name, scenario_of, statistics_round, to_toml
 
 if TYPE_CHECKING:
@@ -295,6 +296,8 @@ def statistics(
 ) -> Statistics:
     """What the sites have in the columns of ``[statistics]``, pooled in a simulated round.
 
+    Values outside a declared range count as its ends; a warning for each such column has their number.
+
     Args:
         scenario: or what :func:`load` takes.
         site: makes a party's site of its name, or says where that is; with ``columns()``.
@@ -326,6 +329,8 @@ def statistics(
     told = [record for record in summary.rounds if record.metrics]
     if not told:
         raise ConfigError("statistics", f"no sum was opened: {summary.outcome.reason}")
+    for line in outside_lines(summary.columns):
+        warnings.warn(line, stacklevel=2)
     return Statistics.of(summary.scenario.evaluation, told[-1].metrics)
 
 

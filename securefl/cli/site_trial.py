@@ -14,7 +14,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.files import write_whole
 from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime.process import NOTED_SECONDS
-from securefl.scenario import Scenario, SiteEvaluation
+from securefl.scenario import Scenario
 
 if TYPE_CHECKING:
     from securefl.base.arrays import F64
@@ -54,7 +54,6 @@ def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
     if words is not None and found.said is not None:
         yield f"told of it, in the sum of a cluster{_metrics(numbers_of(words, found.said))}"
     yield from found.notes
-    yield from _cut(scenario.evaluation, found.received or {})
     yield from _update_lines(scenario, found.update)
     yield from _site_lines(trial.site, found.samples)
     if scenario.deadlines.training < trial.seconds:
@@ -127,16 +126,6 @@ def _site_lines(site: Any, samples: int) -> Iterator[str]:
     wide = [name for name, array in site.parameters().items() if np.asarray(array).dtype.itemsize > 4]
     if wide:
         yield f"the model travels as float32, and {_few(wide)} has more digits at the site"
-
-
-def _cut(evaluation: SiteEvaluation, received: Metrics) -> Iterator[str]:
-    """Yield a line for each declared number that is outside its range and would be cut to it."""
-    for one in evaluation.metrics:
-        value = received.get(one.name)
-        if value is not None and one.words == 1 and not one.lower <= value <= one.upper:
-            most = one.upper if value > one.upper else one.lower
-            declared = f"{one.lower:g} to {one.upper:g}"
-            yield f"{one.name} {value:.4g} is outside {declared}, and counts as {most:g}: declare its range"
 
 
 def _metrics(metrics: Metrics) -> str:

@@ -10,5 +10,6 @@ from .statistics import FeatureStatistics as FeatureStatistics
 from .statistics import Statistics as Statistics
 from .words import MetricError as MetricError
 from .words import MetricWords as MetricWords
+from .words import beyond_range as beyond_range
 from .words import metric_words as metric_words
 from .words import said_by as said_by

@@ -60,4 +60,5 @@ def column_spread(words: MetricWords, block: F64) -> ColumnSpread:
         resolved = min(math.sqrt(least + rounded + 3 * noised), 0.5)
         return ColumnSpread(0.0, 0.0, resolved) if sigma else ColumnSpread(0.0, resolved, 0.0)
     std = math.sqrt(variance)
-    return ColumnSpread(std, rounded / (2 * std), noised / (2 * std))
+    # A difference of roots is that of the squares over the sum of the roots.
+    return ColumnSpread(std, rounded / (std + math.sqrt(variance - rounded)), noised / (2 * std))

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from securefl.base.arrays import F64
-from securefl.methods.metrics.column_spread import CERTAIN, column_spread
+from securefl.methods.metrics.column_spread import CERTAIN, DOUBLE, column_spread
 from securefl.methods.metrics.derived import QUARTILES, bounds_of, cumulated, names_of_metric, value_at
 from securefl.methods.metrics.words import MetricWords, parts_of, unit_of
 from securefl.scenario import MOMENTS, Metric
@@ -190,12 +190,15 @@ def _of_column(
         return
     mean = float(moments[0]) / count
     gradient = np.concatenate(([1.0], np.full(bins, -mean))) * extent / count
-    yield "mean", each.linear(gradient, count, bins)
+    # Of the last addition, and of sums at sites.
+    double = 2.0**-52 * max(abs(metric.lower), abs(metric.upper)) + DOUBLE * extent
+    found = each.linear(gradient, count, bins)
+    yield "mean", Precision(found.deviation, found.rounding + double)
     spread = column_spread(words, block)
     yield "std", Precision(extent * spread.noise, extent * spread.rounding)
     width = extent / bins
-    yield "low", Precision(width * int(some[0]), width)
-    yield "high", Precision(width * (bins - 1 - int(some[-1])), width)
+    yield "low", Precision(width * int(some[0]), width + double)
+    yield "high", Precision(width * (bins - 1 - int(some[-1])), width + double)
     for name, share in QUARTILES.items():
         found = _of_quantile(metric, each, counts, share)
-        yield name, Precision(found.deviation, found.rounding + width)
+        yield name, Precision(found.deviation, found.rounding + width + double)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,21 @@ def said_by(evaluation: SiteEvaluation, samples: object, values: Mapping[str, An
             # One number of a site counts whole, however many samples it has.
             words[at] = _said(metric, whole, values) * cap
     return words
+
+
+def beyond_range(evaluation: SiteEvaluation, values: Mapping[str, float]) -> Iterator[str]:
+    """Yield a line for each number of a site that counts as an end of its range.
+
+    Args:
+        evaluation: of the scenario.
+        values: by name; tables and numbers that are not declared count for nothing.
+    """
+    for one in evaluation.metrics:
+        value = values.get(one.name)
+        if value is not None and one.kind in {"mean", "sum"} and not one.lower <= value <= one.upper:
+            most = one.upper if value > one.upper else one.lower
+            declared = f"{one.lower:g} to {one.upper:g}"
+            yield f"{one.name} {value:.4g} is outside {declared}, and counts as {most:g}: declare its range"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

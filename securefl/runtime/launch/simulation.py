@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -51,7 +51,7 @@ from securefl.runtime.simulation import (
 from securefl.scenario import Scenario
 from securefl.training.models import keep_model
 from securefl.training.sgd import Evaluation
-from securefl.training.sites import SITE_LOG, SiteLog, SiteMaker
+from securefl.training.sites import SITE_LOG, ColumnCounts, SiteLog, SiteMaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +100,8 @@ class _SiteLogs:
         self._logs: dict[PartyId, SiteLog] = {}
         self._failures: Counter[PartyId] = Counter()
         self._last: dict[PartyId, tuple[int, str]] = {}
+        self.columns: dict[str, ColumnCounts] = {}
+        """Values of all sites that are missing or outside the range of their column, by name."""
 
     def of(self, party: PartyId) -> SiteLog:
         """The log of one party's site."""
@@ -113,7 +115,13 @@ class _SiteLogs:
             for one in notes:
                 self._progress.note(f"{party}: round {round_}: {one}")
 
-        return self._logs.setdefault(party, SiteLog(None, tell, note))
+        def count(counts: Mapping[str, ColumnCounts]) -> None:
+            for name, one in counts.items():
+                self.columns[name] = self.columns.get(name, ColumnCounts()).plus(one)
+                if one.outside:
+                    self._progress.note(f"{party}: column {name!r}: {one.text}")
+
+        return self._logs.setdefault(party, SiteLog(None, tell, note, count))
 
     def reasons(self, failed: Collection[PartyId], round_: int) -> dict[PartyId, str]:
         """Return why the trainings of these parties failed in a round; built-in ones keep no log."""
@@ -178,6 +186,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         metrics.know_saturation(
             lambda round_: {name: party.beyond(round_) for name, party in federation.parties.items()}
         )
+        metrics.know_columns(lambda: {name: asdict(one) for name, one in logs.columns.items()})
         metrics.watch(plan, cast)
         if accounts is not None:
             metrics.account_for(accounts)

@@ -25,6 +25,7 @@ from .records import without_infinities as without_infinities
 from .rundir import RUNS as RUNS
 from .rundir import MetricsFile as MetricsFile
 from .rundir import RunDirectory as RunDirectory
+from .statistics import outside_lines as outside_lines
 from .summary import Summary as Summary
 from .summary import summarise as summarise
 from .text import counted as counted

@@ -63,6 +63,8 @@ class RunMetrics:
         self._reread = reread
         self._failures: Callable[[int], Mapping[PartyId, str]] | None = None
         self._beyond: Callable[[int], Mapping[PartyId, int]] | None = None
+        self.columns: Callable[[], Mapping[str, Mapping[str, int]]] = dict
+        """Counts of values outside the ranges of columns, by column; empty if nothing is known."""
         self._untrained = self._cut = False
         self.stopping: RoundRecord | None = None
         """The first round in which every training failed, or an honest update was cut; None if there was
@@ -116,6 +118,15 @@ class RunMetrics:
             beyond: returns the number of such coordinates in a round, by party.
         """
         self._beyond = beyond
+
+    def know_columns(self, columns: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
+        """Count the values outside the ranges of columns; without this call they are unknown, as to a server.
+
+        Args:
+            columns: returns the counts of all sites by column: ``below``, ``above``, ``infinite`` and
+                ``missing``.
+        """
+        self.columns = columns
 
     def is_honest(self, name: str) -> bool:
         """Return True if the scenario has ``name`` keep to the protocol."""

@@ -23,7 +23,7 @@ from securefl.runtime.report.events import late_text, metrics_text, sieve, teste
 from securefl.runtime.report.expect import in_words
 from securefl.runtime.report.header_privacy import on_metrics
 from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord, best_evaluated, unused_rounds
-from securefl.runtime.report.statistics import statistics_text
+from securefl.runtime.report.statistics import outside_lines, statistics_text
 from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import counted, curve, digits, listed, percent, printable, seconds, size
 from securefl.runtime.report.weighing import weighing_lines
@@ -110,7 +110,8 @@ def _evaluated(summary: Summary) -> Text:
     if not told:
         return Text("the server has no test set: each site's own log says how good the model is there")
     if summary.scenario.model.by_columns:
-        return Text(statistics_text(Statistics.of(summary.scenario.evaluation, told[-1].metrics)))
+        table = statistics_text(Statistics.of(summary.scenario.evaluation, told[-1].metrics))
+        return Text("\n".join((table, *outside_lines(summary.columns))))
     best = best_evaluated(told, summary.scenario)
     record = best or told[-1]
     which = "best" if best is not None else "last evaluated"

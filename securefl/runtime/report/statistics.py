@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from securefl.methods.metrics import FeatureStatistics, Statistics
 from securefl.runtime.report.text import digits
 
@@ -35,6 +37,16 @@ def statistics_text(statistics: Statistics) -> str:
     for name, shares in statistics.classes.items():
         lines.append(f"{name}: " + ", ".join(f"{share:.2%} of class {c}" for c, share in enumerate(shares)))
     return "\n".join(lines)
+
+
+def outside_lines(columns: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """A line for each column with values outside its range, by the counts of a simulation."""
+    return [
+        f"{name}: {one['below'] + one['above']:,} values outside the range counted as its ends"
+        f" ({one['below']:,} below, {one['above']:,} above, {one['infinite']:,} of them infinite)"
+        for name, one in columns.items()
+        if one["below"] + one["above"]
+    ]
 
 
 def _row(name: str, one: FeatureStatistics) -> tuple[str, ...]:

@@ -127,6 +127,8 @@ class Summary:
     """Why the step of each round is void; empty where verifiers confirmed it."""
     checked: Checked | None = None
     """What the checks of opened sums left out; None without checks."""
+    columns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """In a simulation of statistics: values that are missing or outside their range, by column."""
     seconds: float
     files: Mapping[str, str]
     """What lies where: a word for people and a path."""
@@ -220,6 +222,7 @@ class Summary:
             },
             **({} if self.privacy is None else {"privacy": self.privacy.to_json()}),
             **({} if self.checked is None else {"checks": self.checked.to_json()}),
+            **({"columns": {name: {**one} for name, one in self.columns.items()}} if self.columns else {}),
             **_verified(self.claims),
             "refusals": [
                 {**refusal._asdict(), "count": count}
@@ -314,6 +317,7 @@ def summarise(
         privacy=metrics.account(),
         checked=metrics.checked(),
         claims=metrics.claims,
+        columns=metrics.columns(),
         seconds=seconds,
         files=files,
         ends=ends or {},

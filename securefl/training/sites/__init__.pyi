@@ -13,6 +13,7 @@ from .maker import first_of as first_of
 from .maker import maker_of as maker_of
 from .site import Metrics as Metrics
 from .site import Round as Round
+from .tables import ColumnCounts as ColumnCounts
 from .tables import confusion as confusion
 from .tables import score_histogram as score_histogram
 from .torch_site import TorchSite as TorchSite

@@ -14,7 +14,7 @@ from securefl.base.narrowing import NarrowingError, exact_f64
 from securefl.scenario import Metric, SiteEvaluation
 from securefl.training.sites.load import SiteMaker
 from securefl.training.sites.site import Arrays, Change, Fitted, Judged, Round
-from securefl.training.sites.tables import class_counts, column_table
+from securefl.training.sites.tables import ColumnCounts, class_counts, column_counts, column_table
 
 MANY = 0.01
 """Share of a column outside its declared range that is worth a line."""
@@ -44,6 +44,8 @@ class ColumnSite:
     """
 
     keeps_nothing = True
+    column_counts: Mapping[str, ColumnCounts]
+    """Values of each column that are missing or outside its range; they stay at the site."""
 
     def __init__(self, site: Any, evaluation: SiteEvaluation) -> None:
         if not hasattr(site, "columns"):
@@ -54,6 +56,11 @@ class ColumnSite:
         if wrong:
             raise ConfigError("--site", "; ".join(wrong), "bring the columns to what [statistics] declares")
         self._tables = {one.name: _table(found[one.name], one) for one in evaluation.metrics}
+        self.column_counts = {
+            one.name: column_counts(_numbers(found[one.name]), one.lower, one.upper)
+            for one in evaluation.metrics
+            if one.kind == "column"
+        }
         self.samples = _length(found, evaluation)
 
     def parameters(self) -> Arrays:
@@ -108,7 +115,10 @@ def _within(metric: Metric, values: F64) -> Iterator[tuple[str, bool]]:
         yield f"{name!r} has no values at all", False
     elif present.size < values.size:
         yield f"{name!r} lacks {1 - present.size / values.size:.2%} of its values", False
-    outside = np.count_nonzero((present < metric.lower) | (present > metric.upper)) / max(1, present.size)
+    counts = column_counts(values, metric.lower, metric.upper)
+    if counts.infinite:
+        yield f"{name!r} is infinite in {counts.infinite:,}, and counts as an end of its range there", False
+    outside = counts.outside / max(1, present.size)
     if outside > MANY:
         declared = f"{metric.lower:g} to {metric.upper:g}"
         yield f"{name!r} is outside {declared} in {outside:.2%}, and counts as its end there", False

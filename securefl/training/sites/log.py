@@ -8,12 +8,14 @@ import math
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from securefl.base.errors import SecureflError
 from securefl.base.foreign import describe
 from securefl.training.sites.layout import SiteError
 from securefl.training.sites.site import Metrics
+from securefl.training.sites.tables import ColumnCounts
 
 SITE_LOG = "{}.site.jsonl"
 """Its name, of the party's."""
@@ -28,6 +30,7 @@ class SiteLog:
         path: of the file; its folder is made with the first line. None to keep nothing.
         tell: takes the round and the reason of each failure, for whoever runs all sites on one machine.
         note: takes the round and the reasons for which metrics were dropped, likewise.
+        count: takes the counts of columns' values that are missing or outside their range, likewise.
     """
 
     def __init__(
@@ -35,8 +38,9 @@ class SiteLog:
         path: Path | None,
         tell: Callable[[int, str], None] = lambda _round, _reason: None,
         note: Callable[[int, Sequence[str]], None] = lambda _round, _notes: None,
+        count: Callable[[Mapping[str, ColumnCounts]], None] = lambda _counts: None,
     ) -> None:
-        self._tell, self._note = tell, note
+        self._tell, self._note, self._count = tell, note, count
         self.path = path
         """May be set later: lines before are lost."""
 
@@ -64,6 +68,11 @@ class SiteLog:
         reason = str(error) if isinstance(error, SiteError) else describe(error)
         self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
         self._tell(round_, str(error) if isinstance(error, SecureflError) else reason)
+
+    def counted(self, round_: int, counts: Mapping[str, ColumnCounts]) -> None:
+        """Note the values of each column that are missing or outside its range."""
+        self._append({"round": round_, "columns": {name: asdict(one) for name, one in counts.items()}})
+        self._count(counts)
 
     def printed(self, round_: int, text: str) -> None:
         """Note what the process of a site apart has printed, if anything."""

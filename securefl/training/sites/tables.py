@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,8 @@ def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 
     """Moments and bins of a number per sample, for a metric of kind ``column``.
 
     Args:
-        values: shape (n,); NaN where a sample has none. What lies outside the range counts as its end.
+        values: shape (n,); NaN where a sample has none. What lies outside the range, infinities included,
+            counts as its end; :func:`column_counts` counts how many those are.
         lower: end of the range, as the scenario declares it.
         upper: the other end.
         bins: of equal width, as many as the scenario declares.
@@ -81,6 +83,54 @@ def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 
     shares = _shares(found[~np.isnan(found)], lower, upper)
     counts = np.bincount(_binned(shares, bins), minlength=bins)
     return np.concatenate(([shares.sum(), np.square(shares).sum()], counts))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCounts:
+    """Values of a column that are missing, or that count as an end of its range."""
+
+    below: int = 0
+    """Less than the range, negative infinities included."""
+    above: int = 0
+    infinite: int = 0
+    """Of both."""
+    missing: int = 0
+    """NaN and None: in no moment and no bin."""
+
+    @property
+    def outside(self) -> int:
+        """Values that count as an end of the range."""
+        return self.below + self.above
+
+    def plus(self, other: ColumnCounts) -> ColumnCounts:
+        """The counts of both columns together."""
+        return ColumnCounts(
+            self.below + other.below,
+            self.above + other.above,
+            self.infinite + other.infinite,
+            self.missing + other.missing,
+        )
+
+    @property
+    def text(self) -> str:
+        """The counts that are not 0, in words; empty if there are none."""
+        ends = [f"{n:,} {where}" for n, where in ((self.below, "below"), (self.above, "above")) if n]
+        infinite = f", {self.infinite:,} of them infinite" if self.infinite else ""
+        outside = f"{' and '.join(ends)} the range{infinite}, counted as its ends" if ends else ""
+        return "; ".join(filter(None, (outside, f"{self.missing:,} missing" if self.missing else "")))
+
+
+def column_counts(values: npt.ArrayLike, lower: float, upper: float) -> ColumnCounts:
+    """Count the values that :func:`column_table` leaves out, or counts as an end of the range.
+
+    Args:
+        values: shape (n,); NaN where a sample has none.
+        lower: end of the range, as the scenario declares it.
+        upper: the other end.
+    """
+    found = _numbers(values)
+    counted = (found < lower, found > upper, np.isinf(found), np.isnan(found))
+    return ColumnCounts(*(int(np.count_nonzero(one)) for one in counted))
 
 
 def class_counts(labels: npt.ArrayLike, classes: int) -> Counts:

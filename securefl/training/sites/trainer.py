@@ -14,10 +14,11 @@ from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.foreign import describe, pass_interrupt
 from securefl.base.loops import run_coroutine
-from securefl.methods.metrics import MetricError, said_by
+from securefl.methods.metrics import MetricError, beyond_range, said_by
 from securefl.methods.server_optimisers import prepare_arrays
 from securefl.scenario import SiteEvaluation, Training
 from securefl.training.models import seeded_generators
+from securefl.training.sites.columns import ColumnSite
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.log import SiteLog
 from securefl.training.sites.records import RecordSteps, record_steps
@@ -87,6 +88,7 @@ class SiteTrainer:
         self._layout = layout
         self._given = layout.views if getattr(site, "keeps_nothing", False) else layout.arrays
         self._printed = getattr(site, "output", lambda: "")
+        self._column_counts = site.column_counts if isinstance(site, ColumnSite) else {}
         self._planned = planned
         self._log = log
         self._evaluation = evaluation
@@ -123,6 +125,8 @@ class SiteTrainer:
             raise
         else:
             self._log.trained(round_, found.samples, found.metrics, found.received, found.notes)
+            if self._column_counts:
+                self._log.counted(round_, self._column_counts)
         finally:
             self._log.printed(round_, self._printed())
         return found.update if found.said is None else np.concatenate((found.update, found.said))
@@ -177,7 +181,8 @@ class SiteTrainer:
         if nothing is None or (is_count(samples) and not samples):
             return SiteEvaluated(received, nothing, notes)
         try:
-            return SiteEvaluated(received, said_by(self._evaluation, samples, found), notes)
+            said = said_by(self._evaluation, samples, found)
+            return SiteEvaluated(received, said, (*notes, *beyond_range(self._evaluation, received)))
         except BaseException as error:
             # One sample count stands for all metrics: with a single one missing, its mean would be wrong.
             return SiteEvaluated(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))

@@ -11,7 +11,7 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.scenario import Metric, SiteEvaluation
 from securefl.training.sites.columns import ColumnSite, columns_of, differences
 from securefl.training.sites.site import Change, Round
-from securefl.training.sites.tables import class_counts, column_table
+from securefl.training.sites.tables import ColumnCounts, class_counts, column_table
 
 ASKED = SiteEvaluation(
     metrics=(
@@ -88,6 +88,21 @@ def test_what_can_be_counted_is_told_only() -> None:
     assert list(differences(empty, ASKED)) == [("'age' has no values at all", False)]
 
 
+def test_values_outside_the_range_and_missing_ones_are_counted() -> None:
+    columns = {**GOOD, "age": [-np.inf, -1.0, np.nan, 100.0], "outcome": [0, 1, 1, 0]}
+    site = ColumnSite(Source(columns), ASKED)
+    assert site.column_counts == {"age": ColumnCounts(below=2, above=0, infinite=1, missing=1)}
+    one, other = site.column_counts["age"], ColumnCounts(above=1)
+    assert one.text == "2 below the range, 1 of them infinite, counted as its ends; 1 missing"
+    assert one.plus(other) == ColumnCounts(2, 1, 1, 1)
+    assert other.text == "1 above the range, counted as its ends"
+    assert ColumnCounts().text == ""
+    assert ("'age' is infinite in 1, and counts as an end of its range there", False) in differences(
+        columns, ASKED
+    )
+    np.testing.assert_array_equal(site.evaluate({}, Round(0, 1, 0))[1]["age"], [1, 1, 2, 0, 0, 1])
+
+
 def test_a_site_without_columns_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"it has no columns\(\)"):
         columns_of(lambda _: type("Bare", (), {"samples": 1, "parameters": dict, "fit": None})(), ASKED)(
@@ -98,6 +113,8 @@ def test_a_site_without_columns_is_refused() -> None:
 def test_tables_need_a_range_bins_and_classes() -> None:
     with pytest.raises(UsageError, match="is no range"):
         column_table([1.0], 2, 2)
+    with pytest.raises(UsageError, match="is no range"):
+        column_table([1.0], -1e308, 1e308)
     with pytest.raises(UsageError, match="0 bins"):
         column_table([1.0], 0, 2, 0)
     with pytest.raises(UsageError, match="classes must be whole numbers"):
