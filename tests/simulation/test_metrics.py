@@ -252,19 +252,22 @@ def test_with_privacy_metrics_carry_noise(tmp_path: Path) -> None:
     assert found["table.accuracy"].deviation > 0.01
 
 
+EXPECT = "expect=[{metric='evaluation',of='loss',at_most=8}]"
 PARTY = ("encoding.clip=1", "encoding.range=1", "encoding.scale_bits=8", "stop.metric='table.accuracy'")
 
 
 @pytest.mark.parametrize(
     ("noise", "reason"),
-    [(0.02, "and stop.min_gain is 0.01"), (4.0, "its samples do not exceed the noise on them")],
+    [(0.02, "and stop.min_gain is 0.01"), (4.0, "noise")],
 )
 def test_a_run_whose_metric_has_too_much_noise_keeps_its_last_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], noise: float, reason: str
 ) -> None:
     """Patience and the best model followed the noise."""
     private = ("privacy={unit='party',multiplier=1.0,delta=1e-5}", "stop.patience=1", "stop.rounds=6")
-    result = simulated(tmp_path, *PARTY, *private, f"evaluation.noise={noise}", verbose=True, seeded=True)
+    result = simulated(
+        tmp_path, *PARTY, *private, f"evaluation.noise={noise}", EXPECT, verbose=True, seeded=True
+    )
     assert len(result) == 6, "no round is stopped by"
     assert result.summary.outcome.reason == "6 rounds done"
     assert not (tmp_path / "run" / "best.safetensors").exists()
@@ -272,8 +275,13 @@ def test_a_run_whose_metric_has_too_much_noise_keeps_its_last_model(
     np.testing.assert_array_equal(result.arrays()["w"], last["w"])
     shown = capsys.readouterr().out
     assert shown.count("table.accuracy is too noisy to stop or choose a model by") == 1
-    assert " ± " in shown
+    assert noise > 1 or " ± " in shown
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    if noise < 1:
+        (judged,) = result.summary.judgements
+        assert judged.deviation == summary["outcome"]["deviations"]["loss"] > 0
+        assert judged.text == f"loss {judged.found}, expected at most 8"
+        assert " ± " in judged.found
     kept = summary["outcome"]["model"]
     assert kept["which"] == "last"
     assert kept["unused_rounds"] == 6

@@ -38,6 +38,8 @@ class Judgement:
     at_most: float | None
     measured: float | None
     ok: bool
+    deviation: float = 0.0
+    """Standard deviation of the measurement by noise; 0 without noise. The judgement leaves it out."""
 
     @property
     def claim(self) -> str:
@@ -55,7 +57,8 @@ class Judgement:
             return "none" if self.metric == "epsilon" else "nothing to measure"
         shown = _number(self.measured)
         bounds = {_number(bound) for bound in (self.at_least, self.at_most) if bound is not None}
-        return repr(self.measured) if shown in bounds and not self.ok else shown
+        shown = repr(self.measured) if shown in bounds and not self.ok else shown
+        return f"{shown} ± {_number(self.deviation)}" if self.deviation else shown
 
     @property
     def text(self) -> str:
@@ -65,7 +68,12 @@ class Judgement:
 
 def judge(expects: Sequence[Expect], outcome: Outcome) -> tuple[Judgement, ...]:
     """Compare each claim with the outcome. What was not measured does not hold."""
-    return tuple(_judge(expect, outcome.measure(expect.metric, expect.of)) for expect in expects)
+    return tuple(
+        _judge(
+            expect, outcome.measure(expect.metric, expect.of), outcome.deviations.get(expect.of or "", 0.0)
+        )
+        for expect in expects
+    )
 
 
 def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
@@ -112,10 +120,10 @@ def _in_vain(judgements: Sequence[Judgement], outcome: Outcome) -> bool:
     return outcome.fruitless > 0 and not outcome.aborted and not stated
 
 
-def _judge(expect: Expect, measured: float | None) -> Judgement:
+def _judge(expect: Expect, measured: float | None, deviation: float) -> Judgement:
     low, high = expect.at_least, expect.at_most
     ok = measured is not None and (low is None or measured >= low) and (high is None or measured <= high)
-    return Judgement(expect.of or expect.metric, low, high, measured, ok)
+    return Judgement(expect.of or expect.metric, low, high, measured, ok, deviation)
 
 
 def _number(value: float) -> str:

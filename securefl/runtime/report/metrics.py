@@ -10,6 +10,7 @@ from itertools import takewhile
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import party_names
+from securefl.methods.metrics import Measured
 from securefl.protocol.round import (
     AnyReport,
     ClaimConfirmed,
@@ -282,7 +283,7 @@ class RunMetrics:
         stepped = [record for record in records if record.update_norm is not None]
         unfinished = len(self._draft.sums) if self._draft is not None else 0
         refused = {r: n for r, n in self.refusals().items() if r.by not in self._dishonest}
-        checked = self.checked()
+        checked, evaluated = self.checked(), self._evaluation()
         return Outcome(
             accuracy=records[-1].accuracy if records else None,
             backdoor_success=records[-1].backdoor_success if records else None,
@@ -301,7 +302,8 @@ class RunMetrics:
             beyond=_total(record.beyond for record in records),
             cut=self._cut,
             unchanged=sum(record.is_unchanged for record in records),
-            evaluation=self._evaluation(),
+            evaluation={one.name: one.value for one in evaluated},
+            deviations={one.name: one.deviation for one in evaluated if one.deviation},
             epsilon=None if self._accounts is None else self._accounts.total().epsilon,
             checks_failed=None if checked is None else checked.failed,
             skippers_failed=None if checked is None else checked.silent_failed,
@@ -317,13 +319,13 @@ class RunMetrics:
         void = record.update_norm is None and not record.failed
         return void or bool(self.claims.get(record.round))
 
-    def _evaluation(self) -> dict[str, float]:
+    def _evaluation(self) -> Sequence[Measured]:
         """The metrics of the model that the run ends with, as far as sites have evaluated it."""
         told = [record for record in self.records if record.metrics]
         if not told:
-            return {}
+            return ()
         record = best_evaluated(told, self._scenario) or told[-1]
-        return {one.name: one.value for one in record.metrics}
+        return record.metrics
 
     def _end(self, reason: str) -> None:
         self._reason = reason

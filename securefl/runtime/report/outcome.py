@@ -62,6 +62,8 @@ class Outcome:
     evaluation: Mapping[str, float] = field(default_factory=dict)
     """What sites said of the model that the run ends with where ``stop.metric`` picks it, else of the last
     model that they said anything of."""
+    deviations: Mapping[str, float] = field(default_factory=dict)
+    """Standard deviations by noise of those of :attr:`evaluation` that have some."""
     reason: str = ""
     """Why the run ended."""
 

@@ -175,6 +175,7 @@ class Summary:
                 **({} if outcome.beyond is None else {"updates_beyond_range": outcome.beyond}),
                 "epsilon": finite(outcome.epsilon),
                 **({"evaluation": dict(outcome.evaluation)} if outcome.evaluation else {}),
+                **({"deviations": dict(outcome.deviations)} if outcome.deviations else {}),
                 **_kept(self.scenario, self.rounds),
             },
             "expectations": [
@@ -183,6 +184,7 @@ class Summary:
                     "at_least": judgement.at_least,
                     "at_most": judgement.at_most,
                     "measured": finite(judgement.measured),
+                    **({"deviation": judgement.deviation} if judgement.deviation else {}),
                     "ok": judgement.ok,
                 }
                 for judgement in self.judgements
