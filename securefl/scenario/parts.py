@@ -144,9 +144,12 @@ def own_parts_from(folder: Path) -> None:
     """Let modules of one's own be found in ``folder``, and in the current directory.
 
     Both come last in the search, so that no installed module is ever replaced by a file that lies there.
-    Child processes search the same places.
+    Child processes search the same places. Where this library stands comes behind them: beside a folder of
+    its name, as a clone's, they would otherwise import that one as a namespace package if it is installed
+    as editable.
     """
-    for place in (str(folder.resolve()), str(Path.cwd())):
+    library = Path(__file__).parents[2]
+    for place in (str(folder.resolve()), str(Path.cwd()), str(library)):
         if place not in sys.path:
             sys.path.append(place)
 

@@ -23,17 +23,24 @@ _PR_SET_PDEATHSIG = 1
 _LAUNCHER = "SECUREFL_LAUNCHER"
 """Environment variable by which the fork server, and nobody else, learns who has started it."""
 
+_SAFE_PATH = "PYTHONSAFEPATH"
+
 _NOT_FOR_THE_FORK_SERVER = {signal.SIGTERM, signal.SIGHUP}
 
 
 @contextmanager
 def as_launcher() -> Iterator[None]:
     """A fork server that starts meanwhile ends with this process; more exactly, with the calling thread."""
-    os.environ[_LAUNCHER] = str(os.getpid())
+    given = {_LAUNCHER: str(os.getpid())}
+    if _SAFE_PATH not in os.environ:
+        # It would search the working directory first: a clone there hides an editable installation.
+        given[_SAFE_PATH] = _LAUNCHER
+    os.environ.update(given)
     try:
         yield
     finally:
-        del os.environ[_LAUNCHER]
+        for name in given:
+            del os.environ[name]
 
 
 def die_with(parent: int) -> None:
@@ -81,3 +88,6 @@ def _arm_fork_server(launcher: str) -> None:
 
 if _LAUNCHER in os.environ and os.environ[_LAUNCHER] != str(os.getpid()):
     _arm_fork_server(os.environ.pop(_LAUNCHER))
+    if os.environ.get(_SAFE_PATH) == _LAUNCHER:
+        # For the fork server alone, not for the processes that sites start.
+        del os.environ[_SAFE_PATH]

@@ -167,7 +167,7 @@ def start_embedded(
                 "certfile": str(tls.server_cert),
                 "keyfile": str(tls.server_key),
             }
-        return [sys.executable, "-m", "securefl.runtime.transport.embedded", json.dumps(settings)]
+        return [sys.executable, "-P", "-m", "securefl.runtime.transport.embedded", json.dumps(settings)]
 
     return _start("embedded", command, directory / "embedded-broker.log", port, tls)
 
