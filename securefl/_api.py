@@ -24,7 +24,16 @@ from securefl.methods.metrics import Statistics
 from securefl.protocol.round import account_lines
 from securefl.runtime.launch import NoProgress, RoundLines, RunOptions, bundled, fresh_run_id
 from securefl.runtime.report import RoundRecord, RunDirectory, Summary, outside_lines, scenario_header
-from securefl.scenario import Scenario, load_scenario, own_name, scenario_of, statistics_round, to_toml
+from securefl.scenario import (
+    DERIVED,
+    Scenario,
+    load_scenario,
+    own_name,
+    scenario_of,
+    stated_sums,
+    statistics_round,
+    to_toml,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -193,7 +202,9 @@ def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] =
 
 
 def override(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]) -> Scenario:
-    """The scenario with other values at some dotted paths.
+    """Return the scenario with other values at some dotted paths.
+
+    Fields of ``[secure_sum]`` that have their derived values (docs/scenarios.md) are derived anew.
 
     Args:
         scenario: stays as it is.
@@ -203,6 +214,10 @@ def override(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]
         ConfigError: a field is refused.
     """
     raw = tomllib.loads(to_toml(scenario))
+    stated = stated_sums(scenario)
+    raw["secure_sum"] = {
+        field: value for field, value in raw["secure_sum"].items() if field in stated or field not in DERIVED
+    }
     if not isinstance(overrides, Mapping):
         return _checked(scenario_of(raw, tuple(overrides)))
     for path, value in overrides.items():

@@ -21,6 +21,7 @@ from securefl.scenario.overrides import apply_override
 from securefl.scenario.parts import OWN_NAME, Part, find, own_parts_from
 from securefl.scenario.scenario import Scenario
 from securefl.scenario.section import Section
+from securefl.scenario.sum_defaults import with_derived_sums
 
 S = TypeVar("S", bound=Section)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -82,7 +83,7 @@ def scenario_of(table: Mapping[str, Any], overrides: tuple[str, ...] = ()) -> Sc
         if isinstance(value, str) and field != "description" and _CONTROL.search(value):
             raise ConfigError(field, f"must not hold control characters, found {value!r}")
     try:
-        return decoded(raw, Scenario)
+        return with_derived_sums(decoded(raw, Scenario), raw.get("secure_sum", {}))
     except msgspec.ValidationError as error:
         raise explain(error, raw) from None
 

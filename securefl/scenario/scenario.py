@@ -120,7 +120,8 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     lost_clusters: NonNegative = 0
     """l: certified sums that a verified step may do without; the server chooses which."""
     threshold: Positive = 2
-    """t: members needed to open."""
+    """t: members needed to open. Loading derives this and the next three fields if a file leaves them out
+    (:mod:`securefl.scenario.sum_defaults`); the values here are those of a table that is made in Python."""
     min_survivors: Positive = 2
     """Fewest survivors that an opened sum may have."""
     colluders_per_cluster: NonNegative = 0

@@ -9,7 +9,7 @@ from securefl.lab.planning.demand import Demand
 from securefl.methods.clustering import cluster_sizes
 from securefl.methods.privacy import Placement
 from securefl.methods.robust import Mean, Median, MultiKrum, TrimmedMean, breakdown
-from securefl.scenario import Rule
+from securefl.scenario import Rule, majority_of
 
 MOST_TRIED = 3
 """Reclusterings up to which plans are sought, unless their number is given."""
@@ -110,11 +110,6 @@ def _thinned(sizes: list[int]) -> Iterator[int]:
         if size > 1.12 * last or size == sizes[-1]:
             yield size
             last = size
-
-
-def majority_of(size: int, f: int) -> int:
-    """The least t of which two groups in a cluster of ``size`` share more than ``f`` members: 2 t - m > f."""
-    return (size + f) // 2 + 1
 
 
 def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str) -> int | None:

@@ -7,8 +7,9 @@ import math
 from bisect import bisect_left
 
 from securefl.lab.planning.demand import Demand
-from securefl.lab.planning.design import Shape, majority_of
+from securefl.lab.planning.design import Shape
 from securefl.methods.clustering import Game, cluster_sizes, odds, p_withstands
+from securefl.scenario import majority_of
 
 _NEGLIGIBLE = 1e-12
 

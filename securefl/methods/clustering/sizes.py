@@ -1,29 +1,55 @@
-"""Numbers that follow directly from a scenario: participants, cluster sizes, quorum, encoding steps."""
+"""Numbers that follow directly from a scenario: largest clusters, quorum, works, encoding steps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from securefl.base.errors import UsageError
-from securefl.base.sums import exact_sum
-from securefl.scenario import Clustering, Groups, Scenario, Training
+from securefl.scenario import (
+    Clustering,
+    Scenario,
+    Training,
+    atom_sizes,
+    atoms_per_cluster,
+    cluster_sizes,
+    dealt,
+    hides_groups,
+    leakage_colluders,
+    participants_of,
+    planned_atoms,
+    planned_sizes,
+    tells_groups,
+    works_of,
+)
+
+__all__ = [
+    "COUNTS",
+    "MAX_DRAWS",
+    "atom_sizes",
+    "atoms_per_cluster",
+    "batch_size_of",
+    "cluster_sizes",
+    "dealt",
+    "group_sizes",
+    "hides_groups",
+    "largest_cluster",
+    "leakage_colluders",
+    "max_cluster_size",
+    "most_fitting",
+    "participants_of",
+    "planned_atoms",
+    "planned_sizes",
+    "quorum_of",
+    "rests_on_chance",
+    "steps_of",
+    "sums_apart",
+    "tells_groups",
+    "upload_of",
+    "work_of",
+    "works_of",
+]
 
 MAX_DRAWS = 3
 """Draws of nonces in one round, the first included: a withheld nonce voids a draw (protocol.md, step 2)."""
-
-
-def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
-    """Planned sizes: floor(participants / size) clusters, as even as can be, none smaller than ``size``.
-
-    Raises:
-        UsageError: fewer participants than one cluster needs.
-    """
-    if not 1 <= size <= participants:
-        raise UsageError(f"{participants} participants do not fill a cluster of {size}")
-    clusters = participants // size
-    base, larger = divmod(participants, clusters)
-    return (base + 1,) * larger + (base,) * (clusters - larger)
 
 
 def most_fitting(most: int, fewest: int, size: int, largest: int) -> int:
@@ -33,54 +59,6 @@ def most_fitting(most: int, fewest: int, size: int, largest: int) -> int:
     """
     fitting = (n for n in range(most, fewest - 1, -1) if max(cluster_sizes(n, size)) <= largest)
     return next(fitting, 0)
-
-
-def atom_sizes(parties: int, size: int) -> tuple[int, ...]:
-    """Members of the atoms of a run, larger ones first: as many atoms of at least ``size`` as there can be.
-
-    Raises:
-        UsageError: fewer parties than one atom needs.
-    """
-    return cluster_sizes(parties, size)
-
-
-def dealt(atoms: Sequence[int], per_cluster: int) -> tuple[tuple[int, ...], ...]:
-    """The atoms of each cluster: floor(atoms / per_cluster) clusters, by places in ``atoms``.
-
-    Atoms are dealt like cards, larger ones first, so that clusters differ by one atom at most, and their
-    sizes follow from the atoms' sizes alone.
-
-    Args:
-        atoms: sizes in any order.
-        per_cluster: fewest atoms of a cluster.
-
-    Raises:
-        UsageError: fewer atoms than one cluster needs.
-    """
-    clusters = len(cluster_sizes(len(atoms), per_cluster))
-    order = sorted(range(len(atoms)), key=lambda place: -atoms[place])
-    return tuple(tuple(order[start::clusters]) for start in range(clusters))
-
-
-def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
-    """The sizes of the atoms in each planned cluster, in the order of :func:`planned_sizes`.
-
-    Without atoms each member is one of size 1.
-    """
-    clustering, participants = scenario.clustering, participants_of(scenario)
-    atoms = atom_sizes(participants, clustering.atoms)
-    clusters = [[atoms[k] for k in places] for places in dealt(atoms, atoms_per_cluster(scenario.clustering))]
-    return tuple(sorted((tuple(sizes) for sizes in clusters), key=exact_sum, reverse=True))
-
-
-def atoms_per_cluster(clustering: Clustering) -> int:
-    """Fewest atoms of a cluster."""
-    return clustering.size // clustering.atoms
-
-
-def planned_sizes(scenario: Scenario) -> tuple[int, ...]:
-    """Members of the clusters when everybody who is planned takes part, larger ones first."""
-    return tuple(exact_sum(atoms) for atoms in planned_atoms(scenario))
 
 
 def largest_cluster(scenario: Scenario) -> int:
@@ -118,37 +96,9 @@ def rests_on_chance(scenario: Scenario) -> bool:
     return privacy.unit != "none" and privacy.shared and plan.colluders > plan.colluders_per_cluster
 
 
-def participants_of(scenario: Scenario) -> int:
-    """The number of participants in a round: all, the count, or the fraction rounded to a whole number."""
-    drawn = scenario.participation
-    if drawn.count is not None:
-        return drawn.count
-    if drawn.fraction is not None:
-        return max(1, math.floor(drawn.fraction * scenario.parties + 0.5))
-    return scenario.parties
-
-
 def quorum_of(parties: int, colluders: int) -> int:
     """Signatures of distinct roster identities that make a certificate: the least above (N + q) / 2."""
     return (parties + colluders) // 2 + 1
-
-
-def leakage_colluders(scenario: Scenario) -> int:
-    """Colluders that a combination of sums is reckoned to hold, unless ``leakage`` says how many.
-
-    f where every combination has whole clusters or atoms. Several sums of one update combine in more ways,
-    of parties from any clusters, and f is no bound on these: then q.
-    """
-    given, clustering = scenario.leakage.colluders, scenario.clustering
-    if given is not None:
-        return given
-    together = clustering.reclusterings > 1 and works_of(scenario.clustering) == 1 and clustering.atoms == 1
-    return scenario.secure_sum.colluders if together else scenario.secure_sum.colluders_per_cluster
-
-
-def works_of(clustering: Clustering) -> int:
-    """The number of local trainings in a round, each from the same model: R with ``new_work``, else once."""
-    return clustering.reclusterings if clustering.new_work else 1
 
 
 def work_of(clustering: Clustering, reclustering: int) -> int:
@@ -158,16 +108,6 @@ def work_of(clustering: Clustering, reclustering: int) -> int:
 
 COUNTS = 0
 """With hidden groups: the place among reclusterings at which counts are summed; slot j is at 1 + j."""
-
-
-def hides_groups(groups: Groups) -> bool:
-    """Whether each cluster sums counts and k slots, in the places of reclusterings (ADR 0026)."""
-    return groups.count > 1 and groups.mode == "hidden"
-
-
-def tells_groups(groups: Groups) -> bool:
-    """Whether parties tell their task group in their hello, and clusters lie inside groups."""
-    return groups.count > 1 and groups.mode == "open"
 
 
 def group_sizes(scenario: Scenario) -> tuple[int, ...]:

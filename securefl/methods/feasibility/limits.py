@@ -14,7 +14,6 @@ from securefl.methods.clustering import (
     max_cluster_size,
     participants_of,
     planned_sizes,
-    quorum_of,
     steps_of,
 )
 from securefl.methods.feasibility.aggregation import check_aggregation
@@ -26,6 +25,7 @@ from securefl.methods.feasibility.dp_checks import check_checks
 from securefl.methods.feasibility.leakage import check_leakage
 from securefl.methods.feasibility.local_method import check_local_method
 from securefl.methods.feasibility.metrics import check_metrics
+from securefl.methods.feasibility.secure_sum import check_secure_sum, remedy
 from securefl.methods.feasibility.sites import check_sites
 from securefl.methods.feasibility.task_groups import check_groups
 from securefl.methods.feasibility.validation import check_validation
@@ -52,7 +52,7 @@ def check(scenario: Scenario) -> DerivedLimits:
     check_groups(scenario)
     _check_largest(scenario)
     sizes = planned_sizes(scenario)
-    _check_secure_sum(scenario, sizes)
+    check_secure_sum(scenario, sizes)
     check_crypten(scenario, min(sizes))
     check_validation(scenario, sizes)
     check_verification(scenario, len(sizes))
@@ -150,13 +150,7 @@ def _check_population(scenario: Scenario) -> None:
         raise ConfigError(
             "clustering.size",
             f"{participants} participants do not fill one cluster of {size}",
-            f"at most {participants}, or let more parties take part",
-        )
-    if scenario.secure_sum.colluders >= parties:
-        raise ConfigError(
-            "secure_sum.colluders",
-            f"{scenario.secure_sum.colluders} of {parties} parties collude: nobody is left to protect",
-            f"at most {parties - 1}",
+            f"{remedy(scenario, 'clustering.size')}, or let more parties take part",
         )
 
 
@@ -168,80 +162,6 @@ def _check_largest(scenario: Scenario) -> None:
             f"clusters of {scenario.clustering.size} grow to {largest} members when some stay away,"
             f" and a cluster has at most {MAX_CLUSTER}",
             f"at most {(MAX_CLUSTER + 1) // 2}",
-        )
-
-
-def _check_secure_sum(scenario: Scenario, sizes: tuple[int, ...]) -> None:
-    plan, smallest, largest = scenario.secure_sum, min(sizes), max(sizes)
-    t, f, k = plan.threshold, plan.colluders_per_cluster, plan.k_anonymity
-    if k == 1 and scenario.leakage.mode == "veto":
-        raise ConfigError(
-            "secure_sum.k_anonymity",
-            "k = 1 lets the update of a single party be determined",
-            'at least 2, or leakage.mode = "report" for experiments (printed in every header)',
-        )
-    if smallest == 1 and not (t == k == plan.min_survivors == 1):
-        raise ConfigError(
-            "clustering.size",
-            "a cluster of 1 has nothing to hide in: it needs threshold = min_survivors = k_anonymity = 1",
-            "at least 2 for a secure sum",
-        )
-    if f > plan.colluders:
-        raise ConfigError(
-            "secure_sum.colluders_per_cluster",
-            f"{f} colluders in a cluster, but only {plan.colluders} in the whole run",
-            f"at most {plan.colluders}, or secure_sum.colluders = {f}",
-        )
-    if t <= f:
-        raise ConfigError(
-            "secure_sum.threshold",
-            f"the {f} colluders of a cluster open its sum by themselves when {t} members suffice",
-            f"at least {f + 1}",
-        )
-    if plan.server == "active" and 2 * t - largest <= f:
-        raise ConfigError(
-            "secure_sum.threshold",
-            f"against an active server two groups of {t} among {largest} members must share more than f = {f}"
-            f" members, but 2 x {t} - {largest} = {2 * t - largest}: it could open two sums of one cluster",
-            f"at least {(largest + f) // 2 + 1}",
-        )
-    if t > smallest:
-        raise ConfigError(
-            "secure_sum.threshold",
-            f"{t} members must open, but the smallest planned cluster has {smallest}",
-            f"at most {smallest}, or a larger clustering.size",
-        )
-    _check_survivors(scenario, smallest)
-    quorum = quorum_of(scenario.parties, plan.colluders)
-    if plan.server == "active" and participants_of(scenario) < quorum:
-        raise ConfigError(
-            "participation",
-            f"{participants_of(scenario)} participants cannot give the {quorum} signatures, more than"
-            f" (N + q) / 2 = ({scenario.parties} + {plan.colluders}) / 2, that certify a freeze",
-            f"at least {quorum} participants",
-        )
-
-
-def _check_survivors(scenario: Scenario, smallest: int) -> None:
-    plan = scenario.secure_sum
-    t, f, k = plan.threshold, plan.colluders_per_cluster, plan.k_anonymity
-    needed = max(t, f + k)
-    if plan.min_survivors < needed:
-        why = (
-            f"an opening takes t = {t} members"
-            if needed == t
-            else f"besides f = {f} colluders k = {k} honest members must remain in every opened sum"
-        )
-        raise ConfigError(
-            "secure_sum.min_survivors", f"{plan.min_survivors}, but {why}", f"at least {needed}"
-        )
-    if plan.min_survivors > smallest:
-        raise ConfigError(
-            "secure_sum.min_survivors",
-            f"{plan.min_survivors} must survive, but the smallest planned cluster has {smallest} members",
-            f"at most {smallest}, or a larger clustering.size"
-            if needed <= smallest
-            else f"clustering.size of at least {needed}",
         )
 
 

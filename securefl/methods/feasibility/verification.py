@@ -6,7 +6,6 @@ from securefl.base.errors import ConfigError
 from securefl.methods.clustering import (
     committee_size,
     fewest_present,
-    leakage_colluders,
 )
 from securefl.methods.robust import clusters_needed_by, needs_server_gradient, withstood
 from securefl.scenario import Scenario
@@ -42,13 +41,6 @@ def check_verification(scenario: Scenario, clusters: int) -> None:
     if sums.kind == "plain":
         raise ConfigError(
             "secure_sum.verify", "plain sums prove nothing", "another secure_sum.kind, or verify = off"
-        )
-    if not sums.colluders_per_cluster or not leakage_colluders(scenario):
-        raise ConfigError(
-            "secure_sum.verify",
-            "who verifies a sum knows it, so that of two survivors each would know the other's update:"
-            " scenarios without colluders do not allow for that",
-            "secure_sum.colluders_per_cluster and leakage.colluders of 1 or more, or secure_sum.verify = off",
         )
     if needs_server_gradient(scenario.aggregation.rule):
         raise ConfigError(

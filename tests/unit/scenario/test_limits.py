@@ -106,11 +106,15 @@ REFUSED = [
     ("participation.count", ("participation.count=13",), "13 of 12 parties"),
     ("participation.fraction", ("participation.count=6", "participation.fraction=0.5"), "count is given too"),
     ("secure_sum.colluders", ("secure_sum.colluders=12",), "12 of 12 parties collude"),
-    ("secure_sum.colluders_per_cluster", ("secure_sum.colluders_per_cluster=1",), "only 0 in the whole run"),
+    (
+        "secure_sum.colluders_per_cluster",
+        ("secure_sum.colluders_per_cluster=1", "secure_sum.colluders=0"),
+        "only 0 in the whole run",
+    ),
     ("secure_sum.k_anonymity", ("secure_sum.k_anonymity=1",), "single party"),
     (
         "secure_sum.threshold",
-        ("secure_sum.colluders=2", "secure_sum.colluders_per_cluster=2"),
+        ("clustering.size=4", "secure_sum.colluders=2", "secure_sum.colluders_per_cluster=2"),
         "open its sum by themselves",
     ),
     (

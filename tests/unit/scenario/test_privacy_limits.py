@@ -69,10 +69,10 @@ def test_refused(path: str, overrides: tuple[str, ...], reason: str) -> None:
 
 def test_noise_shares_of_which_none_is_secret_are_refused_with_the_sum_itself() -> None:
     """h = min_survivors - f < 1 leaves no honest member in an opened sum either."""
-    for f in ("2", "3"):
+    for f, path in (("2", "secure_sum.min_survivors"), ("3", "clustering.size")):
         colluders = (f"secure_sum.colluders={f}", f"secure_sum.colluders_per_cluster={f}")
         error = refusal(*PARTY, SHARED, *colluders, "clustering.size=4", "secure_sum.threshold=4")
-        assert error.path == "secure_sum.min_survivors"
+        assert error.path == path
 
 
 @pytest.mark.parametrize(

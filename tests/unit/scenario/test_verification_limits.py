@@ -56,12 +56,17 @@ def test_a_feasible_one_says_who_repeats_what() -> None:
     ("overrides", "field", "reason"),
     [
         (("secure_sum.server=curious",), "secure_sum.verify", "nothing is fixed"),
-        (("secure_sum.colluders_per_cluster=0",), "secure_sum.verify", "each would know the other's update"),
+        (
+            ("secure_sum.colluders_per_cluster=0",),
+            "secure_sum.colluders_per_cluster",
+            "each would know the other's update",
+        ),
         (
             ("leakage.colluders=0", "secure_sum.colluders_per_cluster=0"),
-            "secure_sum.verify",
+            "secure_sum.colluders_per_cluster",
             "each would know",
         ),
+        (("leakage.colluders=0",), "leakage.colluders", "each would know"),
         (("aggregation.rule={type='fltrust'}", "data.server_fraction=0.1"), "secure_sum.verify", "own data"),
         (("secure_sum.kind=plain",), "secure_sum.verify", "plain sums prove nothing"),
         (("secure_sum.committee=9",), "secure_sum.committee", "9 members, and a round may have 8 parties"),

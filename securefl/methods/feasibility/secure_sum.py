@@ -1,0 +1,262 @@
+"""Limits of ``[secure_sum]``: thresholds, survivors and colluders against the planned clusters.
+
+One refusal names the first contradiction and all changes that resolve it, so that no second refusal of these
+fields follows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from msgspec.structs import replace
+
+from securefl.base.errors import ConfigError
+from securefl.methods.clustering import (
+    hides_groups,
+    leakage_colluders,
+    participants_of,
+    planned_sizes,
+    quorum_of,
+)
+from securefl.scenario import Scenario, least_colluders, least_honest, least_survivors, least_threshold
+
+_MOST_WAYS = 2
+"""Alternatives that a refusal names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Contradiction:
+    """Two fields that do not go together, and the one to name."""
+
+    path: str
+    reason: str
+
+
+def check_secure_sum(scenario: Scenario, sizes: tuple[int, ...]) -> None:
+    """Refuse thresholds, survivors and colluders that do not fit the planned clusters.
+
+    Args:
+        scenario: with a feasible population.
+        sizes: planned members of each cluster.
+
+    Raises:
+        ConfigError: with the field, the reason with its numbers, and values that resolve it.
+    """
+    found = next(_contradictions(scenario, sizes), None)
+    if found is not None:
+        raise ConfigError(found.path, found.reason, remedy(scenario, found.path))
+
+
+def remedy(scenario: Scenario, path: str) -> str:
+    """Return the changes that resolve a contradiction, the least ones, as alternatives.
+
+    Args:
+        scenario: that is refused.
+        path: of the field that the refusal names; it is not repeated.
+    """
+    ways: list[str] = []
+    for way in _ways(scenario):
+        text = " and ".join(_changes(scenario, way, path))
+        if text and text not in ways:
+            ways.append(text)
+    if not ways:
+        sums = scenario.secure_sum
+        wanted = _with_f(scenario, max(sums.colluders_per_cluster, least_colluders(scenario)))
+        return f"at least {max(least_honest(wanted), sums.colluders + 1)} participants"
+    return ", or ".join(ways[:_MOST_WAYS])
+
+
+def _contradictions(scenario: Scenario, sizes: tuple[int, ...]) -> Iterator[_Contradiction]:
+    sums, smallest, largest = scenario.secure_sum, min(sizes), max(sizes)
+    t, f, k = sums.threshold, sums.colluders_per_cluster, sums.k_anonymity
+    if k == 1 and scenario.leakage.mode == "veto":
+        raise ConfigError(
+            "secure_sum.k_anonymity",
+            "k = 1 lets the update of a single party be determined",
+            'at least 2, or leakage.mode = "report" for experiments (printed in every header)',
+        )
+    if smallest == 1 and not (t == k == sums.min_survivors == 1):
+        reason = "a cluster of 1 has nothing to hide in: it needs threshold = min_survivors = k_anonymity = 1"
+        yield _Contradiction("clustering.size", reason)
+    if sums.colluders >= scenario.parties:
+        reason = f"{sums.colluders} of {scenario.parties} parties collude: no party is left to protect"
+        yield _Contradiction("secure_sum.colluders", reason)
+    if f > sums.colluders:
+        reason = f"{f} colluders in a cluster, but only {sums.colluders} in the whole run"
+        yield _Contradiction("secure_sum.colluders_per_cluster", reason)
+    yield from _of_verifiers(scenario)
+    if least_honest(scenario) > smallest:
+        grows = _larger_size(scenario) is not None
+        path = "clustering.size" if grows else "secure_sum.colluders_per_cluster"
+        reason = (
+            f"besides f = {f} colluders k = {k} honest members must remain in every opened sum, and the"
+            f" smallest planned cluster has {smallest} members"
+        )
+        yield _Contradiction(path, reason)
+    if t <= f:
+        reason = f"the {f} colluders of a cluster open its sum by themselves when {t} members suffice"
+        yield _Contradiction("secure_sum.threshold", reason)
+    if sums.server == "active" and 2 * t - largest <= f:
+        reason = (
+            f"against an active server two groups of {t} among {largest} members must share more than f = {f}"
+            f" members, but 2 x {t} - {largest} = {2 * t - largest}: it could open two sums of one cluster"
+        )
+        yield _Contradiction("secure_sum.threshold", reason)
+    if t > smallest:
+        reason = f"{t} members must open, but the smallest planned cluster has {smallest}"
+        yield _Contradiction("secure_sum.threshold", reason)
+    yield from _of_survivors(scenario, smallest)
+    quorum = quorum_of(scenario.parties, sums.colluders)
+    if sums.server == "active" and participants_of(scenario) < quorum:
+        reason = (
+            f"{participants_of(scenario)} participants cannot give the {quorum} signatures, more than"
+            f" (N + q) / 2 = ({scenario.parties} + {sums.colluders}) / 2, that certify a freeze"
+        )
+        yield _Contradiction("participation", reason)
+
+
+def _of_verifiers(scenario: Scenario) -> Iterator[_Contradiction]:
+    """Yield the contradiction between verification and f = 0."""
+    if not least_colluders(scenario) or scenario.secure_sum.kind == "plain":
+        return
+    reason = (
+        "0, and members verify the sum of their cluster and so learn it: of two survivors each would know the"
+        " other's update"
+    )
+    if not scenario.secure_sum.colluders_per_cluster:
+        yield _Contradiction("secure_sum.colluders_per_cluster", reason)
+    elif not leakage_colluders(scenario):
+        yield _Contradiction("leakage.colluders", reason)
+
+
+def _of_survivors(scenario: Scenario, smallest: int) -> Iterator[_Contradiction]:
+    sums = scenario.secure_sum
+    t, f, k, survivors = sums.threshold, sums.colluders_per_cluster, sums.k_anonymity, sums.min_survivors
+    needed = max(t, f + k)
+    if survivors < needed:
+        why = (
+            f"an opening takes t = {t} members"
+            if needed == t
+            else f"besides f = {f} colluders k = {k} honest members must remain in every opened sum"
+        )
+        yield _Contradiction("secure_sum.min_survivors", f"{survivors}, but {why}")
+    if survivors > smallest:
+        reason = f"{survivors} must survive, but the smallest planned cluster has {smallest} members"
+        yield _Contradiction("secure_sum.min_survivors", reason)
+
+
+def _ways(scenario: Scenario) -> Iterator[Scenario]:
+    """Yield scenarios near this one that these limits allow: the same f first, then fewer colluders."""
+    sums, least = scenario.secure_sum, least_colluders(scenario)
+    filled = _filled(scenario)
+    wanted = _with_f(filled, max(sums.colluders_per_cluster, least))
+    f = wanted.secure_sum.colluders_per_cluster
+    if _holds(wanted):
+        yield _fitted(wanted)
+    elif (size := _larger_size(wanted)) is not None:
+        yield _fitted(_of_size(wanted, size))
+    if f > sums.colluders or not _holds(wanted):
+        fewer = range(min(f - 1, sums.colluders), least - 1, -1)
+        lowered = filter(_holds, (_with_f(filled, each) for each in fewer))
+        yield from (_fitted(one) for one in islice(lowered, 1))
+    if least and (not sums.colluders_per_cluster or not _holds(wanted)):
+        without = _with_f(replace(filled, leakage=scenario.leakage), 0)
+        without = replace(without, secure_sum=replace(without.secure_sum, verify="off"))
+        if _holds(without):
+            yield _fitted(without)
+
+
+def _filled(scenario: Scenario) -> Scenario:
+    """Return the scenario with clusters that participants fill, and colluders that leave a party to protect.
+
+    ``leakage.colluders`` is as large as verification needs it.
+    """
+    least, given = least_colluders(scenario), scenario.leakage.colluders
+    if given is not None and given < least:
+        scenario = replace(scenario, leakage=replace(scenario.leakage, colluders=least))
+    sums = scenario.secure_sum
+    scenario = replace(
+        scenario, secure_sum=replace(sums, colluders=min(sums.colluders, scenario.parties - 1))
+    )
+    return _of_size(scenario, min(scenario.clustering.size, participants_of(scenario)))
+
+
+def _with_f(scenario: Scenario, f: int) -> Scenario:
+    q = max(scenario.secure_sum.colluders, f)
+    changed = replace(scenario.secure_sum, colluders_per_cluster=f, colluders=q)
+    return _certified(replace(scenario, secure_sum=changed))
+
+
+def _certified(scenario: Scenario) -> Scenario:
+    """Return the scenario with as many participants as certify a freeze."""
+    drawn, quorum = scenario.participation, quorum_of(scenario.parties, scenario.secure_sum.colluders)
+    if scenario.secure_sum.server != "active" or participants_of(scenario) >= quorum:
+        return scenario
+    if drawn.count is not None:
+        return replace(scenario, participation=replace(drawn, count=quorum))
+    share = math.ceil(1000 * quorum / scenario.parties) / 1000
+    return replace(scenario, participation=replace(drawn, fraction=min(share, 1.0)))
+
+
+def _of_size(scenario: Scenario, size: int) -> Scenario:
+    return replace(scenario, clustering=replace(scenario.clustering, size=size))
+
+
+def _larger_size(scenario: Scenario) -> int | None:
+    """Return the least size of clusters, from this one on, in which f colluders and k honest members fit."""
+    clustering = scenario.clustering
+    if hides_groups(scenario.groups) or clustering.atoms > 1:
+        return None
+    sizes = range(max(clustering.size, least_honest(scenario)), participants_of(scenario) + 1)
+    return next((size for size in sizes if _holds(_of_size(scenario, size))), None)
+
+
+def _holds(scenario: Scenario) -> bool:
+    """Return True if some t and ``min_survivors`` fit the planned clusters, and not all parties collude."""
+    sizes = planned_sizes(scenario)
+    if scenario.secure_sum.colluders >= scenario.parties:
+        return False
+    return max(least_threshold(scenario, max(sizes)), least_honest(scenario)) <= min(sizes)
+
+
+def _fitted(scenario: Scenario) -> Scenario:
+    """Return the scenario with t and ``min_survivors`` within their bounds."""
+    sums, sizes = scenario.secure_sum, planned_sizes(scenario)
+    t = min(max(sums.threshold, least_threshold(scenario, max(sizes))), *sizes)
+    survivors = min(max(sums.min_survivors, t, least_survivors(scenario, sizes)), *sizes)
+    if sums.kind == "crypten":
+        t = survivors
+    return replace(scenario, secure_sum=replace(sums, threshold=t, min_survivors=survivors))
+
+
+_FIELDS = (
+    ("clustering", "size"),
+    ("secure_sum", "colluders_per_cluster"),
+    ("secure_sum", "colluders"),
+    ("leakage", "colluders"),
+    ("secure_sum", "threshold"),
+    ("secure_sum", "min_survivors"),
+    ("participation", "count"),
+    ("participation", "fraction"),
+    ("secure_sum", "verify"),
+)
+"""Table and field of all that a remedy may change."""
+
+
+def _changes(before: Scenario, after: Scenario, path: str) -> Iterator[str]:
+    """Yield a bound for each field that differs, first that of ``path``, whose name the refusal has."""
+    fields = sorted(_FIELDS, key=lambda field: ".".join(field) != path)
+    for table, field in fields:
+        old, new = getattr(getattr(before, table), field), getattr(getattr(after, table), field)
+        name = f"{table}.{field}"
+        if old == new:
+            continue
+        if isinstance(new, str):
+            bound = f"{name} = {new}"
+        else:
+            bound = f"{'at least' if new > old else 'at most'} {new:g}"
+            bound = bound if name == path else f"{name} {bound}"
+        yield bound

@@ -1,0 +1,119 @@
+"""Numbers that follow directly from the tables of a scenario: participants and planned sizes of clusters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from securefl.base.errors import UsageError
+from securefl.base.sums import exact_sum
+from securefl.scenario.scenario import Clustering, Groups, Scenario
+
+
+def participants_of(scenario: Scenario) -> int:
+    """The number of participants in a round: all, the count, or the fraction rounded to a whole number."""
+    drawn = scenario.participation
+    if drawn.count is not None:
+        return drawn.count
+    if drawn.fraction is not None:
+        return max(1, math.floor(drawn.fraction * scenario.parties + 0.5))
+    return scenario.parties
+
+
+def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
+    """Planned sizes: floor(participants / size) clusters, as even as can be, none smaller than ``size``.
+
+    Raises:
+        UsageError: fewer participants than one cluster needs.
+    """
+    if not 1 <= size <= participants:
+        raise UsageError(f"{participants} participants do not fill a cluster of {size}")
+    clusters = participants // size
+    base, larger = divmod(participants, clusters)
+    return (base + 1,) * larger + (base,) * (clusters - larger)
+
+
+def atom_sizes(parties: int, size: int) -> tuple[int, ...]:
+    """Members of the atoms of a run, larger ones first: as many atoms of at least ``size`` as there can be.
+
+    Raises:
+        UsageError: fewer parties than one atom needs.
+    """
+    return cluster_sizes(parties, size)
+
+
+def atoms_per_cluster(clustering: Clustering) -> int:
+    """Fewest atoms of a cluster."""
+    return clustering.size // clustering.atoms
+
+
+def dealt(atoms: Sequence[int], per_cluster: int) -> tuple[tuple[int, ...], ...]:
+    """The atoms of each cluster: floor(atoms / per_cluster) clusters, by places in ``atoms``.
+
+    Atoms are dealt like cards, larger ones first, so that clusters differ by one atom at most, and their
+    sizes follow from the atoms' sizes alone.
+
+    Args:
+        atoms: sizes in any order.
+        per_cluster: fewest atoms of a cluster.
+
+    Raises:
+        UsageError: fewer atoms than one cluster needs.
+    """
+    clusters = len(cluster_sizes(len(atoms), per_cluster))
+    order = sorted(range(len(atoms)), key=lambda place: -atoms[place])
+    return tuple(tuple(order[start::clusters]) for start in range(clusters))
+
+
+def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
+    """The sizes of the atoms in each planned cluster, in the order of :func:`planned_sizes`.
+
+    Without atoms each member is one of size 1.
+    """
+    clustering, participants = scenario.clustering, participants_of(scenario)
+    atoms = atom_sizes(participants, clustering.atoms)
+    clusters = [[atoms[k] for k in places] for places in dealt(atoms, atoms_per_cluster(scenario.clustering))]
+    return tuple(sorted((tuple(sizes) for sizes in clusters), key=exact_sum, reverse=True))
+
+
+def planned_sizes(scenario: Scenario) -> tuple[int, ...]:
+    """Members of the clusters when everybody who is planned takes part, larger ones first."""
+    return tuple(exact_sum(atoms) for atoms in planned_atoms(scenario))
+
+
+def majority_of(size: int, f: int) -> int:
+    """Return the least t for which two groups of t in a cluster share more than ``f`` members: 2 t - m > f.
+
+    Args:
+        size: m, members of the cluster.
+        f: colluders in the cluster.
+    """
+    return (size + f) // 2 + 1
+
+
+def leakage_colluders(scenario: Scenario) -> int:
+    """Colluders that a combination of sums is reckoned to hold, unless ``leakage`` says how many.
+
+    f where every combination has whole clusters or atoms. Several sums of one update combine in more ways,
+    of parties from any clusters, and f is no bound on these: then q.
+    """
+    given, clustering = scenario.leakage.colluders, scenario.clustering
+    if given is not None:
+        return given
+    together = clustering.reclusterings > 1 and works_of(scenario.clustering) == 1 and clustering.atoms == 1
+    return scenario.secure_sum.colluders if together else scenario.secure_sum.colluders_per_cluster
+
+
+def works_of(clustering: Clustering) -> int:
+    """The number of local trainings in a round, each from the same model: R with ``new_work``, else once."""
+    return clustering.reclusterings if clustering.new_work else 1
+
+
+def hides_groups(groups: Groups) -> bool:
+    """Whether each cluster sums counts and k slots, in the places of reclusterings (ADR 0026)."""
+    return groups.count > 1 and groups.mode == "hidden"
+
+
+def tells_groups(groups: Groups) -> bool:
+    """Whether parties tell their task group in their hello, and clusters lie inside groups."""
+    return groups.count > 1 and groups.mode == "open"
