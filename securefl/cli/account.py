@@ -24,6 +24,7 @@ from securefl.runtime.account import (
     account_beside,
     begin_account,
     by_run,
+    check_state_folder,
     chosen_epsilon,
     key_digest,
     own_atom_keys,
@@ -63,6 +64,7 @@ def account(
         identity = read_identity(key)
         path = file or account_beside(key)
         if begin:
+            check_state_folder()
             begin_account(path, identity.public)
             Tip.of(key_digest(identity.public)).forget()
             say(f"{path}  begun for {identity.name}: keep it with the key, and back it up with care")

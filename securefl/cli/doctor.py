@@ -26,6 +26,7 @@ from securefl.runtime.account import (
     STATE_VARIABLE,
     Mount,
     account_beside,
+    check_state_folder,
     mount_of,
     state_folder,
 )
@@ -143,8 +144,17 @@ def _remote(url: BrokerUrl) -> Finding:
 
 
 def _state(key: Path | None) -> Iterator[Finding]:
-    """Check that account and state folder outlive this process's container, both or neither."""
-    state = state_folder()
+    """Check that account and state folder outlive this process's container, both or neither.
+
+    Without a key the machine may be one of a server, which has no state folder.
+    """
+    try:
+        check_state_folder()
+        state = state_folder()
+    except ConfigError as error:
+        found = str(error).removeprefix("state folder: ")
+        yield "state folder", found, "note" if key is None else "missing"
+        return
     places = (
         {"state folder": state} if key is None else {"account": account_beside(key), "state folder": state}
     )

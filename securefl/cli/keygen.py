@@ -15,7 +15,7 @@ from securefl.base.ids import DEALER, RESERVED, SERVER, PartyId, is_name
 from securefl.cli.console import one_line_errors, say
 from securefl.methods.attacks import party_names
 from securefl.protocol.messages import MAX_PARTIES
-from securefl.runtime.account import account_beside, begin_account
+from securefl.runtime.account import account_beside, begin_account, check_state_folder
 
 
 def keygen(
@@ -35,7 +35,11 @@ def keygen(
     ] = None,
     out: Annotated[Path, typer.Option(help="Directory to write to.")] = Path(),
 ) -> None:
-    """Make keys. A private key (.key) stays with its party; .pub files and the roster are public."""
+    """Make keys. A private key (.key) stays with its party; .pub files and the roster are public.
+
+    The account of a party (.account) has a state elsewhere on its machine: in $SECUREFL_STATE, else in
+    ~/.local/state/securefl. Set SECUREFL_STATE for a service account, whose user has no home.
+    """
     with one_line_errors():
         if sum(choice is not None for choice in (party, roster or None, all_in_one)) != 1:
             raise ConfigError("keygen", "choose one of --party, --roster and --all-in-one")
@@ -68,8 +72,17 @@ def _one(name: str, out: Path) -> None:
     if name not in {SERVER, DEALER}:
         begin_account(account_beside(out / f"{name}.key"), identity.public)
         say(f"{out / f'{name}.account'}  what {name} gives away: keep it with the key, one copy")
+        _note_state()
     say(f"{out / f'{name}.pub'}  public: give it to whoever makes the roster")
     say(f"fingerprint {identity.public.fingerprint()}  (compare it over another channel)")
+
+
+def _note_state() -> None:
+    """Print a line if the party could not run as this user: the key may still be for another one."""
+    try:
+        check_state_folder()
+    except ConfigError as error:
+        say(f"note: a party cannot run as this user: {error}")
 
 
 def _expect_free(out: Path, names: Iterable[str], *also: str) -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
@@ -56,12 +59,28 @@ def blank(width: float, height: float) -> Figure:
         ConfigError: matplotlib is missing.
     """
     need_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an optional extra
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
+    with _without_cache():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an optional extra
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra
 
     figure = Figure(figsize=(width, height), dpi=110)
     FigureCanvasAgg(figure)
     return figure
+
+
+@contextmanager
+def _without_cache() -> Iterator[None]:
+    """Let matplotlib load quietly for a user without a home.
+
+    Its cache is in a temporary folder then. Its warning would name another variable than ours.
+    """
+    log = logging.getLogger("matplotlib")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def render(figure: Figure, kind: Format = "png") -> bytes:

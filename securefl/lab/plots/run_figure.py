@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from securefl.base.errors import ConfigError
-from securefl.lab.plots.canvas import COLOURS, Format, blank, need_matplotlib, render
+from securefl.lab.plots.canvas import COLOURS, Format, blank, render
 from securefl.runtime.report import RoundRecord, best_evaluated
 from securefl.scenario import Scenario
 
@@ -89,11 +89,10 @@ def draw_run(plot: RunPlot, kind: Format = "png") -> bytes:
     Raises:
         ConfigError: matplotlib is missing.
     """
-    need_matplotlib()
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an optional extra
-
     down = max(1, math.ceil(len(plot.traces) / _ACROSS))
     figure = blank(_ACROSS * _WIDTH, down * _HEIGHT + 0.5)
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an optional extra, which `blank` loads quietly
+
     figure.suptitle(plot.title, fontsize=10, fontweight="bold")
     for at, trace in enumerate(plot.traces):
         axes = figure.add_subplot(down, _ACROSS, at + 1)

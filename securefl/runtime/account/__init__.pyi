@@ -15,4 +15,5 @@ from .mounts import mount_of as mount_of
 from .tip import MACHINE_VARIABLE as MACHINE_VARIABLE
 from .tip import STATE_VARIABLE as STATE_VARIABLE
 from .tip import Tip as Tip
+from .tip import check_state_folder as check_state_folder
 from .tip import state_folder as state_folder

@@ -6,6 +6,7 @@ another machine has none here. What the tip cannot see is a machine that was rol
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -20,14 +21,53 @@ STATE_VARIABLE = "SECUREFL_STATE"
 MACHINE_VARIABLE = "SECUREFL_MACHINE"
 """Environment variable with a name for this machine that outlives its host name, as in a container."""
 _MACHINE_ID = Path("/etc/machine-id")
+_SET = f"set {STATE_VARIABLE} to a folder that this user can write, and keep it"
+_LASTING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EEXIST})
+"""Errors that the next start would meet again."""
 
 
 def state_folder() -> Path:
-    """Where this machine keeps tips: ``$SECUREFL_STATE``, else ``securefl`` in the user's state folder."""
+    """Return the folder with the tips of this machine.
+
+    ``$SECUREFL_STATE``, else ``securefl`` in the user's state folder.
+
+    Raises:
+        ConfigError: the variable is not set, and the user of this process has no home.
+    """
     if chosen := os.environ.get(STATE_VARIABLE):
         return Path(chosen)
     base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "securefl"
+    return (Path(base) if base else _home() / ".local" / "state") / "securefl"
+
+
+def check_state_folder() -> None:
+    """Refuse a state folder that this process cannot use; write nothing.
+
+    Raises:
+        ConfigError: with :data:`STATE_VARIABLE` as the remedy.
+    """
+    folder = state_folder()
+    there = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
+    if not os.path.isdir(there):  # noqa: PTH112 - Path.is_dir raises where a parent may not be entered
+        raise _unusable(folder, os.strerror(errno.ENOTDIR))
+    if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+        raise _unusable(folder, os.strerror(errno.EACCES))
+
+
+def _home() -> Path:
+    """Return the home of this process's user.
+
+    A service account often has none: HOME is missing or empty, or names a folder that does not exist.
+    """
+    try:
+        home = Path.home() if os.environ.get("HOME") != "" else None
+    except RuntimeError:
+        home = None
+    if home is None:
+        raise ConfigError("state folder", "the user of this process has no home", _SET)
+    if not os.path.isdir(home):  # noqa: PTH112 - as above
+        raise ConfigError("state folder", f"{home}, the home of this user, does not exist", _SET)
+    return home
 
 
 def machine_name() -> str:
@@ -85,7 +125,8 @@ class Tip:
             A handle that holds the lock until it is closed; None where another process has it.
 
         Raises:
-            RunAbortedError: it cannot be written; the caller must not go on.
+            ConfigError: this user cannot write the state folder.
+            RunAbortedError: it cannot be written now; the caller must not go on.
         """
         handle = None
         try:
@@ -98,12 +139,21 @@ class Tip:
                 os.close(handle)
             if isinstance(error, BlockingIOError):
                 return None
+            if error.errno in _LASTING:
+                raise _unusable(self.path.parent, error.strerror) from error
             raise self._unwritable(error) from error
         return handle
 
     def forget(self) -> None:
-        """Know of no account any more: the owner begins a new one."""
-        self.path.unlink(missing_ok=True)
+        """Know of no account any more: the owner begins a new one.
+
+        Raises:
+            ConfigError: this user cannot write the state folder.
+        """
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _unusable(self.path.parent, error.strerror) from error
 
     def write(self, lines: int, last: str) -> None:
         """Keep it durably, in place of the one before.
@@ -114,7 +164,8 @@ class Tip:
         new = self.path.with_suffix(".new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with new.open("wb", buffering=0) as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(new, flags, 0o600), "wb", buffering=0) as file:
                 file.write(json.dumps({"lines": lines, "last": last}).encode("ascii"))
                 os.fsync(file.fileno())
             new.replace(self.path)
@@ -123,9 +174,13 @@ class Tip:
 
     def _unwritable(self, error: OSError) -> RunAbortedError:
         return RunAbortedError(
-            f"tip of the account {self.path}: {error.strerror or error} (nothing was released; set"
-            f" {STATE_VARIABLE} to a folder that can be written)"
+            f"state of the account {self.path}: {error.strerror or error} (nothing was released; free some"
+            f" space, or set {STATE_VARIABLE} to another folder and adopt the account)"
         )
+
+
+def _unusable(folder: Path, reason: str | None) -> ConfigError:
+    return ConfigError("state folder", f"{folder} cannot be written: {reason}", _SET)
 
 
 _KEEP = (

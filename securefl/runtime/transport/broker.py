@@ -11,7 +11,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import pwd
 import shutil
 import socket
 import subprocess
@@ -193,7 +192,7 @@ def _mosquitto_lines(directory: Path, port: int, tls: LocalTls | None, acl: bool
         "log_type notice",
         "log_timestamp_format %Y-%m-%dT%H:%M:%S",
         # Started by root it would become another user, who cannot read the keys.
-        f"user {pwd.getpwuid(os.geteuid()).pw_name}",
+        *(["user root"] if os.geteuid() == 0 else []),
         f"listener {port} 127.0.0.1",
     ]
     if tls is None:

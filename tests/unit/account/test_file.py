@@ -339,8 +339,12 @@ def test_a_full_disk_leaves_it_as_it_was(place: Place, monkeypatch: pytest.Monke
 def test_without_a_tip_that_can_be_written_nothing_leaves(place: Place) -> None:
     place.tip.path.parent.parent.joinpath("file").write_text("")
     blocked = Tip(place.path.parent / "file" / "p00.tip")
-    with pytest.raises(RunAbortedError, match=r"tip of the account .* SECUREFL_STATE"):
+    with pytest.raises(ConfigError, match=r"state folder: .* cannot be written: .*SECUREFL_STATE"):
         AccountFile(place.path, OWNER, blocked)
+    with place.open() as file:
+        place.tip.path.with_suffix(".new").mkdir()
+        with pytest.raises(RunAbortedError, match=r"state of the account .* SECUREFL_STATE"):
+            file.append(Update(round=2, count=1))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"lines": "2", "last": "00"}', "\xff", "[" * 9999])
