@@ -11,7 +11,7 @@ from securefl.base.errors import SecureflError
 from securefl.methods.feasibility import check
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import RunPlan
-from securefl.runtime.launch.heap import settled
+from securefl.runtime.launch.heap import limit_arenas, settled
 from securefl.runtime.launch.interrupts import undisturbed
 from securefl.runtime.launch.observer import ObserverSettings, watch
 from securefl.runtime.launch.threads import ready_threads
@@ -53,6 +53,7 @@ def run_process(
         RunAbortedError: broker or disk failed; the transcript ends with the reason, or with its last whole
             line where the disk is full.
     """
+    limit_arenas()
     ring_bits = check(settings.scenario).ring_bits
     with claimed(settings.out, settings.name):
         if leader is not None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 from securefl.runtime.launch.heap import settled
 
@@ -55,3 +62,43 @@ def test_garbage_that_grew_old_is_found_after_a_few_thousand_objects() -> None:
         kept = [[number] for number in range(30_000)]
         assert gone() is None
         assert len(kept) == 30_000
+
+
+ARENAS = """
+import ctypes, sys, threading
+from securefl.runtime.launch.heap import limit_arenas
+
+if sys.argv[1] == "limited":
+    limit_arenas()
+libc, meeting = ctypes.CDLL(None), threading.Barrier(4)
+libc.malloc.restype = ctypes.c_void_p
+
+def allocate():
+    libc.malloc(1000)
+    meeting.wait()
+
+threads = [threading.Thread(target=allocate) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(libc.fopen(sys.argv[2].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+
+
+def arenas(how: str, folder: Path, **variables: str) -> int:
+    """The number of arenas of a process with four threads that allocate at a time."""
+    file = folder / "arenas.xml"
+    subprocess.run([sys.executable, "-c", ARENAS, how, file], check=True, env=os.environ | variables)
+    return file.read_text().count("<heap nr=")
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="glibc only")
+def test_threads_allocate_from_one_arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    assert arenas("as by default", tmp_path) > 1
+    assert arenas("limited", tmp_path) == 1
+    assert arenas("limited", tmp_path, MALLOC_ARENA_MAX="3") > 1
