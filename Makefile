@@ -14,7 +14,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples interop brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
+.PHONY: help setup demo test quick check unit live examples interop realistic brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -79,7 +79,10 @@ interop: setup .venv-flower/.installed .venv-nvflare/.installed  ## Flower apps 
 	@touch $@
 
 live: setup  ## only the live tests: real processes over real brokers
-	$(TEST) -m "live and not interop and not brokers" $(ARGS)
+	$(TEST) -m "live and not interop and not brokers and not realistic" $(ARGS)
+
+realistic: setup  ## two federations of 1.2 million parameters with restarts, and their files in plain torch, minutes
+	$(TEST) -v -m realistic tests/realistic $(ARGS)
 
 brokers: setup  ## brokers lost in every step of a run, hours; goes on where it was stopped; writes docs/results/brokers.md
 	$(TEST) -v -m brokers tests/live $(ARGS)
