@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from securefl.base.entropy import OsEntropy
-from securefl.base.ids import SERVER
 from securefl.methods.attacks import behaviours_of
 from securefl.protocol.kernel import Aborted, Finished
 from securefl.protocol.round import PartyContext, PartyMachine, first_of, party_entropy
@@ -90,11 +89,12 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
         # A training that holds the interpreter lock may be silent for its whole time, and is not gone.
         silence = scenario.deadlines.training if work.holds_up else 0.0
         transport, frame_limit = await open_transport(settings, silence)
+        machine = PartyMachine(context)
         try:
             shell = Shell(
                 run=settings.run,
                 me=me,
-                machine=PartyMachine(context),
+                machine=machine,
                 transport=transport,
                 inbox=make_inbox(plan, settings, memory.journal.leader),
                 broker_patience=settings.broker_patience,
@@ -113,7 +113,7 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
                     if settings.keep_heard
                     else None,
                 ),
-                awaited=lambda _phase: (SERVER,),
+                awaited=machine.awaited,
                 journal=memory.journal,
                 account=memory.book,
                 seam=behaviour.effects if accomplice is None else Chain([accomplice, behaviour.effects]),

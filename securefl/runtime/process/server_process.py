@@ -230,6 +230,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
                 seam=server_behaviour(shown),
                 farewell=farewell,
                 awaited=honest.awaited,
+                agreed=honest.agreed_seconds,
                 journal=journal if settings.resumes else None,
                 keeper=checkpoint if settings.resumes else None,
                 pauses=settings.resumes,

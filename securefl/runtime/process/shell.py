@@ -92,6 +92,7 @@ class Shell(Generic[PhaseT]):
         seam: EffectSeam | None = None,
         farewell: Callable[[str], tuple[RunEffect, ...]] = lambda _reason: (),
         awaited: Callable[[PhaseT], Collection[PartyId]] = lambda _phase: (),
+        agreed: Callable[[PhaseT], float] = lambda _phase: 0.0,
         pauses: bool = False,
         broker_patience: float = 60.0,
     ) -> None:
@@ -122,6 +123,8 @@ class Shell(Generic[PhaseT]):
         self._seam = seam
         self._farewell = farewell
         self._awaited = awaited
+        self._agreed = agreed
+        """Seconds that a phase lasts by agreement, before any process is late."""
         self._end_within = broker_patience + END_SECONDS
         self._vigil = Vigil(self._clock())
         self._overdue = 0
@@ -205,7 +208,10 @@ class Shell(Generic[PhaseT]):
             before = phase
             phase, faults = await asyncio.to_thread(self._step, phase, item)
             if phase is not before:
-                self._vigil.begin(self._clock(), type(phase))
+                # The phase of a party changes with what the server sends, or with its own work. The server
+                # waits for several parties: one that answers does not hide the others.
+                step = type(phase) if self._me == SERVER else phase
+                self._vigil.begin(self._clock(), step, self._agreed(phase))
             await self._perform(faults)
             while self._unheard:
                 to, kept = self._unheard.pop()

@@ -18,16 +18,23 @@ class Vigil:
     def __init__(self, now: float) -> None:
         self._since = now
         self._pause = FIRST_SECONDS
-        self._step: type | None = None
+        self._step: object = None
+        self._agreed = 0.0
         self.due = now + FIRST_SECONDS
         """When it is to be said next."""
 
-    def begin(self, now: float, step: type) -> None:
-        """Something has moved. Waiting begins anew with each step, which is a kind of phase."""
-        if step is not self._step:
-            self._step = step
+    def begin(self, now: float, step: object, agreed: float = 0.0) -> None:
+        """Start to wait anew if the step is another one.
+
+        Args:
+            now: as for the class.
+            step: compared by identity.
+            agreed: seconds that the step lasts by agreement; the first reminder is due as much later.
+        """
+        if step is not self._step or agreed != self._agreed:
+            self._step, self._agreed = step, agreed
             self._since, self._pause = now, FIRST_SECONDS
-            self.due = now + FIRST_SECONDS
+            self.due = now + agreed + FIRST_SECONDS
 
     def seconds(self, now: float) -> float:
         """Seconds that it has been waiting."""

@@ -170,7 +170,8 @@ class Federation:
             journal=role.journal,
             seam=role.seam,
             farewell=goodbye if name == SERVER else lambda _reason: (),
-            awaited=machine.awaited if name == SERVER else lambda _phase: (SERVER,),
+            awaited=machine.awaited,
+            agreed=machine.agreed_seconds if name == SERVER else lambda _phase: 0.0,
         )
         return Member(shell, transport, witness)
 

@@ -507,3 +507,30 @@ def test_a_waiting_process_says_for_whom() -> None:
             assert set(federation.witness(name).waited) == {("server",)}
 
     play(body)
+
+
+def test_no_process_reminds_of_inputs_that_leave_at_an_agreed_time() -> None:
+    """No party is late, and no party waits for the server: each holds its own input (`make realistic`)."""
+
+    async def body() -> None:
+        federation = Federation(scenario(6, rounds="2", deadlines__submit="45", deadlines__training="90"))
+        ended = await federation.run()
+        assert ended[SERVER] == Finished("2 rounds done")
+        assert [name for name in ended if federation.witness(name).waited] == []
+
+    play(body)
+
+
+def test_a_server_reminds_of_a_party_whose_input_is_late() -> None:
+    async def body() -> None:
+        def withhold(
+            _event: Event[AnyMessage], _phase: object, effects: tuple[Action, ...]
+        ) -> tuple[Action, ...]:
+            return tuple(effect for effect in effects if not _sends(effect, MaskedInput))
+
+        plan = scenario(6, **{**WAITING, "deadlines__submit": "45", "deadlines__training": "90"})
+        federation = Federation(plan, {"p05": Role(seam=withhold)})
+        await federation.run()
+        assert set(federation.witness().waited) == {("p05",)}
+
+    play(body)

@@ -18,3 +18,14 @@ def test_waiting_is_said_ever_more_rarely_and_anew_with_each_step() -> None:
     assert vigil.seconds(2_040.0) == 40, "it is the same step"
     vigil.begin(2_050.0, str)
     assert (vigil.seconds(2_060.0), vigil.due) == (10, 2_060)
+
+
+def test_an_agreed_time_puts_the_first_reminder_off() -> None:
+    vigil = Vigil(0.0)
+    vigil.begin(100.0, int)
+    vigil.begin(101.0, int, agreed=30.0)
+    assert (vigil.seconds(105.0), vigil.due) == (4, 131 + FIRST_SECONDS)
+    vigil.begin(120.0, int, agreed=30.0)
+    assert vigil.due == 131 + FIRST_SECONDS
+    vigil.begin(140.0, str)
+    assert vigil.due == 140 + FIRST_SECONDS

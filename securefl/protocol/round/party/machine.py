@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import assert_never
 
 from securefl.base.errors import PeerError
-from securefl.base.ids import SERVER
+from securefl.base.ids import SERVER, PartyId
 from securefl.methods.robust import needs_server_gradient
 from securefl.protocol.kernel import (
     Aborted,
@@ -186,6 +186,11 @@ class PartyMachine:
         if isinstance(event, Chosen) and isinstance(phase, Choosing):
             return on_chosen(self._ctx, phase, event)
         return phase, ()
+
+    def awaited(self, phase: PartyPhase) -> Collection[PartyId]:
+        """Return whom this phase waits for: the server, unless the party holds its inputs until all leave."""
+        holds = isinstance(phase, Working) and phase.submit_at is not None
+        return () if holds else (SERVER,)
 
     def _woken(self, phase: PartyPhase, now: float) -> tuple[PartyPhase, Effects]:
         """It is time to submit, a training is late, or the server has been silent for too long."""

@@ -85,6 +85,7 @@ from securefl.protocol.round.server.resuming import keep, pause, replaced
 from securefl.protocol.round.server.sums import (
     advance,
     awaited_members,
+    collects,
     heard,
     next_deadline,
     on_instance_message,
@@ -339,6 +340,11 @@ class ServerMachine:
                 return ()
             case _:
                 return self._missing(phase)
+
+    def agreed_seconds(self, phase: ServerPhase) -> float:
+        """Return the seconds that a phase lasts by agreement: until all masked inputs leave at once."""
+        submit = self._ctx.plan.scenario.submit_seconds
+        return submit if submit is not None and isinstance(phase, Summing) and collects(phase) else 0.0
 
 
 def _untimely(ctx: ServerContext, phase: RunningPhase, event: Received[AnyMessage]) -> PeerError:

@@ -22,7 +22,7 @@ from securefl.protocol.round.server.freeze import freeze
 from securefl.protocol.round.server.phases import Certifying, Releasing, ServerContext, Summing
 from securefl.protocol.round.shared.allowance import allowed
 from securefl.protocol.round.shared.reports import Effects, UpdatesValidated
-from securefl.protocol.secure_sum import CollectingKeys, Lost, ServerPhase
+from securefl.protocol.secure_sum import CollectingInputs, CollectingKeys, Lost, ServerPhase
 
 
 def on_instance_message(
@@ -51,6 +51,11 @@ def awaited_members(phase: Summing) -> frozenset[PartyId]:
     """Return whose messages some instance still waits for."""
     missing = (instance.missing for instance in phase.instances.values())
     return frozenset(party for some in missing for party in some)
+
+
+def collects(phase: Summing) -> bool:
+    """Return True if every instance collects masked inputs or is lost."""
+    return all(isinstance(instance, CollectingInputs | Lost) for instance in phase.instances.values())
 
 
 def advance(
