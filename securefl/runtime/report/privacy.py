@@ -30,6 +30,8 @@ SEEDED = "none: noise, rounding and batches follow from --seed, and whoever know
 """Of a run or simulation with seeded entropy."""
 OMNISCIENT = "none: omniscient attackers send what they make of honest updates that have no noise"
 """Of a simulation with such attackers."""
+TOO_LITTLE = "none: no finite epsilon bounds releases with so little noise; set privacy.epsilon"
+"""Of a run with noise for which the accountant finds no epsilon."""
 WITHOUT = "none"
 """Of one without noise."""
 
@@ -145,7 +147,7 @@ class Accounts:
         )
         text = str(found)
         if text == NO_GUARANTEE:
-            return Account(None, text, WITHOUT, self._releases, self._forgoing)
+            return Account(None, TOO_LITTLE, WITHOUT, self._releases, self._forgoing)
         return Account(found, text, found.kind, self._releases, self._forgoing)
 
 
@@ -219,4 +221,4 @@ def _planned(scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism) ->
         colluders=scenario.secure_sum.colluders_per_cluster if shared else None,
         failure=limits.p_shares_fail if shared else 0.0,
     )
-    return f"at most {guarantee}" if str(guarantee) != NO_GUARANTEE else NO_GUARANTEE
+    return f"at most {guarantee}" if str(guarantee) != NO_GUARANTEE else TOO_LITTLE

@@ -18,7 +18,15 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import AnyReport, ClustersDrawn, RoundDone
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
-from securefl.runtime.report.privacy import OMNISCIENT, SEEDED, Accounts, forgoing, header_lines, why_none
+from securefl.runtime.report.privacy import (
+    OMNISCIENT,
+    SEEDED,
+    TOO_LITTLE,
+    Accounts,
+    forgoing,
+    header_lines,
+    why_none,
+)
 from securefl.runtime.report.records import RoundRecord
 from securefl.runtime.report.summary import Summary, summarise
 from securefl.scenario.scenario import Scenario
@@ -202,6 +210,21 @@ def test_omniscient_attackers_pass_on_what_has_no_noise() -> None:
     assert why_none(settled(behaviours=known).behaviours, seeded=True) == SEEDED
     among_themselves = known.replace("omniscient", "coalition")
     assert why_none(settled(behaviours=among_themselves).behaviours, seeded=False) is None
+
+
+def test_too_little_noise_for_any_epsilon_is_named() -> None:
+    """Header and summary stated "none" without a reason, in a run that adds noise (`make realistic`)."""
+    of = plan(privacy__multiplier="0.02", privacy__budget="", encoding__scale_bits="12")
+    assert list(header_lines(of.scenario, of.limits, of.mechanism, void=None))[-1] == (
+        f"differential privacy: {TOO_LITTLE}"
+    )
+    found = RunMetrics(of.scenario)
+    counted = accounts(of)
+    counted.count([PartyId(f"p{number:02d}") for number in range(12)])
+    found.account_for(counted)
+    assert "differential privacy: none (no finite epsilon bounds releases with so little noise" in printed(
+        found
+    )
 
 
 def test_the_summary_says_it_in_words_and_in_numbers() -> None:
