@@ -34,7 +34,7 @@ def clinic(name: str) -> securefl.TorchSite:
         network(),
         DataLoader(TensorDataset(*load(PATIENTS, "train")), batch_size=32, shuffle=True),
         binary_cross_entropy_with_logits,
-        lambda weights: torch.optim.SGD(weights, lr=0.02, momentum=0.9),
+        lambda weights: torch.optim.SGD(weights, lr=0.01, momentum=0.5),
         buffers="average",
         evaluate=evaluate,
     )
@@ -48,6 +48,6 @@ def first_weights(name: str) -> securefl.TorchSite:
         network(),
         DataLoader(TensorDataset(*empty)),
         binary_cross_entropy_with_logits,
-        lambda weights: torch.optim.SGD(weights, lr=0.02),
+        lambda weights: torch.optim.SGD(weights, lr=0.01),
         buffers="average",
     )

@@ -54,7 +54,7 @@ colluders = 1
 colluders_per_cluster = 1
 
 [server_optimiser]
-momentum = 0.5
+momentum = 0.2
 
 [stop]
 rounds = 5
