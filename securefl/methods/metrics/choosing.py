@@ -1,4 +1,4 @@
-"""Which numbers a run is stopped by and its best model is chosen by, and what counts as a gain."""
+"""Numbers that may stop a run or choose its best model, and the gain that counts."""
 
 from __future__ import annotations
 

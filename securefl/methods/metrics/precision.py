@@ -1,4 +1,4 @@
-"""How precise numbers of metrics are: standard deviations by noise, and bounds of rounding.
+"""Precision of the numbers of metrics: standard deviations by noise, and bounds of rounding.
 
 Noise is independent in each word of a sum, with a standard deviation s that follows from its law and from the
 number of members, not from the data. A number f of words w has, to the first order (delta method),
