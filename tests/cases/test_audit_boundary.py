@@ -19,7 +19,8 @@ SIZES = ("10", "4095", "4096", "4097")
 """Sizes of the script that take little time; without the variable it does 1,200,000 as well."""
 
 
-def test_no_honest_server_is_accused_beside_the_number_of_samples(tmp_path: Path) -> None:
+@pytest.mark.parametrize("site", ["tiny:T", "tiny_layers:site"])
+def test_no_honest_server_is_accused_beside_the_number_of_samples(site: str, tmp_path: Path) -> None:
     """Each size trains, and its audit ends with exit code 0."""
     folder = tmp_path / "case"
     shutil.copytree(CASE, folder)
@@ -27,7 +28,7 @@ def test_no_honest_server_is_accused_beside_the_number_of_samples(tmp_path: Path
     done = subprocess.run(
         ["bash", "19_audit_boundary.sh"],
         cwd=folder,
-        env={**environment(), "PATH": path, "SIZES": " ".join(SIZES)},
+        env={**environment(), "PATH": path, "SIZES": " ".join(SIZES), "SITE": site},
         capture_output=True,
         text=True,
         timeout=600,
