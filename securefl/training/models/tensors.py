@@ -96,7 +96,10 @@ def read_tensors(path: str, sha256: str = "", averaged: Sequence[str] = ()) -> T
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
-        remedy = "securefl site weights writes one; paths start at the working directory"
+        remedy = (
+            "the file that securefl site weights wrote, which every process needs, the server too;"
+            " paths start at the working directory"
+        )
         raise ConfigError("model.file", f"{path} cannot be read: {error.strerror}", remedy) from error
     found = hashlib.sha256(raw).hexdigest()
     if sha256 and found != sha256:

@@ -1,0 +1,239 @@
+"""Services of five hospitals, as in the guide: each process a user of its own, without a home, over TLS.
+
+Users are numbers, so that none is made. It takes root, and an interpreter that other users can start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sklearn.datasets import load_breast_cancer
+
+from securefl.runtime.transport.broker import find_mosquitto
+from tests.live.federated import LIMIT
+from tests.live.test_deployment_guide import GUIDE, check_audit_of, fenced, mosquitto, shell, site, spelled
+
+__all__ = ["site"]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_training"
+HOSPITALS = tuple(f"p{number:02d}" for number in range(5))
+NAMES = ("server", *HOSPITALS)
+UIDS = {name: 42_310 + number for number, name in enumerate(NAMES)}
+SECTION = GUIDE[GUIDE.index("### Services of five hospitals") : GUIDE.index("## Before real data")]
+
+
+def as_user(uid: int) -> list[str]:
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+
+
+def clean(**given: str) -> dict[str, str]:
+    """The environment of a service: nothing of the person who starts the tests."""
+    return {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **given}
+
+
+def others_can_start_it() -> bool:
+    """Return True if a user without a name can start this interpreter, and load what a party needs."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        return False
+    loads = [*as_user(UIDS["p00"]), sys.executable, "-c", "import torch, securefl.cli.app, sklearn.datasets"]
+    return subprocess.run(loads, env=clean(), cwd="/", capture_output=True, check=False).returncode == 0
+
+
+needs_users = [
+    pytest.mark.live,
+    pytest.mark.skipif(
+        find_mosquitto() is None or shutil.which("openssl") is None or shutil.which("bash") is None,
+        reason="mosquitto, openssl and bash are needed",
+    ),
+    pytest.mark.skipif(
+        not others_can_start_it(), reason="root, setpriv and an interpreter for all users are needed"
+    ),
+]
+pytestmark = needs_users
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The lines of a systemd unit that say what is run, where and as whom."""
+
+    command: list[str]
+    environment: dict[str, str]
+    folder: str
+    user: str
+
+
+def unit(kind: str, name: str) -> Unit:
+    """The unit of the guide that starts ``securefl server`` or ``party``, for this instance."""
+    (text,) = (block for block in fenced("ini") if f"securefl {kind} " in block)
+    fields: dict[str, str] = dict(
+        re.findall(r"^(\w+)=(.*)$", text.replace("\\\n", " ").replace("%i", name), re.MULTILINE)
+    )
+    given = dict(pair.split("=", 1) for pair in fields.get("Environment", "").split())
+    return Unit(fields["ExecStart"].split(), given, fields["WorkingDirectory"], fields["User"])
+
+
+def blocks() -> list[str]:
+    """The commands of the section, in their order."""
+    return re.findall(r"^```bash\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
+
+
+def done_as_written(text: str, name: str, site: Path, where: Path) -> None:
+    """Run commands of the section for a name: numbers for users, this interpreter, and this folder."""
+    text = re.sub(r"^useradd .*\n", "", text, flags=re.MULTILINE)
+    text = text.replace('"securefl-$NAME"', str(UIDS[name])).replace("/srv/trial-1/.venv/bin/securefl", RUN)
+    shell(f"NAME={name}\n{text}".replace("/srv/trial-1", str(site / "srv")), where)
+
+
+RUN = f"{sys.executable} -m securefl"
+
+
+def stated_by(found: Unit, site: Path) -> dict[str, str]:
+    """The variables of a unit, its folders those of the test."""
+    return {key: value.replace("/srv/trial-1", str(site / "srv")) for key, value in found.environment.items()}
+
+
+def service(name: str, site: Path, port: int, **given: str) -> subprocess.Popen[str]:
+    """Start the unit of a name as systemd would: its user, folder and environment, and no others."""
+    found = unit("server" if name == "server" else "party", name)
+    assert found.user == f"securefl-{name}"
+    assert found.command[0] == "/srv/trial-1/.venv/bin/securefl"
+    words = [word.replace("broker.example.org", f"localhost:{port}") for word in found.command[1:]]
+    stated = stated_by(found, site)
+    return subprocess.Popen(
+        [*as_user(UIDS[name]), *RUN.split(), *words],
+        cwd=found.folder.replace("/srv/trial-1", str(site / "srv")),
+        env=clean(HOME="/nonexistent", **{**stated, **given}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def prepared(site: Path, port: int, stack: ExitStack) -> None:
+    """Steps 1 to 3: first weights, accounts with their keys, roster, certificates, broker, and files."""
+    weights, accounts, files = blocks()
+    for file in ("federation.toml", "hospital.py"):
+        shutil.copy(EXAMPLE / file, site)
+    shell(weights.replace(".venv/bin/securefl", RUN), site)
+    (site / "srv").mkdir()
+    (site / "keys").mkdir()
+    for name in NAMES:
+        done_as_written(accounts, name, site, site)
+        shutil.copy(site / "srv" / name / "keys" / f"{name}.pub", site / "keys")
+    (roster,) = spelled("securefl keygen --roster")
+    pubs = [word for name in NAMES for word in ("--roster", f"keys/{name}.pub")]
+    shell(" ".join([RUN, *roster[1:2], *pubs, *roster[-2:]]), site)
+    stack.enter_context(mosquitto(site, port, NAMES))
+    for name in NAMES:
+        done_as_written(files, name, site, site)
+
+
+def check_owners(site: Path, name: str) -> None:
+    """All files of a process are its user's; keys, account and state are for no one else."""
+    folder, uid = site / "srv" / name, UIDS[name]
+    owners = {path: path.lstat() for path in (folder, *folder.rglob("*"))}
+    assert {(found.st_uid, found.st_gid) for found in owners.values()} == {(uid, uid)}
+    private = [folder, folder / "keys" / f"{name}.key", folder / f"{name}.tls.key"]
+    if name != "server":
+        state = folder / "state"
+        assert {path.suffix for path in state.iterdir()} == {".tip", ".lock"}
+        private += [folder / "keys" / f"{name}.account", state, *state.iterdir()]
+    for path in private:
+        assert stat.S_IMODE(owners[path].st_mode) & 0o077 == 0, path
+    other = UIDS["server" if name == "p00" else "p00"]
+    for path in private[1:]:
+        reads = subprocess.run([*as_user(other), "cat", path], capture_output=True, text=True, check=False)
+        assert reads.returncode != 0, path
+        assert "Permission denied" in reads.stderr
+
+
+def check_accounts(site: Path) -> None:
+    """Step 5: each party's account lists the run."""
+    for name in HOSPITALS:
+        folder = site / "srv" / name
+        shown = subprocess.run(
+            [*as_user(UIDS[name]), *RUN.split(), "account", "--key", f"keys/{name}.key"],
+            cwd=folder,
+            env=clean(HOME="/nonexistent", **stated_by(unit("party", name), site)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert shown.returncode == 0, shown.stderr
+        assert "gave updates to 1 run" in shown.stdout
+        assert "trial-1" in shown.stdout
+
+
+def check_model(file: Path) -> None:
+    """The model in plain torch, as good on all patients as its metrics state."""
+    model = torch.nn.Linear(30, 1)
+    model.load_state_dict(load_file(file))
+    x, y = load_breast_cancer(return_X_y=True)
+    scaled = np.concatenate([_standardised(x[start::5]) for start in range(5)])
+    labels = np.concatenate([y[start::5] for start in range(5)])
+    with torch.no_grad():
+        scores = model(torch.from_numpy(scaled.astype(np.float32)))[:, 0].numpy()
+    assert ((scores > 0) == labels).mean() > 0.96
+
+
+def _standardised(x: np.ndarray) -> np.ndarray:
+    """As a hospital scales its own patients."""
+    scaled: np.ndarray = (x - x.mean(axis=0)) / x.std(axis=0)
+    return scaled
+
+
+def ended(processes: Iterable[tuple[str, subprocess.Popen[str]]]) -> dict[str, str]:
+    """What each printed; all end with exit code 0."""
+    texts = {name: (*process.communicate(timeout=LIMIT), process.returncode) for name, process in processes}
+    for name, (out, error, code) in texts.items():
+        assert code == 0, f"{name}: {out}{error}"
+        assert error == "", f"{name}: {error}"
+    return {name: out for name, (out, _, _) in texts.items()}
+
+
+def test_the_services_of_the_guide_work_as_separate_users(site: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with ExitStack() as stack:
+        prepared(site, port, stack)
+        # A unit without the variable is refused, in a line that names it.
+        stated = service("p00", site, port, SECUREFL_STATE="")
+        out, error = stated.communicate(timeout=LIMIT)
+        assert stated.returncode == 2, out + error
+        assert "set SECUREFL_STATE" in error
+        assert len(error.splitlines()) == 1
+        # A server without the first weights, too.
+        (site / "srv" / "server" / "initial.safetensors").rename(site / "kept")
+        lacking = service("server", site, port)
+        out, error = lacking.communicate(timeout=LIMIT)
+        assert lacking.returncode == 2, out + error
+        assert "every process needs, the server too" in error
+        (site / "kept").rename(site / "srv" / "server" / "initial.safetensors")
+        running = {name: service(name, site, port) for name in NAMES}
+        for process in running.values():
+            stack.callback(process.kill)
+        printed = ended(running.items())
+    rounds = re.findall(r"^server: round (\d+): .*5 of 5 counted", printed["server"], re.MULTILINE)
+    assert len(rounds) >= 10
+    for name in NAMES:
+        check_owners(site, name)
+    check_accounts(site)
+    server = site / "srv" / "server"
+    check_model(server / "trial-1" / "best.safetensors")
+    check_audit_of(server, HOSPITALS)
+    shell(f"{RUN} verify trial-1", server)
