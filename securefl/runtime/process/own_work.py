@@ -45,6 +45,8 @@ class OwnWork:
     train: Callable[[Train], F64]
     choose: Callable[[F32], int | None] | None
     """None without task groups."""
+    log: SiteLog | None = None
+    """Of the site, if the party has one."""
     holds_up: bool = False
     """True if training runs a user's code in this process: it may hold the interpreter lock."""
 
@@ -82,7 +84,7 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     log = SiteLog(settings.out / SITE_LOG.format(settings.name))
     trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation, scenario.training)
     data = OwnData.at_site(settings.site, int(site.samples))
-    return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None, apart is None)
+    return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None, log, apart is None)
 
 
 def _on_shard(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy) -> OwnWork:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from securefl.base.entropy import OsEntropy
 from securefl.methods.attacks import behaviours_of
 from securefl.protocol.kernel import Aborted, Finished
@@ -32,6 +34,25 @@ KEPT_MODEL = "{}.model.safetensors"
 """File of a party's copy of the best model, in its folder."""
 HEARD_MODEL = "{}.last.safetensors"
 """File of the last model that a party has heard of, in its folder."""
+
+
+class DroppedMetrics:
+    """Remarks on a site's metrics that do not count, one for each round in which the reasons change.
+
+    Args:
+        remark: takes a sentence for the operator.
+    """
+
+    def __init__(self, remark: Callable[[str], None]) -> None:
+        self._remark = remark
+        self._last: tuple[str, ...] = ()
+
+    def __call__(self, round_: int, notes: Sequence[str]) -> None:
+        """Take the reasons of a round."""
+        if self._last != tuple(notes):
+            self._last = tuple(notes)
+            for note in notes:
+                self._remark(f"round {round_}: {note}")
 
 
 async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Finished | Aborted:
@@ -91,6 +112,9 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
         transport, frame_limit = await open_transport(settings, silence)
         machine = PartyMachine(context)
         try:
+            witness = open_witness(plan)
+            if work.log is not None:
+                work.log.follow(DroppedMetrics(witness.remark))
             shell = Shell(
                 run=settings.run,
                 me=me,
@@ -105,7 +129,7 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
                     holds_up=work.holds_up,
                 ),
                 witness=ResultKeeper(
-                    open_witness(plan),
+                    witness,
                     settings.out / KEPT_MODEL.format(me),
                     work.module,
                     scenario,

@@ -37,6 +37,10 @@ class Witness(Protocol):
         """Take that this process has been waiting for them for so long; said ever more rarely."""
         ...
 
+    def remark(self, text: str) -> None:
+        """Take a sentence for the operator of this process; no transcript has it."""
+        ...
+
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
         """Take the size in bytes of one frame; ``peer`` is who sent it (by topic) or will get it."""
         ...
@@ -63,6 +67,9 @@ class Nobody:
 
     def waits(self, whom: Collection[str], seconds: float) -> None:
         """Pass over it."""
+
+    def remark(self, text: str) -> None:
+        """Pass over a sentence."""
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
         """Pass over a frame."""

@@ -47,6 +47,7 @@ class ResultKeeper:
         self.refused = witness.refused
         self.sent = witness.sent
         self.waits = witness.waits
+        self.remark = witness.remark
         self.traffic = witness.traffic
 
     def report(self, now: float, item: AnyReport) -> None:

@@ -32,7 +32,7 @@ from securefl.runtime.report.entries import entry_of
 from securefl.runtime.report.evidence import keep_evidence
 from securefl.runtime.report.first import file_digest, versions
 from securefl.runtime.report.kept import FrameKeeper
-from securefl.runtime.report.text import listed
+from securefl.runtime.report.text import listed, printable
 from securefl.runtime.transcript import JsonValue, LabStore, TranscriptWriter, is_taken, vector_record
 
 MOST_OF_ONE: Final = 32
@@ -228,6 +228,10 @@ class ProcessWitness:
         """Pass on for whom the process waits, and how long it has."""
         now = datetime.now().astimezone()
         self._tell(Waiting(tuple(whom), now - timedelta(seconds=seconds)))
+
+    def remark(self, text: str) -> None:
+        """Pass on a sentence for the operator; the transcript does not record it."""
+        self._tell(Remark(printable(text)))
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
         """Count a frame."""

@@ -44,6 +44,10 @@ class SiteLog:
         self.path = path
         """May be set later: lines before are lost."""
 
+    def follow(self, note: Callable[[int, Sequence[str]], None]) -> None:
+        """Set the listener to dropped metrics; ``note`` is as for the class."""
+        self._note = note
+
     def trained(
         self,
         round_: int,
@@ -58,7 +62,8 @@ class SiteLog:
             entry["received"] = _plain(received)
         if notes:
             entry["notes"] = [*notes]
-            self._note(round_, notes)
+            with contextlib.suppress(OSError):
+                self._note(round_, notes)
         self._append(entry)
 
     def failed(self, round_: int, error: BaseException) -> None:

@@ -59,6 +59,7 @@ class Recorder:
         self.outward: list[Send[AnyMessage]] = []
         self.frames = 0
         self.waited: list[tuple[str, ...]] = []
+        self.remarks: list[str] = []
 
     def report(self, now: float, item: object) -> None:
         self.facts.append(item)
@@ -75,6 +76,9 @@ class Recorder:
 
     def waits(self, whom: Collection[str], seconds: float) -> None:
         self.waited.append(tuple(whom))
+
+    def remark(self, text: str) -> None:
+        self.remarks.append(text)
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
         self.frames += 1
