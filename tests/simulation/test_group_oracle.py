@@ -296,7 +296,12 @@ def test_a_coalition_in_the_victims_group_opens_nothing(server: str) -> None:
     [
         ({"server": "active"}, "groups.choice_epsilon"),
         (
-            {"server": "active", "groups__choice_epsilon": "1.0", "secure_sum__colluders": "2"},
+            {
+                "server": "active",
+                "groups__choice_epsilon": "1.0",
+                "secure_sum__colluders": "2",
+                "secure_sum__colluders_per_cluster": "1",
+            },
             "secure_sum.colluders_per_cluster",
         ),
         ({"groups__choices": "2"}, "groups.choices"),
