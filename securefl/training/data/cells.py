@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,11 +72,23 @@ def positions(path: Path, header: Sequence[str], names: Sequence[str]) -> list[i
         if times > 1:
             raise ConfigError(str(path), f"has {times} columns {name!r}", "rename one of them")
         if not times:
-            close = difflib.get_close_matches(name, header, n=1, cutoff=0.5)
-            there = ", ".join(map(shown, header[:20])) + (", ..." if len(header) > 20 else "")
-            remedy = f"did you mean {close[0]!r}?" if close else f"it has {there or 'none'}"
-            raise ConfigError(str(path), f"has no column {name!r}", remedy)
+            raise ConfigError(str(path), f"has no column {name!r}", _remedy(name, header))
     return [header.index(name) for name in names]
+
+
+def _remedy(name: str, header: Sequence[str]) -> str:
+    """Return what to do about a column that is missing in a header."""
+    alike = [one for one in header if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", name)]
+    if alike:
+        # Both look the same on a screen; files from macOS have decomposed letters.
+        return f"the file writes it {alike[0]!a}, other code points of the same letters: rename it"
+    delimiter = next((one for one in ";\t|" if len(header) == 1 and one in header[0]), "")
+    if delimiter:
+        written = "tab" if delimiter == "\t" else delimiter
+        return f'its first line is {shown(header[0])}: declare delimiter = "{written}"'
+    close = difflib.get_close_matches(name, header, n=1, cutoff=0.5)
+    there = ", ".join(map(shown, header[:20])) + (", ..." if len(header) > 20 else "")
+    return f"did you mean {close[0]!r}?" if close else f"it has {there or 'none'}"
 
 
 def others_in(header: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ def _form(tensor: torch.Tensor) -> tuple[object, ...]:
 def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Parameter]:
     trained = {name: weight for name, weight in _named_parameters(model).items() if weight.requires_grad}
     for pattern in personal:
-        if not fnmatch.filter(trained, pattern):
+        if not any(_fits(name, pattern) for name in trained):
             have = ", ".join(list(trained)[:4])
             raise ConfigError(
                 "personal", f"{pattern!r} fits no parameter that is trained", f"there is {have}"
@@ -95,10 +95,15 @@ def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Par
         if weight.dtype not in _REAL:
             reason = f"{name} has dtype {str(weight.dtype).removeprefix('torch.')}"
             raise ConfigError("model", reason, "real numbers of 16, 32 or 64 bits")
-    left = {n: w for n, w in trained.items() if not any(fnmatch.fnmatch(n, p) for p in personal)}
+    left = {n: w for n, w in trained.items() if not any(_fits(n, p) for p in personal)}
     if not left:
         raise ConfigError("TorchSite", "has no parameter that travels")
     return left
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Return True if a name is the pattern, even one with brackets, or matches it."""
+    return name == pattern or fnmatch.fnmatchcase(name, pattern)
 
 
 def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:

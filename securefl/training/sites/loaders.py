@@ -1,10 +1,15 @@
-"""Samples that a loader gives in an epoch: its dataset's, or fewer by its sampler and ``drop_last``."""
+"""Loaders of a site: samples (of the dataset, or fewer by sampler and ``drop_last``), batches and epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
+
+import numpy as np
+import torch
 
 from securefl.base.errors import ConfigError
+from securefl.training.sites.layout import SiteError
 
 
 def samples_of(loader: object, stated: int | None) -> int:
@@ -48,3 +53,56 @@ def _given_by(loader: object) -> int | None:
         drawn -= drawn % size
     # Drawn with replacement, samples come again: they are no more than there are.
     return min(drawn, len(dataset))
+
+
+def pair_of(batch: Any) -> tuple[Any, Any]:
+    """Return inputs and targets of a batch.
+
+    Raises:
+        SiteError: the batch is no pair. Two keys of a mapping, or two rows of a tensor, would pass for one.
+    """
+    kind = type(batch).__name__
+    if not isinstance(batch, Mapping | torch.Tensor | np.ndarray | str):
+        try:
+            inputs, targets = batch
+        except (TypeError, ValueError):
+            kind += f" of {len(batch)}" if isinstance(batch, Sized) else ""
+        else:
+            return inputs, targets
+    raise SiteError(f"the loader gives {kind}, expected pairs (inputs, targets): give collate_fn=, or train=")
+
+
+def moved(values: Any, device: torch.device) -> Any:
+    """Return tensors on a device: one, or those in mappings, tuples and lists; other values as they are."""
+    if callable(getattr(values, "to", None)):
+        return values.to(device, non_blocking=True)
+    if isinstance(values, Mapping):
+        return {name: moved(value, device) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return _like(values, [moved(value, device) for value in values])
+    return values
+
+
+def _like(values: Any, parts: list[Any]) -> Any:
+    """Return parts as a list, a tuple or a named tuple, as ``values`` are."""
+    return type(values)(*parts) if hasattr(values, "_fields") else type(values)(parts)
+
+
+def batch_size(targets: Any) -> int:
+    """Return the samples of a batch by its targets: tensors, or tensors in sequences or mappings."""
+    if isinstance(targets, Mapping):
+        targets = tuple(targets.values())
+    while isinstance(targets, Sequence) and not isinstance(targets, str) and targets:
+        targets = targets[0]
+    shape: Any = getattr(targets, "shape", ())
+    return int(shape[0]) if len(shape) else 1
+
+
+def set_epoch(loader: object, epoch: int) -> None:
+    """Pass an epoch's number to a loader and its samplers; a ``DistributedSampler`` shuffles by it alone."""
+    batches = getattr(loader, "batch_sampler", None)
+    samplers = (loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None))
+    for one in {id(sampler): sampler for sampler in samplers}.values():
+        setter = getattr(one, "set_epoch", None)
+        if callable(setter):
+            setter(epoch)

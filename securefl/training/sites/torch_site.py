@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from securefl.training.local_methods import Correction, KeptControls, LocalSgd
 from securefl.training.models import control_name, pick_device, plain_name, seeded, state_head
 from securefl.training.sites.held import HeldTensors
 from securefl.training.sites.layout import SiteError
-from securefl.training.sites.loaders import samples_of
+from securefl.training.sites.loaders import batch_size, moved, pair_of, samples_of, set_epoch
 from securefl.training.sites.records import RecordSteps
 from securefl.training.sites.site import Arrays, Judged, Metrics, Round
 from securefl.training.sites.transfer import all_finite, read_arrays, write_arrays
@@ -35,8 +36,10 @@ class TorchSite:
     site and keep their values from round to round; so do buffers, unless they are averaged.
 
     Args:
-        model: overwritten in each round.
+        model: overwritten in each round, and trained in training mode. If it is in training mode as a whole,
+            modules of it that are in evaluation mode, such as a frozen BatchNorm, remain so.
         loader: iterated once an epoch. Draw from torch's default generator and a run can be repeated.
+            A sampler with ``set_epoch`` receives the number of the epoch within the run.
         loss: of the model's outputs and targets, a mean.
         optimiser: made of the parameters, anew each round unless ``keep_optimiser``. Not used where single
             records are hidden (``privacy.unit = "record"``): the server's optimiser makes the step there.
@@ -95,6 +98,7 @@ class TorchSite:
         self._model = model.to(self._device)
         self._loader, self._loss, self._make = loader, loss, optimiser
         self._epochs, self._train, self._judge = epochs, train, evaluate
+        self._evaluating = _kept_in_evaluation(self._model)
         self._keep = keep_optimiser
         self._optimiser: torch.optim.Optimizer | None = None
         self._method, self._kept = method, KeptControls()
@@ -146,7 +150,9 @@ class TorchSite:
         try:
             with seeded(told.seed, self._device):
                 self._model.train()
-                metrics = self._train(self._model, told) if self._train else self._descend()
+                for module in self._evaluating:
+                    module.eval()
+                metrics = self._train(self._model, told) if self._train else self._descend(told)
         finally:
             self._mend(before)
         return self.parameters(), self.samples, metrics or {}
@@ -206,8 +212,8 @@ class TorchSite:
     def _load(self, parameters: Arrays) -> None:
         write_arrays(self._travelling(), parameters)
 
-    def _descend(self) -> Metrics:
-        """Epochs over the loader; the mean loss of the last one."""
+    def _descend(self, told: Round) -> Metrics:
+        """Epochs over the loader; the mean loss of the last one over its samples."""
         if self._loader is None or self._loss is None or self._make is None:
             raise ConfigError("TorchSite", "has nothing to train with", "loader, loss and optimiser")
         steps = [weight for weight in self._model.parameters() if weight.requires_grad]
@@ -218,12 +224,14 @@ class TorchSite:
         self._optimiser = optimiser if self._keep else None
         correction = self._correction()
         mean, away = float("nan"), self._device.type != "cpu"
-        for _ in range(self._epochs):
+        for epoch in range(self._epochs):
             losses: list[torch.Tensor] = []
-            for inputs, targets in self._loader:
+            sizes: list[int] = []
+            set_epoch(self._loader, told.number * self._epochs + epoch)
+            for batch in self._loader:
+                inputs, targets = pair_of(batch)
                 if away:
-                    inputs = inputs.to(self._device, non_blocking=True)  # noqa: PLW2901
-                    targets = targets.to(self._device, non_blocking=True)  # noqa: PLW2901
+                    inputs, targets = moved(inputs, self._device), moved(targets, self._device)
                 optimiser.zero_grad()
                 loss = self._loss(self._model(inputs), targets)
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -231,15 +239,18 @@ class TorchSite:
                     self._correct(correction)
                 optimiser.step()
                 losses.append(loss.detach().reshape(()))
+                sizes.append(batch_size(targets))
             if not losses:
                 raise SiteError(
                     "the loader gave no batch: it has fewer samples than one batch holds, and drop_last"
                 )
             # Read once an epoch: to read each batch's would wait for a GPU each time.
-            mean = torch.stack(losses).to("cpu", torch.float64).mean().item()
+            values = torch.stack(losses).to("cpu", torch.float64).tolist()
+            weighted = (loss * size for loss, size in zip(values, sizes, strict=True))
+            mean = math.fsum(weighted) / max(1, sum(sizes))
         if correction is not None:
-            for control, told in zip(self._controls.values(), correction.end(), strict=True):
-                control.copy_(told)
+            for control, value in zip(self._controls.values(), correction.end(), strict=True):
+                control.copy_(value)
         return {"loss": mean}
 
     def _correction(self) -> Correction | None:
@@ -273,9 +284,15 @@ def _check_takes_dense(optimiser: torch.optim.Optimizer, method: LocalMethod) ->
 
 
 def _optimises(optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter]) -> bool:
-    """Return True if an optimiser steps these very parameters."""
+    """Return True if each parameter that an optimiser steps is one of these; it may leave some out."""
     held = {id(weight) for group in optimiser.param_groups for weight in group["params"]}
-    return held == {id(weight) for weight in weights}
+    return held <= {id(weight) for weight in weights}
+
+
+def _kept_in_evaluation(model: nn.Module) -> tuple[nn.Module, ...]:
+    """Return the modules that their owner put in evaluation mode within a model in training mode."""
+    # A model that is in evaluation mode as a whole was loaded so, as from_pretrained does.
+    return tuple(module for module in model.modules() if not module.training) if model.training else ()
 
 
 def _frozen(model: nn.Module) -> str:
