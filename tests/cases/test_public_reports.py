@@ -282,3 +282,19 @@ def test_words_that_others_take_for_missing_or_numbers_stay_words(tmp_path: Path
     read = table(tmp_path, "a,c\r\n1,NA\r\n2,007\r\n3,7\r\n", "a", column)
     assert read["c"].tolist() == [0, 1, 2]
     assert read["a"].tolist() == [1, 2, 3]
+
+
+def test_outputs_and_targets_of_other_shapes_are_refused() -> None:
+    """deepset-ai/FARM#229: (n, 1) and (n,) make n x n pairs, torch warns, and the model is another."""
+    inputs, targets = samples(8)
+    rows = DataLoader(TensorDataset(inputs, targets[:, 0]), 8)
+    site = securefl.TorchSite(linear(), rows, MSE, sgd(0.05))
+    with pytest.raises(SiteError, match=r"outputs of shape \(8, 1\) and targets of \(8,\) by broadcasting"):
+        fit(site)
+
+
+def test_an_optimiser_that_needs_a_closure_is_refused_at_once() -> None:
+    with pytest.raises(
+        securefl.ConfigError, match=r"optimiser: LBFGS computes the loss several times.*train="
+    ):
+        securefl.TorchSite(linear(), loader(), MSE, lambda weights: torch.optim.LBFGS(list(weights)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, Literal
 
@@ -90,8 +92,10 @@ class TorchSite:
         method = validated(method, "method")
         if train is not None and not method.plain:
             raise ConfigError("method", f"{method.name} corrects the usual loop", "leave train= out")
-        if not method.plain and optimiser is not None:
-            _check_takes_dense(optimiser(list(model.parameters())), method)
+        trained = [one for one in model.parameters() if one.requires_grad]
+        first = None if optimiser is None else optimiser(trained)
+        if first is not None:
+            _check_optimiser(first, method)
         if evaluate is not None:
             self.evaluate = self._evaluate
         self._device = pick_device(device)
@@ -100,7 +104,7 @@ class TorchSite:
         self._epochs, self._train, self._judge = epochs, train, evaluate
         self._evaluating = _kept_in_evaluation(self._model)
         self._keep = keep_optimiser
-        self._optimiser: torch.optim.Optimizer | None = None
+        self._optimiser = first if keep_optimiser else None
         self._method, self._kept = method, KeptControls()
         self._held = HeldTensors(self._model, tuple(personal), buffers)
         self._controls = (
@@ -233,7 +237,7 @@ class TorchSite:
                 if away:
                     inputs, targets = moved(inputs, self._device), moved(targets, self._device)
                 optimiser.zero_grad()
-                loss = self._loss(self._model(inputs), targets)
+                loss = self._loss_of(inputs, targets)
                 loss.backward()  # type: ignore[no-untyped-call]
                 if correction is not None:
                     self._correct(correction)
@@ -252,6 +256,21 @@ class TorchSite:
             for control, value in zip(self._controls.values(), correction.end(), strict=True):
                 control.copy_(value)
         return {"loss": mean}
+
+    def _loss_of(self, inputs: Any, targets: Any) -> torch.Tensor:
+        """Return the loss of a batch.
+
+        Raises:
+            SiteError: outputs and targets have other shapes, of which torch makes all pairs: it only warns.
+        """
+        outputs = self._model(inputs)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Using a target size", UserWarning)
+            try:
+                return self._loss(outputs, targets)  # type: ignore[misc]
+            except UserWarning as error:
+                shapes = f"outputs of shape {tuple(outputs.shape)} and targets of {tuple(targets.shape)}"
+                raise SiteError(f"the loss pairs {shapes} by broadcasting: give both one shape") from error
 
     def _correction(self) -> Correction | None:
         if self._method.plain:
@@ -272,13 +291,18 @@ def _control(weight: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(weight, dtype=dtype)
 
 
-def _check_takes_dense(optimiser: torch.optim.Optimizer, method: LocalMethod) -> None:
-    """Refuse an optimiser of sparse gradients beside a method whose corrections are dense.
+def _check_optimiser(optimiser: torch.optim.Optimizer, method: LocalMethod) -> None:
+    """Refuse an optimiser that the usual loop cannot step.
 
     Raises:
-        ConfigError: it takes sparse gradients only.
+        ConfigError: its step needs a closure, or it takes sparse gradients only and the method's corrections
+            are dense.
     """
-    if isinstance(optimiser, torch.optim.SparseAdam):
+    step = inspect.signature(optimiser.step).parameters.get("closure")
+    if step is not None and step.default is step.empty:
+        reason = f"{type(optimiser).__name__} computes the loss several times a step, by a closure"
+        raise ConfigError("optimiser", reason, "another one, or your own loop as train=")
+    if not method.plain and isinstance(optimiser, torch.optim.SparseAdam):
         reason = f"{method.name} makes gradients dense, and SparseAdam takes sparse ones only"
         raise ConfigError("method", reason, "another optimiser, or leave method= out")
 
