@@ -13,6 +13,7 @@ import typer
 
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import ConfigError
+from securefl.base.text import count
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.joining import party_id
 from securefl.cli.options import BundledArgument, SetOption, SiteMemoryOption, SitePythonOption
@@ -86,7 +87,7 @@ def weights(
         digest = write_tensors(out, arrays, head)
         say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
         if stays:
-            say(f"{len(stays)} arrays stay at the sites: {', '.join(stays)}")
+            say(f"{count(len(stays), 'array')} kept at the sites: {', '.join(stays)}")
         for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
             say(line)
         if kept := getattr(made, "frozen_sha256", ""):

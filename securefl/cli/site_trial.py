@@ -12,6 +12,7 @@ import numpy as np
 
 from securefl.base.errors import ConfigError
 from securefl.base.files import write_whole
+from securefl.base.text import count
 from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime.process import NOTED_SECONDS
 from securefl.scenario import Scenario
@@ -49,10 +50,10 @@ def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
     found = trial.fit
     yield f"trained on {found.samples:,} samples in {trial.seconds:.2f} s{_metrics(found.metrics)}"
     if found.received is not None:
-        yield f"the model that it got{_metrics(found.received)}"
+        yield f"evaluation of the received model{_metrics(found.received)}"
     words = None if found.said is None else metric_words(scenario, 64)
     if words is not None and found.said is not None:
-        yield f"told of it, in the sum of a cluster{_metrics(numbers_of(words, found.said))}"
+        yield f"metrics that travel in the masked sum{_metrics(numbers_of(words, found.said))}"
     yield from found.notes
     yield from _update_lines(scenario, found.update)
     yield from _site_lines(trial.site, found.samples)
@@ -120,7 +121,7 @@ def _site_lines(site: Any, samples: int) -> Iterator[str]:
         yield f"its loader gives {site.samples:,} of {rows:,} rows (sampler, drop_last): these are its weight"
     head = getattr(site, "state_head", None) or {}
     if stays := head.get("local", {}):
-        yield f"{len(stays)} arrays stay at the site: {_few(stays)}"
+        yield f"{count(len(stays), 'array')} kept at the site: {_few(stays)}"
     if tied := head.get("tied", {}):
         yield f"tied parameters travel once: {_few([f'{name} is {one}' for name, one in tied.items()])}"
     wide = [name for name, array in site.parameters().items() if np.asarray(array).dtype.itemsize > 4]

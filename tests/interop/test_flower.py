@@ -178,7 +178,7 @@ def test_accuracies_are_those_of_flowers_simulation(
 def test_batch_statistics_may_stay_at_the_sites(tmp_path: Path) -> None:
     folder = shutil.copytree(ROOT / "examples" / "flower_app", tmp_path / "app")
     weights = f"site|weights|flower_app.task:Net|--site-python|{FLOWER}|--local|norm.running_*"
-    assert "3 arrays stay at the sites: norm.running_mean, norm.running_var, norm.num" in securefl(
+    assert "3 arrays kept at the sites: norm.running_mean, norm.running_var, norm.num" in securefl(
         weights, folder
     )
     site = f"--site|flower_app.client:app|--site-python|{FLOWER}"

@@ -37,7 +37,7 @@ def _unnamed(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     stop, known = scenario.stop, names_of(scenario.evaluation)
     there = ", ".join(known) or "none are declared"
     if stop.metric is not None and stop.metric not in known:
-        yield "stop.metric", f"{stop.metric} is no number of [evaluation]", f"one of: {there}"
+        yield "stop.metric", f"{stop.metric} is not a number of [evaluation]", f"one of: {there}"
     if stop.target is not None and stop.metric is None:
         yield "stop.target", "it is a value of stop.metric, which is not given", f"one of: {there}"
     yield from _gain(scenario)
@@ -46,7 +46,7 @@ def _unnamed(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
         if claim.metric != "evaluation" and claim.of is not None:
             yield field, f"it goes with metric evaluation, not {claim.metric}", "leave it out"
         elif claim.metric == "evaluation" and claim.of not in known:
-            yield field, f"{claim.of} is no number of [evaluation]", f"one of: {there}"
+            yield field, f"{claim.of} is not a number of [evaluation]", f"one of: {there}"
 
 
 def _gain(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
@@ -149,7 +149,6 @@ def _together(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
         least = sums.colluders_per_cluster + sums.k_anonymity
         yield (
             "evaluation.repeats",
-            "each round and each run sums counts of the same samples in other clusters, so that counts of"
-            " single sites follow in the end",
-            f'clustering.atoms = {least}, noise (privacy.unit = "party"), or "accept"',
+            "each round sums metrics of the same samples over other clusters: counts of single sites follow",
+            f'set clustering.atoms = {least}, add noise (privacy.unit = "party"), or accept it: "accept"',
         )

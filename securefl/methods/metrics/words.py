@@ -230,7 +230,10 @@ def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
 def _said(metric: Metric, samples: float, values: Mapping[str, Any]) -> F64:
     """One metric's words of a site, f64 ``(words,)``."""
     if metric.name not in values:
-        raise MetricError(f"evaluate gave no metric {metric.name}, which the scenario declares")
+        given_names = ", ".join(sorted(map(str, values))[:8]) or "no metrics"
+        raise MetricError(
+            f"evaluate gave no metric {metric.name}, which the scenario declares; it gave {given_names}"
+        )
     try:
         # Tensors may carry a gradient.
         given = np.asarray(getattr(values[metric.name], "detach", lambda: values[metric.name])())

@@ -111,9 +111,15 @@ class _SiteLogs:
             self._last[party] = round_, reason
             self._progress.note(f"{party}: {event_text(NothingLearned(round_, 0, reason))}")
 
+        shown: tuple[str, ...] = ()
+
         def note(round_: int, notes: Sequence[str]) -> None:
-            for one in notes:
-                self._progress.note(f"{party}: round {round_}: {one}")
+            # The same reason in each round makes one line, as in a run.
+            nonlocal shown
+            if shown != tuple(notes):
+                shown = tuple(notes)
+                for one in notes:
+                    self._progress.note(f"{party}: round {round_}: {one}")
 
         def count(counts: Mapping[str, ColumnCounts]) -> None:
             for name, one in counts.items():

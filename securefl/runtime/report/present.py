@@ -107,6 +107,8 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
 def _evaluated(summary: Summary) -> Text:
     """How good the model is by what sites say of it."""
     told = [record for record in summary.rounds if record.metrics]
+    if not told and summary.scenario.evaluation.metrics:
+        return Text("no site's metrics were counted: the log of each site (NAME.site.jsonl) has the reason")
     if not told:
         return Text("the server has no test set: each site's own log says how good the model is there")
     if summary.scenario.model.by_columns:

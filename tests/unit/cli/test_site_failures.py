@@ -93,3 +93,15 @@ def test_a_trial_names_a_training_that_holds_the_interpreter_lock(
     assert "the training holds the interpreter lock" in held
     assert "--site-python" in held
     assert "interpreter lock" not in call("site", "check", scenario, "wards_that_fail:Still").stdout
+
+
+def test_a_simulation_prints_why_no_metrics_count_once(scenario: Path, tmp_path: Path) -> None:
+    """The scenario declares a metric by another name than the site returns."""
+    scenario.write_text(scenario.read_text().replace('"loss"', '"lost"'))
+    done = call("simulate", scenario, "--site", "wards_that_fail:Still", "--out", tmp_path / "out")
+    assert done.exit_code == 0
+    lines = " ".join((done.stdout + done.stderr).split())
+    reason = "no metrics counted: evaluate gave no metric lost, which the scenario declares; it gave loss"
+    assert lines.count(f"p00: round 0: {reason}") == 1
+    assert f"round 1: {reason}" not in lines
+    assert "no site's metrics were counted: the log of each site (NAME.site.jsonl) has the reason" in lines

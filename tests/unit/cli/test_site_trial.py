@@ -91,7 +91,7 @@ def checked(scenario: Path, site: str) -> str:
 def test_rows_arrays_and_metrics_are_named(scenario: Path) -> None:
     said = checked(scenario, "clinic")
     assert "its loader gives 24 of 30 rows (sampler, drop_last): these are its weight" in said
-    assert "3 arrays stay at the site: norm.running_mean, norm.running_var, norm.num_batches_tracked" in said
+    assert "3 arrays kept at the site: norm.running_mean, norm.running_var, norm.num_batches_tracked" in said
     assert "tied parameters travel once: last.weight is first.weight" in said
     assert "metric dropped: evaluate returned the metric mse = True, expected a number" in said
     assert "metric dropped: evaluate returned the metric other = 'text', expected a number" in said

@@ -42,10 +42,10 @@ def test_metrics_at_sites_are_feasible() -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (("stop.metric='auc'",), "stop.metric: auc is no number of [evaluation] (one of: scores.auc)"),
+        (("stop.metric='auc'",), "stop.metric: auc is not a number of [evaluation] (one of: scores.auc)"),
         (("stop.target=0.9",), "stop.target: it is a value of stop.metric, which is not given"),
-        (("evaluation={}", "stop.metric='x'"), "stop.metric: x is no number of [evaluation] (one of: none"),
-        (("expect=[{metric='evaluation',at_least=1}]",), "expect.0.of: None is no number of [evaluation]"),
+        (("evaluation={}", "stop.metric='x'"), "stop.metric: x is not a number of [evaluation] (one of:"),
+        (("expect=[{metric='evaluation',at_least=1}]",), "expect.0.of: None is not a number of [evaluation]"),
         (("expect=[{metric='rounds',of='scores.auc',at_least=1}]",), "expect.0.of: it goes with metric"),
         (
             (metrics("{name='a',kind='mean',lower=1}"),),
@@ -68,9 +68,9 @@ def test_metrics_at_sites_are_feasible() -> None:
         (("model={type='mlp'}",), "evaluation.metrics: parties with a mlp train on shards"),
         (
             ("clustering.atoms=1",),
-            "evaluation.repeats: each round and each run sums counts of the same samples",
+            "evaluation.repeats: each round sums metrics of the same samples",
         ),
-        (("clustering.atoms=1", "stop.rounds=1"), "evaluation.repeats: each round and each run sums counts"),
+        (("clustering.atoms=1", "stop.rounds=1"), "evaluation.repeats: each round sums metrics"),
         (
             ("evaluation={}", "behaviours=[{kind='false-metrics',count=1}]"),
             "behaviours.0.kind: no metrics are declared",

@@ -148,7 +148,7 @@ def test_the_command_writes_what_an_app_gets_back(tmp_path: Path) -> None:
     words = ("--local", "norm.running_*", "--out", str(file))
     done = call("site", "weights", "models_of_tests:Net", *words)
     assert done.exit_code == 0, done.stderr
-    assert "3 arrays stay at the sites: norm.running_mean, norm.running_var, norm.num_batches_tracked" in (
+    assert "3 arrays kept at the sites: norm.running_mean, norm.running_var, norm.num_batches_tracked" in (
         done.stdout
     )
     layout = Layout.of(read_tensors(str(file)))
