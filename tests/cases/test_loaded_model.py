@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import securefl
+from securefl.training.models.state_dict import completed
 from tests.cases.users.play import MSE, linear, loader, scenario, sgd
 
 
@@ -233,3 +234,39 @@ def test_large_entries_are_taken_from_a_module(count: int, held: bool, tmp_path:
     result = securefl.simulate(toml, site=site, out=tmp_path / "out", seed=1)
     assert ("table" in result.state_dict()) == held
     Large(count).load_state_dict(result.state_dict(Large(count)))
+
+
+class Adjacent(nn.Linear):
+    """A graph network's neighbours, and complex numbers, which are no JSON."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 1)
+        self.register_buffer("neighbours", torch.eye(3).to_sparse())
+        self.register_buffer("waves", torch.zeros(2, dtype=torch.complex64))
+
+
+def test_buffers_that_numpy_lacks_are_taken_from_a_module(tmp_path: Path) -> None:
+    def site(name: str) -> securefl.TorchSite:
+        return securefl.TorchSite(Adjacent(), loader(seed=1 + int(name[1:])), MSE, sgd(0.05))
+
+    toml = scenario(tmp_path, site("p00").parameters(), 1)
+    securefl.save_weights(tmp_path / "f.safetensors", site("p00"))
+    result = securefl.simulate(toml, site=site, out=tmp_path / "out", seed=1)
+    assert result.state_dict().keys() == {"weight", "bias"}
+    Adjacent().load_state_dict(result.state_dict(Adjacent()))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "[" * 100_000,
+        '{"local": {"x": ["int64", [1], [%d]]}}' % 2**80,
+        '{"local": {"x": ["uint8", [1], [-1]]}}',
+        '{"local": {"x": ["float32", [%d], [1]]}}' % 2**80,
+        '{"tied": {"x": "y", "y": "x"}}',
+    ],
+    ids=["deep", "large", "negative", "long", "cycle"],
+)
+def test_a_hostile_head_is_refused_in_one_line(head: str) -> None:
+    with pytest.raises(securefl.ConfigError, match="the head of the file cannot be read"):
+        completed({"weight": torch.zeros(1)}, head)

@@ -19,6 +19,8 @@ from securefl.base.errors import ConfigError
 
 MOST_LOCAL = 100_000
 """Numbers in a head, where they are text: what is larger is taken from a module."""
+_DAMAGED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, MemoryError)
+"""Raised by heads that :func:`state_head` has not made."""
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
@@ -42,8 +44,8 @@ def state_head(model: nn.Module, travelling: Collection[str]) -> dict[str, Any]:
 
     Returns:
         ``order``, the names of all arrays; ``local``, dtype, shape and values of those that stay, without
-        those beyond :data:`MOST_LOCAL` numbers; ``tied``, further names of arrays. Empty where all entries
-        travel.
+        those beyond :data:`MOST_LOCAL` numbers and those that numpy lacks (complex numbers are no JSON,
+        either); ``tied``, further names of arrays. Empty where all entries travel.
     """
     order, local, tied, count = list[str](), dict[str, Any](), dict[str, str](), 0
     for name, tensor, first in _entries(model):
@@ -51,10 +53,9 @@ def state_head(model: nn.Module, travelling: Collection[str]) -> dict[str, Any]:
             tied[name] = first
         elif name in travelling:
             order.append(name)
-        elif not tensor.is_complex() and count + tensor.numel() <= MOST_LOCAL:
+        elif count + tensor.numel() <= MOST_LOCAL and (values := _numbers(tensor)) is not None:
             count += tensor.numel()
             order.append(name)
-            values = _numbers(tensor)
             local[name] = [str(values.dtype), list(values.shape), values.reshape(-1).tolist()]
     tied = {name: first for name, first in tied.items() if first in order}
     return {"order": order, "local": local, "tied": tied} if local or tied else {}
@@ -79,7 +80,7 @@ def completed(arrays: Mapping[str, torch.Tensor], head: str) -> dict[str, torch.
             found.setdefault(name, torch.from_numpy(np.array(values, dtype).reshape(shape)))
         for name, first in kept.get("tied", {}).items():
             found.setdefault(name, found[first])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except _DAMAGED as error:
         reason = f"the head of the file cannot be read: {type(error).__name__}: {error}"
         raise ConfigError("model", reason, "pass the module: state_dict(module)") from error
     return found
@@ -127,7 +128,13 @@ def _entries(model: nn.Module) -> list[tuple[str, torch.Tensor, str]]:
     return found
 
 
-def _numbers(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """Return a tensor as an array; bfloat16, which numpy lacks, as float32."""
+def _numbers(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
+    """Return a tensor as an array, floating-point numbers that numpy lacks (bfloat16) as float32.
+
+    None for complex, sparse and quantised tensors, and for those without data.
+    """
+    if tensor.is_complex() or tensor.is_quantized or tensor.is_meta or tensor.layout != torch.strided:
+        return None
     held = tensor.detach().cpu()
-    return (held.float() if held.dtype == torch.bfloat16 else held).numpy()
+    narrow = held.dtype.is_floating_point and held.dtype.itemsize < 4 and held.dtype != torch.float16
+    return (held.float() if narrow else held).numpy()
