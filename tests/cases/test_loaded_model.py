@@ -260,9 +260,9 @@ def test_buffers_that_numpy_lacks_are_taken_from_a_module(tmp_path: Path) -> Non
     "head",
     [
         "[" * 100_000,
-        '{"local": {"x": ["int64", [1], [%d]]}}' % 2**80,
+        f'{{"local": {{"x": ["int64", [1], [{2**80}]]}}}}',
         '{"local": {"x": ["uint8", [1], [-1]]}}',
-        '{"local": {"x": ["float32", [%d], [1]]}}' % 2**80,
+        f'{{"local": {{"x": ["float32", [{2**80}], [1]]}}}}',
         '{"tied": {"x": "y", "y": "x"}}',
     ],
     ids=["deep", "large", "negative", "long", "cycle"],

@@ -13,7 +13,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from securefl.base.errors import ConfigError
+from securefl.base.errors import ConfigError, UsageError
 from securefl.methods.clustering import (
     hides_groups,
     leakage_colluders,
@@ -216,7 +216,11 @@ def _larger_size(scenario: Scenario) -> int | None:
 
 def _holds(scenario: Scenario) -> bool:
     """Return True if some t and ``min_survivors`` fit the planned clusters, and not all parties collude."""
-    sizes = planned_sizes(scenario)
+    try:
+        sizes = planned_sizes(scenario)
+    except UsageError:
+        # Fewer participants than one atom needs, or smaller clusters than an atom.
+        return False
     if scenario.secure_sum.colluders >= scenario.parties:
         return False
     return max(least_threshold(scenario, max(sizes)), least_honest(scenario)) <= min(sizes)

@@ -242,3 +242,11 @@ def test_other_fields_count_too(overrides: tuple[str, ...], expected: tuple[int,
     sums = scenario.secure_sum
     assert (sums.threshold, sums.min_survivors, sums.colluders_per_cluster, sums.colluders) == expected
     check(scenario)
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+@pytest.mark.parametrize("server", ["curious", "active"])
+def test_participants_who_fill_no_atom_are_refused_in_one_line(size: int, server: str) -> None:
+    scenario = loaded(size, 2, server, "clustering.atoms=2", "participation.fraction=0.5")
+    with pytest.raises(ConfigError, match=f"1 participants do not fill one cluster of {size}"):
+        check(scenario)
