@@ -134,3 +134,11 @@ def test_findings_that_cannot_be_written_are_refused(scenario: Path) -> None:
     assert "trial.p00.check.json: cannot be written" in refusal(
         call("site", "check", scenario, "sites_of_trials:Seeded", width=500)
     )
+
+
+def test_values_that_go_into_the_file_of_the_first_model_are_named(tmp_path: Path) -> None:
+    written = call("site", "weights", "sites_of_trials:clinic", "--out", tmp_path / "f", width=500)
+    assert "3 arrays kept at the sites: norm.running_mean" in written.stdout
+    assert "the file has their values at this site" in written.stdout
+    written = call("site", "weights", "sites_of_trials:Own", "--out", tmp_path / "g", width=500)
+    assert "the file has" not in written.stdout
