@@ -153,14 +153,17 @@ def check(
         try:
             with LockProbe() as probe:
                 found = trained(made)
-            seconds, again = time.monotonic() - began, None
-            if seconds <= REPEAT_SECONDS and not loaded.training.dp_sgd:
-                say("training it once more from the same seed, at a second site of the same name")
-                again = trained(make_site(maker, name, layout, loaded.model, seed)).update
         except Exception as error:  # whatever a user's code raises
             traceback.print_exception(error)
             raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
-        trial = SiteTrial(made, found, seconds, probe.longest, again)
+        seconds, again, alone = time.monotonic() - began, None, ""
+        if seconds <= REPEAT_SECONDS and not loaded.training.dp_sgd:
+            say("training it once more from the same seed, at a second site of the same name")
+            try:
+                again = trained(make_site(maker, name, layout, loaded.model, seed)).update
+            except Exception as error:  # a run has one site of a name: this is no fault of the first one
+                alone = f"{type(error).__name__}: {error}"
+        trial = SiteTrial(made, found, seconds, probe.longest, again, alone)
         lines = list(trial_lines(loaded, trial))
         for line in lines:
             say(line)

@@ -38,6 +38,8 @@ class SiteTrial:
     """Longest time in seconds that the interpreter lock was held."""
     again: F64 | None = None
     """Update of a second training from the same seed, f64 ``(d,)``; None if there was none."""
+    alone: str = ""
+    """Error of a second site of the same name, which a run does not need; empty without any."""
 
     @property
     def repeats(self) -> bool | None:
@@ -65,6 +67,8 @@ def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
             f"two trainings from one seed differ by {apart:.2g}: something draws from a generator of its own"
             " (docs/sites.md), and simulate repeats no run of this site"
         )
+    if trial.alone:
+        yield f"whether a seed repeats it is unknown: a second site beside the first one fails: {trial.alone}"
     if trial.locked >= NOTED_SECONDS:
         yield (
             f"the training holds the interpreter lock for {trial.locked:.1f} s: no message passes then;"

@@ -58,6 +58,14 @@ class Own:
         noise = {n: self.draws.normal(size=w.shape).astype("f4") for n, w in parameters.items()}
         return {n: w + noise[n] / 100 for n, w in parameters.items()}, 20, {}
 
+class Single(Own):
+    made = 0
+    def __init__(self, name):
+        Single.made += 1
+        if Single.made > 1:
+            raise OSError("database is locked")
+        super().__init__(name)
+
 class Seeded(Own):
     def __init__(self, name):
         super().__init__(name)
@@ -142,3 +150,10 @@ def test_values_that_go_into_the_file_of_the_first_model_are_named(tmp_path: Pat
     assert "the file has their values at this site" in written.stdout
     written = call("site", "weights", "sites_of_trials:Own", "--out", tmp_path / "g", width=500)
     assert "the file has" not in written.stdout
+
+
+def test_a_site_that_can_be_made_only_once_is_no_failure(scenario: Path) -> None:
+    said = checked(scenario, "Single")
+    assert "whether a seed repeats it is unknown: a second site" in said
+    assert "database is locked" in said
+    assert json.loads(scenario.with_name("trial.p00.check.json").read_text())["repeats"] is None
