@@ -270,3 +270,17 @@ def test_buffers_that_numpy_lacks_are_taken_from_a_module(tmp_path: Path) -> Non
 def test_a_hostile_head_is_refused_in_one_line(head: str) -> None:
     with pytest.raises(securefl.ConfigError, match="the head of the file cannot be read"):
         completed({"weight": torch.zeros(1)}, head)
+
+
+@pytest.mark.parametrize(("rate", "which"), [(0.05, "best"), (30.0, "last")])
+def test_a_summary_names_a_best_model_only_if_it_is_written(rate: float, which: str, tmp_path: Path) -> None:
+    def site(name: str) -> securefl.TorchSite:
+        batches = loader(seed=1 + int(name[1:]))
+        return securefl.TorchSite(linear(), batches, MSE, sgd(rate), evaluate=lambda _model: (32, {"x": 1.0}))
+
+    metrics = '[evaluation]\nrepeats = "accept"\nmetrics = [{ name = "x", kind = "mean" }]\n'
+    given = scenario(tmp_path, site("p00").parameters(), 2, metrics)
+    chosen = securefl.load(given, {"stop.metric": "x"})
+    result = securefl.simulate(chosen, site=site, out=tmp_path / "out", seed=1)
+    assert result.summary.to_json()["outcome"]["model"]["which"] == which
+    assert (result.path / "best.safetensors").exists() == (which == "best")

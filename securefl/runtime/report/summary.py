@@ -176,7 +176,7 @@ class Summary:
                 "epsilon": finite(outcome.epsilon),
                 **({"evaluation": dict(outcome.evaluation)} if outcome.evaluation else {}),
                 **({"deviations": dict(outcome.deviations)} if outcome.deviations else {}),
-                **_kept(self.scenario, self.rounds),
+                **_kept(self.scenario, self.rounds, written="best model" in self.files),
             },
             "expectations": [
                 {
@@ -239,11 +239,15 @@ class Summary:
         }
 
 
-def _kept(scenario: Scenario, rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
-    """The model that a run with ``stop.metric`` leaves, and rounds in which that had too much noise."""
+def _kept(scenario: Scenario, rounds: Sequence[RoundRecord], *, written: bool) -> dict[str, JsonValue]:
+    """The model that a run with ``stop.metric`` leaves, and rounds in which that had too much noise.
+
+    A run that is aborted has written no best model.
+    """
     if scenario.stop.metric is None:
         return {}
-    best, unused = best_evaluated(rounds, scenario), unused_rounds(rounds, scenario)
+    best = best_evaluated(rounds, scenario) if written else None
+    unused = unused_rounds(rounds, scenario)
     found: dict[str, JsonValue] = {"which": "last" if best is None else "best"}
     found |= {"round": best.round} if best is not None else {}
     found |= {"unused_rounds": len(unused), "reason": list(unused.values())[-1]} if unused else {}
