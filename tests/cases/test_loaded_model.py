@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -282,5 +283,6 @@ def test_a_summary_names_a_best_model_only_if_it_is_written(rate: float, which: 
     given = scenario(tmp_path, site("p00").parameters(), 2, metrics)
     chosen = securefl.load(given, {"stop.metric": "x"})
     result = securefl.simulate(chosen, site=site, out=tmp_path / "out", seed=1)
-    assert result.summary.to_json()["outcome"]["model"]["which"] == which
+    stated = json.loads((result.path / "summary.json").read_text())
+    assert stated["outcome"]["model"]["which"] == which
     assert (result.path / "best.safetensors").exists() == (which == "best")
