@@ -7,20 +7,21 @@ import os
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
+def write_whole(path: Path, content: bytes, *, durable: bool = False, private: bool = False) -> None:
     """Write a file under a temporary name beside it, and give it its name once it is whole.
 
     Args:
         path: of the file; what stood there stays until then.
         content: all of it.
         durable: wait for the disk (fsync), for the file and for its name.
+        private: let only the owner read it.
 
     Raises:
         OSError: it cannot be written; nothing is left of it.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with partial.open("wb") as file:
+        with open(partial, "wb", opener=_private if private else None) as file:
             file.write(content)
             if durable:
                 file.flush()
@@ -32,6 +33,10 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
         raise
     if durable:
         sync_folder(path.parent)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def sync_folder(folder: Path) -> None:

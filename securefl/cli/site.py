@@ -88,9 +88,7 @@ def weights(
         say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
         if stays:
             say(f"{count(len(stays), 'array')} kept at the sites: {', '.join(stays)}")
-            say(
-                "the file has their values at this site, for all who receive it: no party's data may be in them"
-            )
+            say("the file has their values at this site, for all who receive it: no data of a party in them")
         for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
             say(line)
         if kept := getattr(made, "frozen_sha256", ""):

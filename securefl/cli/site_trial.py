@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from securefl.base.errors import ConfigError
 from securefl.base.files import write_whole
 from securefl.base.text import count
 from securefl.methods.metrics import metric_words, numbers_of
@@ -76,13 +75,11 @@ def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
         )
 
 
-def write_trial(scenario: Path, site: str, party: str, trial: SiteTrial, lines: list[str]) -> Path:
-    """Write the findings of a trial beside the scenario, for its owner only; return the file's path.
+def write_trial(scenario: Path, site: str, party: str, trial: SiteTrial, lines: list[str]) -> str:
+    """Write the findings of a trial beside the scenario, for its owner only; return where, or why not.
 
-    The file of a bundled scenario goes to the working directory.
-
-    Raises:
-        ConfigError: it cannot be written.
+    The file of a bundled scenario goes to the working directory. A folder that cannot be written to, as a
+    service's, changes nothing about the site.
     """
     folder = scenario.parent if scenario.exists() else Path()
     path = folder / f"{scenario.stem}.{party}.check.json"
@@ -96,11 +93,10 @@ def write_trial(scenario: Path, site: str, party: str, trial: SiteTrial, lines: 
         "findings": lines,
     }
     try:
-        write_whole(path, (json.dumps(told, indent=1) + "\n").encode())
-        path.chmod(0o600)
+        write_whole(path, (json.dumps(told, indent=1) + "\n").encode(), private=True)
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
-    return path
+        return f"{path} cannot be written: {error.strerror}"
+    return str(path)
 
 
 def _update_lines(scenario: Scenario, update: F64) -> Iterator[str]:
