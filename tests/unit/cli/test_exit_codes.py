@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -129,13 +130,23 @@ def test_the_lines_for_compose_restart_as_the_table_states(code: int, tmp_path: 
     assert bool(done.stderr) == (code != 0 and not restarts)
 
 
-def test_the_lines_for_compose_hand_on_sigterm(tmp_path: Path) -> None:
-    """The party has its own time to end, and its exit code counts."""
-    ready = tmp_path / "ready"
-    body = f"trap 'exit 3' TERM\n: > {ready}\nmkfifo {tmp_path}/never\nread line < {tmp_path}/never & wait"
+@pytest.mark.parametrize("early", [False, True])
+def test_the_lines_for_compose_hand_on_sigterm(early: bool, tmp_path: Path) -> None:
+    """The party has its own time to end, and its exit code counts; also if it has only just started."""
+    ready, lines = tmp_path / "ready", compose_lines()
+    if early:
+        # Before the line by which the shell knows the party, which handles the signal by then.
+        lines = lines.replace("pid=$!", f"until [ -e {ready} ]; do :; done; kill -TERM $$\npid=$!")
+    never = tmp_path / "never"
+    body = f"trap 'kill $!; exit 3' TERM\nmkfifo {never}\nread line < {never} & : > {ready}\nwait"
     env = fake(tmp_path, body)
-    with subprocess.Popen(["sh", "-c", compose_lines()], env=env) as shell:
-        while not ready.exists():
-            assert shell.poll() is None
-        shell.terminate()
-        assert shell.wait(60) == 3
+    with subprocess.Popen(["sh", "-c", lines], env=env, start_new_session=True) as shell:
+        try:
+            while not early and not ready.exists():
+                assert shell.poll() is None
+            if not early:
+                shell.terminate()
+            assert shell.wait(60) == 3
+        finally:
+            if shell.poll() is None:
+                os.killpg(shell.pid, signal.SIGKILL)
