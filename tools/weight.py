@@ -2,8 +2,8 @@
 
 Rules:
 
-- A code line is a physical line of a ``.py`` or ``.pyi`` file below ``securefl`` with a token other than a
-  comment, a line break, an indentation or part of a docstring.
+- A code line is a physical line of a ``.py`` file below ``securefl`` with a token other than a comment, a line
+  break, an indentation or part of a docstring. Stubs (``.pyi``) list exports and do not count.
 - A line of a multi-line expression or string is a code line. A string that stands alone as a statement (of a
   module, class, function or attribute) is a docstring.
 - An import line is a code line inside ``import`` or ``from ... import``, also in functions and under
@@ -97,10 +97,9 @@ def wing(path: Path) -> str:
 def count(root: Path = ROOT) -> dict[str, Weight]:
     """Count the product by wing."""
     found: dict[str, Weight] = {}
-    for path in sorted((root / "securefl").rglob("*.py*")):
-        if path.suffix in {".py", ".pyi"}:
-            name = wing(path)
-            found[name] = found.get(name, Weight()) + weigh(path.read_text())
+    for path in sorted((root / "securefl").rglob("*.py")):
+        name = wing(path)
+        found[name] = found.get(name, Weight()) + weigh(path.read_text())
     return found
 
 
