@@ -1,6 +1,6 @@
 """``python -m securefl``."""
 
-from securefl.cli import main
+from securefl import cli
 
 if __name__ == "__main__":
-    main()
+    cli.main()

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from securefl.base.errors import ConfigError
+from securefl.lab import planning
 from securefl.lab.audit import AuditReport, known_of, load_truth
 from securefl.lab.audit import audit as audited
 from securefl.lab.audit import load as read_run
-from securefl.lab.planning import Demand, Plan, draft
-from securefl.lab.planning import plan as searched
-from securefl.methods.feasibility import check
+from securefl.methods import feasibility
 from securefl.methods.metrics import Statistics
 from securefl.protocol.round import account_lines
+from securefl.runtime import report
 from securefl.runtime.launch import NoProgress, RoundLines, RunOptions, bundled, fresh_run_id
-from securefl.runtime.report import RoundRecord, RunDirectory, Summary, outside_lines, scenario_header
 from securefl.scenario import (
     DERIVED,
     Scenario,
@@ -49,17 +48,17 @@ Array = TypeVar("Array")
 class RunResult:
     """A run or a simulation that has ended. Iterating over it yields its rounds."""
 
-    summary: Summary
+    summary: report.Summary
     """Outcome, expectations, traffic, privacy: what ``summary.json`` holds."""
     path: Path
     """The run directory: scenario, metrics, model, summary, and of a live run the transcripts."""
 
     @property
-    def rounds(self) -> tuple[RoundRecord, ...]:
+    def rounds(self) -> tuple[report.RoundRecord, ...]:
         """A record of each round, in order."""
         return self.summary.rounds
 
-    def __iter__(self) -> Iterator[RoundRecord]:
+    def __iter__(self) -> Iterator[report.RoundRecord]:
         return iter(self.rounds)
 
     def __len__(self) -> int:
@@ -117,7 +116,7 @@ class RunResult:
         return completed_by(module, {name: torch.from_numpy(array) for name, array in arrays.items()})
 
     def _model(self, group: int) -> Path:
-        directory = RunDirectory(self.path)
+        directory = report.RunDirectory(self.path)
         first = directory.best_file if directory.best_file.exists() else directory.model_file
         file = first if group == 0 else first.with_stem(f"{first.stem}-{group}")
         if not file.exists():
@@ -165,7 +164,7 @@ def _without_controls(arrays: dict[str, Array]) -> dict[str, Array]:
     return {name: array for name, array in arrays.items() if not is_control(name)}
 
 
-def _row(record: RoundRecord) -> dict[str, float | int | None]:
+def _row(record: report.RoundRecord) -> dict[str, float | int | None]:
     spent = [epsilon for epsilon in (record.epsilon or {}).values() if epsilon is not None]
     return {
         "round": record.round,
@@ -232,7 +231,7 @@ def override(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]
 
 
 def _checked(scenario: Scenario) -> Scenario:
-    check(scenario)
+    feasibility.check(scenario)
     return scenario
 
 
@@ -242,7 +241,7 @@ def explain(scenario: Scenario) -> str:
     Raises:
         ConfigError: its fields contradict each other.
     """
-    facts = (*scenario_header(scenario, check(scenario)), *account_lines(scenario))
+    facts = (*report.scenario_header(scenario, feasibility.check(scenario)), *account_lines(scenario))
     lines = [f"# {line}" for line in facts]
     return "\n".join((*lines, "", to_toml(scenario)))
 
@@ -286,7 +285,7 @@ def simulate(
     from securefl.training.sites import maker_of  # noqa: PLC0415 - with it
 
     wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
-    check(wanted)
+    feasibility.check(wanted)
     check_simulable(wanted)
     python = None if site_python is None else Path(site_python)
     maker = None if isinstance(site, str) else site
@@ -327,7 +326,7 @@ def statistics(
     from securefl.training.sites import site_maker  # noqa: PLC0415 - with it
 
     wanted = statistics_round(scenario if isinstance(scenario, Scenario) else load(scenario))
-    check(wanted)
+    feasibility.check(wanted)
     check_simulable(wanted)
     with tempfile.TemporaryDirectory(prefix="securefl-") as folder:
         options = SimulationOptions(
@@ -344,7 +343,7 @@ def statistics(
     told = [record for record in summary.rounds if record.metrics]
     if not told:
         raise ConfigError("statistics", f"no sum was opened: {summary.outcome.reason}")
-    for line in outside_lines(summary.columns):
+    for line in report.outside_lines(summary.columns):
         warnings.warn(line, stacklevel=2)
     return Statistics.of(summary.scenario.evaluation, told[-1].metrics)
 
@@ -434,7 +433,7 @@ def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | 
     return write_tensors(Path(path), arrays.parameters(), getattr(arrays, "state_head", {}))
 
 
-def plan(data: str = "digits", **demands: Any) -> Plan:
+def plan(data: str = "digits", **demands: Any) -> planning.Plan:
     """Find the parameters of a run that keep ``demands``, none beaten by another.
 
     Args:
@@ -444,17 +443,17 @@ def plan(data: str = "digits", **demands: Any) -> Plan:
     Raises:
         ConfigError: they contradict each other: what to relax.
     """
-    return searched(Demand(**demands), data)
+    return planning.plan(planning.Demand(**demands), data)
 
 
-def planned(found: Plan, row: int | None = None, data: str = "digits") -> Scenario:
+def planned(found: planning.Plan, row: int | None = None, data: str = "digits") -> Scenario:
     """The scenario of a row of ``found``, from 0; of the recommended one when left out.
 
     Raises:
         ConfigError: the data set does not fit the demands.
     """
     chosen = found.rows[found.chosen if row is None else row]
-    return _checked(draft(found.demand, chosen.design, data, chosen.multiplier or None))
+    return _checked(planning.draft(found.demand, chosen.design, data, chosen.multiplier or None))
 
 
 def audit(path: str | Path, *, colluders: Iterable[str] = (), lab: bool = False) -> AuditReport:

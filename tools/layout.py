@@ -62,21 +62,45 @@ def modules(root: Path) -> dict[str, Path]:
 
 
 def imports(known: dict[str, Path]) -> Iterator[Import]:
-    """Yield what product modules import from each other, in functions and for types only, too."""
+    """Yield the imports between product modules, in functions and for types only, too.
+
+    A unit that is a package and is imported itself counts once for each of its names that the consumer uses.
+    """
     for consumer, path in known.items():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    if alias.name in known:
-                        yield Import(consumer, alias.name, None, node.lineno)
-            elif isinstance(node, ast.ImportFrom) and (node.module or "") in known:
-                base = node.module or ""
-                for alias in node.names:
-                    full = f"{base}.{alias.name}"
-                    inner = full in known
-                    yield Import(
-                        consumer, full if inner else base, None if inner else alias.name, node.lineno
-                    )
+        tree = ast.parse(path.read_text())
+        packages: dict[str, Import] = {}
+        for local, each in _statements(consumer, tree, known):
+            if each.name is None and each.target == unit_of(each.target) and _is_package(each.target, known):
+                packages[local] = each
+            else:
+                yield each
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in packages
+            ):
+                target, name = packages[node.value.id].target, node.attr
+                inner = f"{target}.{name}"
+                yield Import(consumer, *((inner, None) if inner in known else (target, name)), node.lineno)
+
+
+def _statements(consumer: str, tree: ast.Module, known: dict[str, Path]) -> Iterator[tuple[str, Import]]:
+    """Yield each import of one module, as written, with the name that it binds."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in known:
+                    yield alias.asname or alias.name, Import(consumer, alias.name, None, node.lineno)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            for alias in node.names:
+                full, local = f"{node.module}.{alias.name}", alias.asname or alias.name
+                target, name = (full, None) if full in known else (node.module, alias.name)
+                yield local, Import(consumer, target, name, node.lineno)
+
+
+def _is_package(module: str, known: dict[str, Path]) -> bool:
+    return known[module].name == "__init__.py"
 
 
 def unit_of(module: str) -> str:

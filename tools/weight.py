@@ -2,8 +2,8 @@
 
 Rules:
 
-- A code line is a physical line of a ``.py`` file below ``securefl`` with a token other than a comment, a line
-  break, an indentation or part of a docstring. Stubs (``.pyi``) list exports and do not count.
+- A code line is a physical line of a ``.py`` file below ``securefl`` with a token other than a comment, a
+  line break, an indentation or part of a docstring. Stubs (``.pyi``) list exports and do not count.
 - A line of a multi-line expression or string is a code line. A string that stands alone as a statement (of a
   module, class, function or attribute) is a docstring.
 - An import line is a code line inside ``import`` or ``from ... import``, also in functions and under

@@ -11,11 +11,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from securefl.base.crypto import Identity, read_identity
+from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.text import count
-from securefl.cli.console import one_line_errors, say
-from securefl.methods.privacy import need_dp_accounting
+from securefl.cli import console
+from securefl.methods import privacy
+from securefl.runtime import report
 from securefl.runtime.account import (
     AccountFile,
     Forgiven,
@@ -30,7 +31,6 @@ from securefl.runtime.account import (
     own_atom_keys,
     spent_epsilon,
 )
-from securefl.runtime.report import Terminal
 
 
 def account(
@@ -55,19 +55,19 @@ def account(
     ] = False,
 ) -> None:
     """Show what a party has given away with its key and data, in all its runs."""
-    with one_line_errors():
+    with console.one_line_errors():
         if begin and (adopt or forgive):
             other = "--adopt" if adopt else "--forgive"
             raise ConfigError("account", f"--begin and {other} contradict each other", "choose one")
         if budget is not None and not math.isfinite(budget):
             raise ConfigError("--budget", f"is {budget}", "a number, or leave it out for no limit")
-        identity = read_identity(key)
+        identity = crypto.read_identity(key)
         path = file or account_beside(key)
         if begin:
             check_state_folder()
             begin_account(path, identity.public)
             Tip.of(key_digest(identity.public)).forget()
-            say(f"{path}  begun for {identity.name}: keep it with the key, and back it up with care")
+            console.say(f"{path}  begun for {identity.name}: keep it with the key, and back it up with care")
             return
         tip = Tip.of(key_digest(identity.public))
         with AccountFile(path, identity.public, tip, adopt=adopt) as opened:
@@ -80,11 +80,11 @@ def account(
                 *_of_metrics(opened, identity, runs),
                 *_spent(opened, runs, budget),
             ):
-                say(line)
+                console.say(line)
 
 
-def _show(path: Path, identity: Identity, runs: Sequence[RunAccount]) -> None:
-    say(
+def _show(path: Path, identity: crypto.Identity, runs: Sequence[RunAccount]) -> None:
+    console.say(
         f"{path}  {identity.name} ({identity.public.fingerprint()}) gave updates to {count(len(runs), 'run')}"
     )
     if not runs:
@@ -101,7 +101,7 @@ def _show(path: Path, identity: Identity, runs: Sequence[RunAccount]) -> None:
         numbers = (len(one.rounds), one.updates, one.opened, len(one.models))
         named = (one.run.run, one.run.scenario, one.run.server[:16], one.run.data[:8])
         table.add_row(*map(Text, (*named, *map(str, numbers), noise)))
-    Terminal(soft_wrap=True).print(table)
+    report.Terminal(soft_wrap=True).print(table)
 
 
 def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
         yield f"validated sums: {count(bits, 'bit')} of an evaluator's choice, had one deviated each time"
 
 
-def _of_metrics(opened: AccountFile, identity: Identity, runs: Sequence[RunAccount]) -> Iterator[str]:
+def _of_metrics(opened: AccountFile, identity: crypto.Identity, runs: Sequence[RunAccount]) -> Iterator[str]:
     """Yield what metrics without noise may tell of the party."""
     if accepted := sum(one.run.repeats for one in runs):
         yield (
@@ -140,7 +140,7 @@ def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None
     if not units:
         yield "epsilon: updates left without noise of their own, and no epsilon bounds what is known of them"
         return
-    need_dp_accounting()
+    privacy.need_dp_accounting()
     delta = min(one.run.delta for one in runs if one.run.event is not None)
     for unit in units:
         spent = spent_epsilon(opened.entries, unit)

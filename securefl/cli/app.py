@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from securefl.base.version import __version__
-from securefl.cli.program import CommandGroup, Program
+from securefl.cli import program
 
 COMMANDS = {
     "run": (
@@ -107,8 +107,8 @@ class Deferred(TyperCommand):
         """The command itself."""
         module, _, name = self._place.partition(":")
         found = getattr(import_module(module), name)
-        if not isinstance(found, Program):
-            alone = Program(add_completion=False)
+        if not isinstance(found, program.Program):
+            alone = program.Program(add_completion=False)
             alone.command()(found)
             found = alone
         command = get_command(found)
@@ -120,12 +120,12 @@ class Deferred(TyperCommand):
         return self.load().make_context(info_name, args, parent, **extra)
 
 
-class _Commands(CommandGroup):
+class _Commands(program.CommandGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": {name: Deferred(name) for name in COMMANDS}})
 
 
-app = Program(
+app = program.Program(
     cls=_Commands,
     help="Federated learning in which nobody sees an update, some parties lie, and networks fail.",
     no_args_is_help=True,

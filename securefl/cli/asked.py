@@ -6,16 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefl.base.errors import ConfigError
-from securefl.lab.experiments import (
-    Exhibit,
-    Kind,
-    ScaleName,
-    Source,
-    asked_for,
-    present,
-    with_auxiliary,
-)
-from securefl.lab.plots import Format
+from securefl.lab import experiments, plots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,18 +16,18 @@ class Asked:
     paper: str
     presets: Path
     out: Path
-    items: tuple[tuple[Kind, str], ...]
+    items: tuple[tuple[experiments.Kind, str], ...]
     """By kind and number, or ``all``."""
     datasets: tuple[str, ...]
     auxiliary: str
     """Instead of the one that an item names; nothing: that one."""
-    scale: ScaleName
+    scale: experiments.ScaleName
     seeds: int | None
     data_dir: Path | None
     device: str | None
     jobs: int
     fresh: bool
-    also: Format | None
+    also: plots.Format | None
     """A second format of the pictures."""
     page: bool
     listing: bool
@@ -48,7 +39,9 @@ class Asked:
         return not (self.listing or self.check)
 
 
-def sources_of(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list[str]]:
+def sources_of(
+    asked: Asked, exhibit: experiments.Exhibit
+) -> tuple[tuple[experiments.Source, ...], list[str]]:
     """The data sets to run a table or figure on, and a line on each that is not there.
 
     Raises:
@@ -56,11 +49,13 @@ def sources_of(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list
     """
     item = exhibit.item
     if not exhibit.named:
-        return (Source(exhibit.study.datasets[0]),), []
+        return (experiments.Source(exhibit.study.datasets[0]),), []
     if not asked.datasets:
-        there, lacking = present(exhibit.datasets(), asked.data_dir)
+        there, lacking = experiments.present(exhibit.datasets(), asked.data_dir)
         return tuple(_complete(asked, exhibit, one) for one in there), lacking
-    sources = tuple(asked_for(name, exhibit.study.datasets, asked.data_dir) for name in asked.datasets)
+    sources = tuple(
+        experiments.asked_for(name, exhibit.study.datasets, asked.data_dir) for name in asked.datasets
+    )
     names = [dataset.name for dataset in exhibit.datasets()]
     for source in sources:
         if source.dataset.name not in names:
@@ -72,5 +67,5 @@ def sources_of(asked: Asked, exhibit: Exhibit) -> tuple[tuple[Source, ...], list
     return tuple(_complete(asked, exhibit, one) for one in sources), []
 
 
-def _complete(asked: Asked, exhibit: Exhibit, source: Source) -> Source:
-    return with_auxiliary(source, exhibit.item.auxiliary, asked.data_dir, asked.auxiliary)
+def _complete(asked: Asked, exhibit: experiments.Exhibit, source: experiments.Source) -> experiments.Source:
+    return experiments.with_auxiliary(source, exhibit.item.auxiliary, asked.data_dir, asked.auxiliary)

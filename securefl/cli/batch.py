@@ -33,9 +33,7 @@ from securefl.lab.experiments import (
     run_jobs,
     write_result,
 )
-from securefl.runtime.report import Terminal, counted
-from securefl.runtime.report import seconds as spoken
-from securefl.runtime.simulation import available_cores
+from securefl.runtime import report, simulation
 
 _WORK: Final = ".work"
 """Folder of simulations, finished and interrupted, inside that of the results. Git leaves it alone."""
@@ -77,7 +75,7 @@ class Batch:
                 out,
                 processes,
             )
-        threads = max(1, available_cores() // processes)
+        threads = max(1, simulation.available_cores() // processes)
 
         def job(label: str, seed: int) -> SimulationJob:
             return SimulationJob(
@@ -170,7 +168,7 @@ class _Bar:
         self._rounds = [0] * len(jobs)
         self._done = 0
         self._began = time.monotonic()
-        console = Terminal()
+        console = report.Terminal()
         self._live = console.is_terminal and not console.is_dumb_terminal and not quiet
         self._plain = not self._live and not quiet
         columns = (
@@ -183,9 +181,11 @@ class _Bar:
             TimeRemainingColumn(elapsed_when_finished=False),
         )
         self._progress = Progress(*columns, console=console, transient=True, disable=not self._live)
-        self._task = self._progress.add_task(counted(len(jobs), "simulation"), total=sum(self._planned))
+        self._task = self._progress.add_task(
+            report.counted(len(jobs), "simulation"), total=sum(self._planned)
+        )
         if former and not quiet:
-            say(f"  {counted(former, 'simulation')} finished before")
+            say(f"  {report.counted(former, 'simulation')} finished before")
 
     def __enter__(self) -> _Bar:
         self._progress.start()
@@ -202,7 +202,7 @@ class _Bar:
     def on_done(self, index: int, record: SeedRecord) -> None:
         """A simulation is finished; one that ended early has no more rounds."""
         last = f"{record.accuracies[-1]:.3f} in the last round" if record.accuracies else record.ended
-        self._end(index, f"{last}, took {spoken(record.seconds)}")
+        self._end(index, f"{last}, took {report.seconds(record.seconds)}")
 
     def on_refused(self, index: int, error: ConfigError) -> None:
         """A simulation will not be run."""
@@ -219,7 +219,7 @@ class _Bar:
         done = sum(self._rounds)
         passed = time.monotonic() - self._began
         left = passed * (sum(self._planned) - done) / done if done else 0.0
-        return f", about {spoken(left)} left" if left > 1 else ""
+        return f", about {report.seconds(left)} left" if left > 1 else ""
 
     def _show(self) -> None:
         self._progress.update(self._task, completed=sum(self._rounds))

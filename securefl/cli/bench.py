@@ -11,29 +11,16 @@ from rich.console import Console
 from securefl.base.errors import ConfigError
 from securefl.cli.console import one_line_errors
 from securefl.cli.program import Program
-from securefl.lab.bench import (
-    FEWEST,
-    ROBUST_SIZES,
-    SIZES,
-    VERIFIED_SIZES,
-    print_report,
-    print_robust,
-    print_verified,
-    report_json,
-    run_robust,
-    run_secagg,
-    run_verified,
-    standard_rows,
-)
+from securefl.lab import bench
 from securefl.runtime.report import Terminal
 
 app = Program(add_completion=False, no_args_is_help=True, help="Measure speed and size on this machine.")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")]
 RepetitionsOption = Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")]
-DEFAULT_ROWS = ",".join(f"{members}x{length}" for members, length in SIZES)
-DEFAULT_VERIFIED_ROWS = ",".join(f"{members}x{length}" for members, length in VERIFIED_SIZES)
-DEFAULT_ROBUST_ROWS = ",".join(f"{clusters}x{length}" for clusters, length in ROBUST_SIZES)
+DEFAULT_ROWS = ",".join(f"{members}x{length}" for members, length in bench.SIZES)
+DEFAULT_VERIFIED_ROWS = ",".join(f"{members}x{length}" for members, length in bench.VERIFIED_SIZES)
+DEFAULT_ROBUST_ROWS = ",".join(f"{clusters}x{length}" for clusters, length in bench.ROBUST_SIZES)
 
 
 @app.command()
@@ -46,8 +33,8 @@ def secagg(
 ) -> None:
     """Time and size of one secure sum, beside the floor that this machine's primitives set."""
     with one_line_errors():
-        report = run_secagg(standard_rows(parse_sizes(rows)), repetitions)
-    _show(report, print_report, as_json=json)
+        report = bench.run_secagg(bench.standard_rows(parse_sizes(rows)), repetitions)
+    _show(report, bench.print_report, as_json=json)
 
 
 @app.command()
@@ -60,8 +47,8 @@ def robust(
 ) -> None:
     """Time and memory of every aggregation rule, beside one sort or one Gram matrix."""
     with one_line_errors():
-        report = run_robust(parse_sizes(rows, "clusters", FEWEST), repetitions)
-    _show(report, print_robust, as_json=json)
+        report = bench.run_robust(parse_sizes(rows, "clusters", bench.FEWEST), repetitions)
+    _show(report, bench.print_robust, as_json=json)
 
 
 @app.command()
@@ -74,8 +61,8 @@ def verified(
 ) -> None:
     """Time and size of a round that parties verify, beside one that they do not."""
     with one_line_errors():
-        costs = run_verified(parse_sizes(rows), repetitions)
-    _show(list(costs), print_verified, as_json=json)
+        costs = bench.run_verified(parse_sizes(rows), repetitions)
+    _show(list(costs), bench.print_verified, as_json=json)
 
 
 @app.command()
@@ -127,7 +114,7 @@ ReportT = TypeVar("ReportT")
 
 def _show(report: ReportT, show: Callable[[Console, ReportT], None], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(report_json(report))
+        typer.echo(bench.report_json(report))
     else:
         show(Terminal(), report)
 

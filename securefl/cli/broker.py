@@ -13,16 +13,10 @@ import typer
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import SERVER, is_name
-from securefl.cli.console import one_line_errors, say
-from securefl.methods.attacks import party_names
-from securefl.protocol.messages import MAX_PARTIES
-from securefl.runtime.transport import (
-    OBSERVER,
-    broker_wish,
-    make_local_tls,
-    mosquitto_acl,
-    start_local_broker,
-)
+from securefl.cli import console
+from securefl.methods import attacks
+from securefl.protocol import messages
+from securefl.runtime import transport
 
 
 def broker(
@@ -34,7 +28,7 @@ def broker(
     ] = None,
     parties: Annotated[
         int,
-        typer.Option(help="With --tls-dir: how many party certificates.", min=1, max=MAX_PARTIES),
+        typer.Option(help="With --tls-dir: how many party certificates.", min=1, max=messages.MAX_PARTIES),
     ] = 12,
     acl: Annotated[
         bool,
@@ -46,20 +40,20 @@ def broker(
     ] = None,
 ) -> None:
     """Run a broker on 127.0.0.1 until Ctrl-C."""
-    with one_line_errors():
+    with console.one_line_errors():
         names = checked_bridges(bridge or (), acl=acl)
     if acl:
-        typer.echo(mosquitto_acl(names), nl=False)
+        typer.echo(transport.mosquitto_acl(names), nl=False)
         return
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    with one_line_errors(), tempfile.TemporaryDirectory(prefix="securefl-broker-") as directory:
-        wish = broker_wish(kind, "--kind")
-        users = (*party_names(parties), SERVER, OBSERVER)
-        tls = make_local_tls(tls_dir, users) if tls_dir is not None else None
-        with start_local_broker(wish, Path(directory), port, tls) as running:
-            say(f"{running.kind} broker at {running.url} (Ctrl-C ends it)")
+    with console.one_line_errors(), tempfile.TemporaryDirectory(prefix="securefl-broker-") as directory:
+        wish = transport.broker_wish(kind, "--kind")
+        users = (*attacks.party_names(parties), SERVER, transport.OBSERVER)
+        tls = transport.make_local_tls(tls_dir, users) if tls_dir is not None else None
+        with transport.start_local_broker(wish, Path(directory), port, tls) as running:
+            console.say(f"{running.kind} broker at {running.url} (Ctrl-C ends it)")
             while not stopping.wait(1.0):
                 if not running.running:
                     raise RunAbortedError(f"the broker ended by itself; its log: {running.log}")

@@ -5,37 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
 from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import say
 from securefl.cli.splits import split_of
-from securefl.lab.experiments import (
-    SPLITS,
-    CheckedResult,
-    CheckRecord,
-    Exhibit,
-    Record,
-    SimulationJob,
-    Trials,
-    check_file,
-    commit,
-    compare,
-    encode,
-    merged,
-    read_check,
-    read_records,
-    scenario_key,
-    versions,
-    write_result,
-)
-from securefl.runtime.report import counted
-from securefl.scenario import Scenario
+from securefl.lab import experiments
+from securefl.runtime import report
 
 _TESTS = 5
 """Tests of the model that are compared: more of them cost more, and clusters of the first round tell most."""
 
 
-def check_results(asked: Asked, chosen: Sequence[Exhibit]) -> bool:
+def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
     """Check what was run at the scale that is asked for; return whether all are as committed.
 
     Raises:
@@ -43,38 +25,44 @@ def check_results(asked: Asked, chosen: Sequence[Exhibit]) -> bool:
         RunAbortedError: the disk is full or gone.
     """
     of = {(one.item.kind, one.item.number): one for one in chosen}
-    keyed = ((of.get((record.kind, record.number)), record) for record in read_records(asked.out))
+    keyed = ((of.get((record.kind, record.number)), record) for record in experiments.read_records(asked.out))
     return _conclude(
         asked,
         [partial(_check, asked, one, record) for one, record in keyed if one and record.scale == asked.scale],
     )
 
 
-def _conclude(asked: Asked, checks: Sequence[Callable[[], CheckedResult]]) -> bool:
+def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedResult]]) -> bool:
     """Check one result after the other, say and write what was found."""
     if not checks:
         reason = f"nothing of what is asked for was run at {asked.scale} scale into {asked.out}"
         raise ConfigError("--check", reason, "--list shows what was")
-    done: list[CheckedResult] = []
+    done: list[experiments.CheckedResult] = []
     for check in checks:
         done.append(check())
         say(f"  {done[-1].stem}: {done[-1]}")
     if all(one.unchecked for one in done):
         raise ConfigError("--check", "nothing could be computed again", "each line above says why")
-    now = CheckRecord(paper=asked.paper, commit=commit(), versions=versions(), checked=tuple(done))
-    target = check_file(asked.out)
-    write_result(target, encode(merged(read_check(asked.out), now)))
+    now = experiments.CheckRecord(
+        paper=asked.paper, commit=experiments.commit(), versions=experiments.versions(), checked=tuple(done)
+    )
+    target = experiments.check_file(asked.out)
+    experiments.write_result(
+        target, experiments.encode(experiments.merged(experiments.read_check(asked.out), now))
+    )
     stale, skipped = sum(one.stale for one in done), sum(bool(one.unchecked) for one in done)
     said = f", {skipped} not checked" if skipped else ""
-    say(f"{stale} of {counted(len(done), 'result')} stale{said}; wrote {target}")
+    say(f"{stale} of {report.counted(len(done), 'result')} stale{said}; wrote {target}")
     return stale == 0
 
 
-def _check(asked: Asked, exhibit: Exhibit, record: Record) -> CheckedResult:
+def _check(
+    asked: Asked, exhibit: experiments.Exhibit, record: experiments.Record
+) -> experiments.CheckedResult:
     """Compute the start of one simulation or draw again: the cheapest that is no baseline, if any."""
     stem, result = record.stem, record.fingerprint
     shows, drawn = exhibit.sheet.shows, exhibit.drawn
-    scenarios: Mapping[str, Scenario] = {}
+    scenarios: Mapping[str, scenario.Scenario] = {}
     try:
         if drawn is None:
             there, lacking = sources_of(asked, exhibit)
@@ -83,12 +71,12 @@ def _check(asked: Asked, exhibit: Exhibit, record: Record) -> CheckedResult:
                 why = next(
                     (line for line in lacking if line.startswith(record.dataset)), "its data are missing"
                 )
-                return CheckedResult(stem=stem, result=result, unchecked=_why(asked, why))
+                return experiments.CheckedResult(stem=stem, result=result, unchecked=_why(asked, why))
             scenarios = exhibit.plan(record.scale, source).scenarios
     except ConfigError as error:
-        return CheckedResult(stem=stem, result=result, unchecked=_why(asked, error))
+        return experiments.CheckedResult(stem=stem, result=result, unchecked=_why(asked, error))
     places = {cell.label: cell.place for cell in exhibit.kept(record.scale)}
-    keys = {label: scenario_key(one, exhibit.sheet.site) for label, one in scenarios.items()}
+    keys = {label: experiments.scenario_key(one, exhibit.sheet.site) for label, one in scenarios.items()}
     known = [
         (cell.baseline, seed.seconds, cell.label, seed)
         for cell in record.cells
@@ -98,13 +86,13 @@ def _check(asked: Asked, exhibit: Exhibit, record: Record) -> CheckedResult:
     ]
     if not known:
         why = "none of its scenarios is what its files say now"
-        return CheckedResult(stem=stem, result=result, unchecked=why)
+        return experiments.CheckedResult(stem=stem, result=result, unchecked=why)
     _, _, label, seed = min(known, key=lambda one: one[:2])
     try:
-        if isinstance(drawn, Trials):
+        if isinstance(drawn, experiments.Trials):
             again = drawn.job(record.scale, places[label], seed.seed, asked.out).again().numbers
         else:
-            job = SimulationJob(
+            job = experiments.SimulationJob(
                 scenario=scenarios[label],
                 seed=seed.seed,
                 folder=asked.out,
@@ -114,10 +102,14 @@ def _check(asked: Asked, exhibit: Exhibit, record: Record) -> CheckedResult:
                 last=record.last,
                 site=exhibit.sheet.site,
             )
-            again = split_of(job, shows)[0].accuracies if shows in SPLITS else job.measure_again(_TESTS)
+            again = (
+                split_of(job, shows)[0].accuracies
+                if shows in experiments.SPLITS
+                else job.measure_again(_TESTS)
+            )
     except ConfigError as error:
-        return CheckedResult(stem=stem, result=result, unchecked=_why(asked, error))
-    return compare(stem, result, f"{label}, seed {seed.seed}", seed.numbers, again)
+        return experiments.CheckedResult(stem=stem, result=result, unchecked=_why(asked, error))
+    return experiments.compare(stem, result, f"{label}, seed {seed.seed}", seed.numbers, again)
 
 
 def _why(asked: Asked, reason: object) -> str:

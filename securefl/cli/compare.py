@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
+from securefl.cli import options
 from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
-from securefl.cli.options import DeviceOption, JobsOption, JsonOption, device_name
 from securefl.cli.reproduce import PictureOption
 from securefl.cli.run import DataDirOption
-from securefl.lab.experiments import Source, comparison_of
-from securefl.lab.plots import need_matplotlib
+from securefl.lab import experiments, plots
 from securefl.runtime.launch import bundled
 
 
@@ -29,11 +28,11 @@ def compare(
         Path | None, typer.Option(help="Where JSON and PNG go; runs/compare-<file> when left out.")
     ] = None,
     data_dir: DataDirOption = None,
-    device: DeviceOption = None,
-    jobs: JobsOption = 2,
+    device: options.DeviceOption = None,
+    jobs: options.JobsOption = 2,
     picture: PictureOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Simulate again what is finished.")] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Compare any rule x attack x clustering x data split.
 
@@ -43,17 +42,17 @@ def compare(
     Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
     """
     with one_line_errors(), answers(only=as_json) as stdout:
-        exhibit = comparison_of(bundled(file, "comparison"))
-        source = Source(exhibit.study.datasets[0])
+        exhibit = experiments.comparison_of(bundled(file, "comparison"))
+        source = experiments.Source(exhibit.study.datasets[0])
         exhibit.plan("desk", source)
-        need_matplotlib()
+        plots.need_matplotlib()
         ((_, written),) = run_experiments(
             [(exhibit, (source,))],
             "desk",
             out or Path("runs") / f"compare-{exhibit.item.number}",
             seeds=seeds,
             data_dir=data_dir,
-            device=device_name(device),
+            device=options.device_name(device),
             jobs=jobs,
             fresh=fresh,
             also=picture,

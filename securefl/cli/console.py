@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from securefl.base.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, SecureflError
-from securefl.runtime.report import Terminal, printable
+from securefl.runtime import report
 
 _EXTRAS = {"torch": "learn", "sklearn": "learn"}
 """Packages that whole commands need, and what brings them along."""
@@ -42,10 +42,10 @@ def one_line_errors() -> Iterator[None]:
 
 
 def _fail(verdict: str, reason: str) -> None:
-    line = Text.assemble((verdict, "bold red"), " ", printable(reason, _LONGEST))
-    Terminal(stderr=True, soft_wrap=True).print(line)
+    line = Text.assemble((verdict, "bold red"), " ", report.printable(reason, _LONGEST))
+    report.Terminal(stderr=True, soft_wrap=True).print(line)
 
 
 def say(text: str) -> None:
     """Print one line as it is: no markup, no control characters, no wrapping."""
-    Terminal(soft_wrap=True).print(Text(printable(text, _LONGEST)))
+    report.Terminal(soft_wrap=True).print(Text(report.printable(text, _LONGEST)))

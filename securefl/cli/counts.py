@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefl.base.errors import ConfigError
-from securefl.methods.weighting import MAX_COUNT
-from securefl.runtime.report import counted
+from securefl.methods import weighting
+from securefl.runtime import report
 
 SHOWN = 30
 """Characters of a bad entry that are repeated."""
@@ -95,7 +95,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
 
 def _misfit(fields: int, width: int) -> str:
     """The fault of so many fields in a line, after lines of ``width``."""
-    has = f"has {counted(fields, 'field')}"
+    has = f"has {report.counted(fields, 'field')}"
     if fields == width or fields > 3:
         return has
     what = "names" if 1 in {fields, width} else "losses"
@@ -123,7 +123,7 @@ def _is_number(text: str) -> bool:
 
 
 def _count(where: str, text: str) -> int:
-    remedy = f"a whole number of samples, 1 to {MAX_COUNT}"
+    remedy = f"a whole number of samples, 1 to {weighting.MAX_COUNT}"
     if re.fullmatch(r"[0-9]{16,}", text):
         raise ConfigError(where, f"declares a number of {len(text)} digits, more than anybody may", remedy)
     if not re.fullmatch(r"[+-]?[0-9]{1,15}", text):
@@ -139,7 +139,7 @@ def _count(where: str, text: str) -> int:
     count = int(text)
     if count < 1:
         raise ConfigError(where, f"declares {count} samples", remedy)
-    if count > MAX_COUNT:
+    if count > weighting.MAX_COUNT:
         raise ConfigError(where, f"declares {count:,} samples, more than anybody may", remedy)
     return count
 

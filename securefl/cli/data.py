@@ -13,15 +13,11 @@ import typer
 
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
-from securefl.cli.console import one_line_errors, say
-from securefl.cli.data_files import check as check_file
-from securefl.cli.data_files import export
-from securefl.cli.options import BundledArgument, SeedOption, SetOption
+from securefl.cli import console, data_files, options
 from securefl.cli.program import Program
 from securefl.cli.run import DataDirOption
-from securefl.lab.plots import Histograms, draw_histograms, need_matplotlib
-from securefl.methods.attacks import behaviours_of, party_names
-from securefl.methods.feasibility import check
+from securefl.lab import plots
+from securefl.methods import attacks, feasibility
 from securefl.runtime.launch import bundled
 from securefl.scenario import Scenario, load_scenario
 from securefl.training.data import SERVER_SET, Dataset, load_data, split
@@ -32,8 +28,8 @@ MOST_PANELS = 60
 app = Program(add_completion=False, no_args_is_help=True)
 
 
-app.command("check")(check_file)
-app.command()(export)
+app.command("check")(data_files.check)
+app.command()(data_files.export)
 
 
 @app.callback()
@@ -43,14 +39,14 @@ def _data() -> None:
 
 @app.command()
 def histogram(
-    scenario: BundledArgument,
+    scenario: options.BundledArgument,
     *,
     out: Annotated[
         Path | None, typer.Option(help="The picture, FILE.png; runs/labels-<scenario>.png when left out.")
     ] = None,
     data_dir: DataDirOption = None,
-    overrides: SetOption = None,
-    seed: SeedOption = 0,
+    overrides: options.SetOption = None,
+    seed: options.SeedOption = 0,
 ) -> None:
     """Draw how many samples of each class every party gets: FILE.png, and the counts in FILE.json.
 
@@ -58,21 +54,21 @@ def histogram(
 
     Exit codes: 0 done; 2 refused; 3 aborted.
     """
-    with one_line_errors():
+    with console.one_line_errors():
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
-        check(loaded)
+        feasibility.check(loaded)
         path = out or Path("runs") / f"labels-{loaded.name}.png"
         if path.suffix != ".png":
             raise ConfigError(
                 "--out", f"{path.name} does not end in .png", "FILE.png; FILE.json comes with it"
             )
-        need_matplotlib()
+        plots.need_matplotlib()
         record = label_counts(loaded, data_dir, seed)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(draw_histograms(_picture(record)))
+        path.write_bytes(plots.draw_histograms(_picture(record)))
         path.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        say(f"{record['title']}, {_partition(record)}, seed {seed}: {_summary(record)}")
-        say(f"{path} and .json")
+        console.say(f"{record['title']}, {_partition(record)}, seed {seed}: {_summary(record)}")
+        console.say(f"{path} and .json")
 
 
 def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[str, Any]:
@@ -86,8 +82,8 @@ def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[s
         ConfigError: the data set is missing or cannot be split as asked.
     """
     dataset = load_data(scenario.data, data_dir)
-    misbehaving = behaviours_of(scenario, seed).keys()
-    whole = split(dataset, scenario.data, party_names(scenario.parties), seed, misbehaving)
+    misbehaving = attacks.behaviours_of(scenario, seed).keys()
+    whole = split(dataset, scenario.data, attacks.party_names(scenario.parties), seed, misbehaving)
 
     def counts(rows: I64, source: Dataset = dataset) -> I64:
         return np.bincount(source.y_train[rows].ravel(), minlength=source.classes)
@@ -110,7 +106,7 @@ def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[s
     }
 
 
-def _picture(record: dict[str, Any]) -> Histograms:
+def _picture(record: dict[str, Any]) -> plots.Histograms:
     named = dict(list(record["parties"].items())[:MOST_PANELS])
     notes = [
         "Bars: the share of each class in a party's labels. Line: its share in the labels of all parties.",
@@ -121,7 +117,7 @@ def _picture(record: dict[str, Any]) -> Histograms:
     if record["server"] is not None:
         named[SERVER_SET] = record["server"]
     everybody = [sum(column) for column in zip(*record["parties"].values(), strict=True)]
-    return Histograms(
+    return plots.Histograms(
         title=f"{record['title']}: labels by party, {_partition(record)}, seed {record['seed']}",
         notes=tuple(notes),
         names=tuple(named),

@@ -10,11 +10,9 @@ import numpy as np
 import typer
 
 from securefl.base.errors import ConfigError
-from securefl.cli.console import one_line_errors, say
-from securefl.cli.options import BundledArgument, SeedOption, SetOption
+from securefl.cli import console, options
 from securefl.cli.run import DataDirOption
-from securefl.methods.attacks import behaviours_of, party_names
-from securefl.methods.feasibility import check as checked
+from securefl.methods import attacks, feasibility
 from securefl.runtime.launch import bundled
 from securefl.scenario import Scenario, load_scenario
 from securefl.training.data import (
@@ -33,11 +31,11 @@ MOST_LINES = 20
 
 
 def check(
-    scenario: BundledArgument,
+    scenario: options.BundledArgument,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="As for --data of securefl party.")],
     *,
     test: Annotated[bool, typer.Option("--test", help="The test half, as the server reads it.")] = False,
-    overrides: SetOption = None,
+    overrides: options.SetOption = None,
 ) -> None:
     """Read a party's data as securefl party does, alone: do they fit, and are they of one size?
 
@@ -45,21 +43,21 @@ def check(
 
     Exit codes: 0 they fit; 2 refused.
     """
-    with one_line_errors():
+    with console.one_line_errors():
         loaded = _loaded(scenario, overrides)
         source = own_source(data, loaded.data)
         shard = samples_of(source, loaded.data, "test" if test else "train")
         for line in (*source.remarks, *_sizes(source, shard), *_facts(loaded, data, shard)):
-            say(line)
+            console.say(line)
 
 
 def export(
-    scenario: BundledArgument,
+    scenario: options.BundledArgument,
     *,
     out: Annotated[Path, typer.Option(help="A new folder for the files.")],
     data_dir: DataDirOption = None,
-    overrides: SetOption = None,
-    seed: SeedOption = 0,
+    overrides: options.SetOption = None,
+    seed: options.SeedOption = 0,
 ) -> None:
     """Split a scenario's data set into a file for each party and one for the server, to try a deployment.
 
@@ -68,9 +66,9 @@ def export(
 
     Exit codes: 0 done; 2 refused.
     """
-    with one_line_errors():
+    with console.one_line_errors():
         loaded = _loaded(scenario, overrides)
-        names = party_names(loaded.parties)
+        names = attacks.party_names(loaded.parties)
         dataset = load_data(loaded.data, data_dir)
         try:
             out.mkdir(mode=0o700, parents=True)
@@ -78,17 +76,17 @@ def export(
             raise ConfigError("--out", f"{out} exists", "another name") from None
         except OSError as error:
             raise ConfigError("--out", f"{out} cannot be created: {error.strerror}") from error
-        behind = behaviours_of(loaded, seed).keys()
+        behind = attacks.behaviours_of(loaded, seed).keys()
         files = write_shards(dataset, loaded.data, names, seed, out, behind, turns_of(loaded.groups, names))
         fewest, most = min(files.counts.values()), max(files.counts.values())
-        say(f"{out}: {len(names)} parties with {fewest:,} to {most:,} samples, and {files.test.name}")
+        console.say(f"{out}: {len(names)} parties with {fewest:,} to {most:,} samples, and {files.test.name}")
         if files.server is not None:
-            say(f"{files.server.name} has samples of the server's own, for --server-data")
+            console.say(f"{files.server.name} has samples of the server's own, for --server-data")
 
 
 def _loaded(scenario: Path, overrides: list[str] | None) -> Scenario:
     loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
-    checked(loaded)
+    feasibility.check(loaded)
     if loaded.model.by_sites:
         remedy = "securefl site check"
         raise ConfigError("model.type", f"{loaded.model.name} is trained by sites, which have theirs", remedy)

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from securefl.base.ids import DEALER
+from securefl.cli import news
 from securefl.cli.console import one_line_errors
 from securefl.cli.joining import MemberOptions
-from securefl.cli.news import finish, plain_news
 from securefl.cli.options import spread
 from securefl.runtime.launch import ended_by_signals, process
 
@@ -25,4 +25,4 @@ def dealer(
 ) -> None:
     """Deal the triples of validated sums, on a machine of neither the server nor a party, without data."""
     with one_line_errors(), ended_by_signals():
-        finish(process.dealer(options.settings(DEALER, key), plain_news(DEALER)))
+        news.finish(process.dealer(options.settings(DEALER, key), news.plain_news(DEALER)))

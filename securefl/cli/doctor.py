@@ -16,11 +16,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from securefl.base import loops
 from securefl.base.errors import EXIT_ABORTED, ConfigError, SecureflError
-from securefl.base.loops import run_coroutine
 from securefl.base.version import __version__
+from securefl.cli import options
 from securefl.cli.console import one_line_errors
-from securefl.cli.options import BrokerFiles, spread
+from securefl.runtime import launch, report, transport
 from securefl.runtime.account import (
     MACHINE_VARIABLE,
     STATE_VARIABLE,
@@ -29,16 +30,6 @@ from securefl.runtime.account import (
     check_state_folder,
     mount_of,
     state_folder,
-)
-from securefl.runtime.launch import given_brokers
-from securefl.runtime.report import Terminal, printable
-from securefl.runtime.transport import (
-    BrokerUrl,
-    check_retention,
-    choose_broker,
-    find_mosquitto,
-    measure_frame_limit,
-    user_of,
 )
 
 _NEEDED = ("aiomqtt", "cryptography", "msgspec", "numpy", "rich", "safetensors", "typer")
@@ -56,9 +47,9 @@ Finding = tuple[str, str, str]
 """What, found, state ("ok", "missing" or "note")."""
 
 
-@spread
+@options.spread
 def doctor(
-    files: BrokerFiles,
+    files: options.BrokerFiles,
     *,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="SECUREFL_DATA_DIR", help="Check the data sets in this directory.")
@@ -79,18 +70,20 @@ def doctor(
     Exit codes: 0 all that is needed is there; 2 an option is refused; 3 something needed is missing.
     """
     with one_line_errors():
-        brokers = given_brokers(broker, files.tls, files.password_file) if broker else ()
+        brokers = launch.given_brokers(broker, files.tls, files.password_file) if broker else ()
         if data_dir is not None and not data_dir.is_dir():
             raise ConfigError(
-                "--data-dir", f"{printable(str(data_dir), 300)} is no directory", "name one that exists"
+                "--data-dir",
+                f"{report.printable(str(data_dir), 300)} is no directory",
+                "name one that exists",
             )
         findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir)]
         findings += [*_state(key), *map(_remote, brokers)]
     table = Table(title=f"securefl {__version__}", title_justify="left", show_header=False, box=None)
     colours = {"ok": "green", "missing": "red", "note": "yellow"}
     for what, found, state in findings:
-        table.add_row(Text(state, colours[state]), what, Text(printable(found, 300)))
-    Terminal().print(table)
+        table.add_row(Text(state, colours[state]), what, Text(report.printable(found, 300)))
+    report.Terminal().print(table)
     if any(state == "missing" for _, _, state in findings):
         raise typer.Exit(EXIT_ABORTED)
 
@@ -113,32 +106,32 @@ def _libraries() -> Iterator[Finding]:
 
 
 def _broker() -> Iterator[Finding]:
-    program = find_mosquitto()
+    program = transport.find_mosquitto()
     if program is None:
         yield "mosquitto", "not installed (apt-get install mosquitto, brew install mosquitto)", "note"
     else:
         shown = subprocess.run([program, "-h"], capture_output=True, text=True, check=False)  # noqa: S603 - our path
         yield "mosquitto", f"{program} ({(shown.stdout or shown.stderr).partition(chr(10))[0]})", "ok"
     try:
-        yield "broker auto", f"a local run will use the {choose_broker('auto')} broker", "ok"
+        yield "broker auto", f"a local run will use the {transport.choose_broker('auto')} broker", "ok"
     except ConfigError as error:
         yield "broker auto", str(error), "missing"
 
 
-def _remote(url: BrokerUrl) -> Finding:
+def _remote(url: transport.BrokerUrl) -> Finding:
     """What a broker that somebody else runs takes from this machine."""
 
     async def tried() -> str:
-        name = user_of(url) or "doctor"
+        name = transport.user_of(url) or "doctor"
         client = f"doctor-{secrets.token_hex(4)}"
         # Any run's: access rules are alike for all.
         topic = f"sfl/1/{client}/probe/{name}"
-        limit = await measure_frame_limit(url, client, topic)
-        await check_retention(url, client, topic)
+        limit = await transport.measure_frame_limit(url, client, topic)
+        await transport.check_retention(url, client, topic)
         return f"lets {name} in, takes frames of {limit // 1024} KiB, keeps retained ones"
 
     try:
-        return f"broker {url}", run_coroutine(tried()), "ok"
+        return f"broker {url}", loops.run_coroutine(tried()), "ok"
     except SecureflError as error:
         return f"broker {url}", str(error).removeprefix(f"broker {url} "), "missing"
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from securefl.base.errors import ConfigError
-from securefl.cli.console import one_line_errors, say
+from securefl.cli import console
 from securefl.cli.dp_power import power
 from securefl.cli.dp_settle import settle
 from securefl.cli.program import Program
@@ -27,7 +27,7 @@ from securefl.methods.privacy import (
     need_dp_accounting,
     steps_of_epochs,
 )
-from securefl.runtime.report import without_infinities
+from securefl.runtime import report
 
 MAX_STEPS = 1_000_000
 _MAX_RECORDS = 10**7
@@ -67,10 +67,10 @@ def calibrate_command(
 
     Exit codes: 0 done; 2 refused.
     """
-    with one_line_errors():
+    with console.one_line_errors():
         found = _calibrate(target, records, batch, epochs, delta, relation, sampler, accountant)
         if as_json:
-            typer.echo(json.dumps(without_infinities(found), indent=2, allow_nan=False))
+            typer.echo(json.dumps(report.without_infinities(found), indent=2, allow_nan=False))
         else:
             _show(found)
 
@@ -149,16 +149,20 @@ def _result(event: ReleaseEvent, target: float, delta: float, accountant: Accoun
 
 def _show(found: dict[str, Any]) -> None:
     kind = f"{found['sampling']}, delta {found['delta']:.3g}"
-    say(f"{found['unit']} level, {kind}: T = {found['steps']} steps, q = {found['sampling_rate']:.5g}")
+    console.say(
+        f"{found['unit']} level, {kind}: T = {found['steps']} steps, q = {found['sampling_rate']:.5g}"
+    )
     for name, one in found["sigma"].items():
         here = f"epsilon {one['epsilon']:.4g} ({found['unit']}, {found['relation']}, {kind})"
         there = (
             f"epsilon {one['epsilon_other_relation']:.4g} ({found['unit']}, {one['other_relation']}, {kind})"
         )
-        say(f"{_NAMES[name]}  sigma {_up(one['sigma'])}: {here}")
-        say(f"     the same noise: {there}")
+        console.say(f"{_NAMES[name]}  sigma {_up(one['sigma'])}: {here}")
+        console.say(f"     the same noise: {there}")
     if found["sampler"] == "poisson" and "rdp" in found["sigma"]:
-        say("RDP under replace-one is a coarse bound (twice the sensitivity); PLD takes the exact pair.")
+        console.say(
+            "RDP under replace-one is a coarse bound (twice the sensitivity); PLD takes the exact pair."
+        )
 
 
 def _up(sigma: float) -> str:

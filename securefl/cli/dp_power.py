@@ -26,7 +26,7 @@ from securefl.lab.experiments import (
     power_page,
     write_result,
 )
-from securefl.runtime.report import seconds as spoken
+from securefl.runtime import report
 
 _TRIALS = 200
 _FAST_TRIALS = 20
@@ -85,7 +85,7 @@ def _measure(trials: int, seed: int, settings: tuple[PowerSetting, ...], *, quie
             bar.update(task, completed=done, description=deviation.name)
             if not (live or quiet) and 10 * done // total > shown:
                 shown = 10 * done // total
-                say(f"  {10 * shown} % after {spoken(time.monotonic() - began)}")
+                say(f"  {10 * shown} % after {report.seconds(time.monotonic() - began)}")
 
         return measure_power(trials, seed, settings, on_trial)
 

@@ -8,13 +8,10 @@ from typing import Annotated
 import typer
 
 from securefl.base.errors import ConfigError
+from securefl.cli import options
 from securefl.cli.console import one_line_errors, say
-from securefl.cli.options import SeedOption, SetOption
-from securefl.methods.feasibility import check
-from securefl.methods.privacy import check_budget, mechanism_of, need_dp_accounting
-from securefl.methods.privacy import settle as work_out
-from securefl.runtime.report import header_lines
-from securefl.runtime.transcript import disk_failure
+from securefl.methods import feasibility, privacy
+from securefl.runtime import report, transcript
 from securefl.scenario import Scenario, load_scenario, to_toml
 
 
@@ -35,8 +32,8 @@ def settle(
         typer.Option(help="Records of the party with the fewest; record level only.", min=1),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The new file; on the terminal when left out.")] = None,
-    overrides: SetOption = None,
-    seed: SeedOption = 0,
+    overrides: options.SetOption = None,
+    seed: options.SeedOption = 0,
 ) -> None:
     """Write a scenario with its noise multiplier, delta, records and releases worked out.
 
@@ -57,10 +54,10 @@ def settle(
 
 
 def _settled(scenario: Scenario, data: Path | None, records: int | None, seed: int) -> str:
-    check(scenario)
+    feasibility.check(scenario)
     if scenario.privacy.unit == "none":
         raise ConfigError("privacy.unit", "there is no privacy to settle", "record or party")
-    need_dp_accounting()
+    privacy.need_dp_accounting()
     # A second or two of imports that a refusal need not wait for.
     from securefl.runtime.process import declared_length, length_of  # noqa: PLC0415 - torch
     from securefl.training.data import load_samples  # noqa: PLC0415 - with it
@@ -69,9 +66,11 @@ def _settled(scenario: Scenario, data: Path | None, records: int | None, seed: i
         length = declared_length(scenario, seed)
     else:
         length = length_of(scenario, load_samples(data, scenario.data, "train"), seed)
-    settled = work_out(scenario, length, records)
-    check_budget(settled, length)
-    lines = header_lines(settled, check(settled), mechanism_of(settled, length), void=None)
+    settled = privacy.settle(scenario, length, records)
+    privacy.check_budget(settled, length)
+    lines = report.header_lines(
+        settled, feasibility.check(settled), privacy.mechanism_of(settled, length), void=None
+    )
     return "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(settled)
 
 
@@ -82,4 +81,4 @@ def _write(path: Path, text: str) -> None:
     except FileExistsError:
         raise ConfigError("--out", f"{path} exists", "another name") from None
     except OSError as error:
-        raise disk_failure(path, error) from error
+        raise transcript.disk_failure(path, error) from error

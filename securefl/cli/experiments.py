@@ -15,6 +15,7 @@ from rich.text import Text
 
 from securefl.base.errors import ConfigError
 from securefl.cli.console import say
+from securefl.lab import plots
 from securefl.lab.experiments import (
     LEAKAGE_REPORTED,
     SPLITS,
@@ -33,9 +34,7 @@ from securefl.lab.experiments import (
     tabulate,
     time_of,
 )
-from securefl.lab.plots import Format
-from securefl.runtime.report import Terminal
-from securefl.runtime.report import seconds as spoken
+from securefl.runtime import report
 
 if TYPE_CHECKING:
     from securefl.cli.batch import Batch
@@ -58,7 +57,7 @@ def run_experiments(
     device: str | None = None,
     jobs: int = 2,
     fresh: bool = False,
-    also: Format | None = None,
+    also: plots.Format | None = None,
     quiet: bool = False,
 ) -> list[tuple[Record, bytes]]:
     """Run one table or figure after the other, each on its data sets, and keep what came of them.
@@ -102,7 +101,7 @@ def run_experiments(
             indent = "  " if exhibit.paper else ""
             tell_record(record, indent)
             files = f"{out / record.stem}.png, .csv, .tex and .json"
-            say(f"{indent}{files}, {spoken(record.seconds)} of computing")
+            say(f"{indent}{files}, {report.seconds(record.seconds)} of computing")
     return done
 
 
@@ -203,7 +202,7 @@ def tell_record(record: Record, indent: str = "  ") -> None:
     for line in lines:
         say(f"{indent}{line}")
     for table in _tables(record):
-        Terminal().print(table)
+        report.Terminal().print(table)
     paper = "; in brackets the paper's" if any(cell.published is not None for cell in record.cells) else ""
     agreed = f"; {record.agreement()}" if record.dataset else ""
     said = (
@@ -283,7 +282,7 @@ def print_list(known: Sequence[Shown]) -> None:
                 of_it.append((name, " ".join(item.title.split()), "", "not run", ""))
     rows = [row for some in groups.values() for row in some]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    terminal = Terminal()
+    terminal = report.Terminal()
     over = sum(widths) + _GAP * (len(heads) - 1) - terminal.width
     for column, least in ((3, _SOME), (1, _LEAST), (3, _LEAST)):
         cut = max(0, min(over, widths[column] - least))

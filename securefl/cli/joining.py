@@ -8,44 +8,34 @@ from typing import Annotated, Any
 
 import typer
 
-from securefl.base.crypto import digest
+from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId, RunId, is_name
-from securefl.cli.options import (
-    BrokerFiles,
-    BrokersOption,
-    InsecureOption,
-    PatienceOption,
-    SetOption,
-    TranscriptOption,
-    transcript_bytes,
-)
-from securefl.methods.feasibility import check
-from securefl.runtime.launch import BROKER_PATIENCE, given_brokers
-from securefl.runtime.process import ProcessSettings
-from securefl.runtime.transport import Brokers
+from securefl.cli import options
+from securefl.methods import feasibility
+from securefl.runtime import launch, process, transport
 from securefl.scenario import Scenario, load_scenario
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinOptions(BrokerFiles):
+class JoinOptions(options.BrokerFiles):
     """Options of every process that joins a run."""
 
-    broker: BrokersOption
+    broker: options.BrokersOption
     run: Annotated[str, typer.Option(help="Id of the run; the same for all processes.")]
     roster: Annotated[Path, typer.Option(help="The public roster (securefl keygen --roster).")]
     out: Annotated[Path, typer.Option(help="Directory for transcript, journal and results.")] = Path()
 
-    broker_patience: PatienceOption = BROKER_PATIENCE
+    broker_patience: options.PatienceOption = launch.BROKER_PATIENCE
 
     @property
-    def brokers(self) -> Brokers:
+    def brokers(self) -> transport.Brokers:
         """The addresses of the brokers.
 
         Raises:
             ConfigError: nonsense in a URL, or a file that cannot be read.
         """
-        return given_brokers(self.broker, self.tls, self.password_file)
+        return launch.given_brokers(self.broker, self.tls, self.password_file)
 
     @property
     def run_id(self) -> RunId:
@@ -68,7 +58,7 @@ class MemberOptions(JoinOptions):
     scenario: Annotated[
         Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
     ]
-    overrides: SetOption = None
+    overrides: options.SetOption = None
     seed: Annotated[
         int | None,
         typer.Option(
@@ -76,17 +66,17 @@ class MemberOptions(JoinOptions):
             min=0,
         ),
     ] = None
-    insecure_seeded_entropy: InsecureOption = False
-    transcript_megabytes: TranscriptOption = None
+    insecure_seeded_entropy: options.InsecureOption = False
+    transcript_megabytes: options.TranscriptOption = None
 
-    def settings(self, name: PartyId, key: Path, data: Path = Path(), **own: Any) -> ProcessSettings:
+    def settings(self, name: PartyId, key: Path, data: Path = Path(), **own: Any) -> process.ProcessSettings:
         """The settings of the process ``name``; ``own`` are fields that not all processes have.
 
         Raises:
             ConfigError: an option is refused.
         """
         seed = public_seed(self.run_id) if self.seed is None else self.seed
-        settings = ProcessSettings(
+        settings = process.ProcessSettings(
             scenario=load_scenario(self.scenario, tuple(self.overrides or ())),
             run=self.run_id,
             name=name,
@@ -99,10 +89,10 @@ class MemberOptions(JoinOptions):
             out=self.out,
             seed=seed,
             insecure_seed=seed if self.insecure_seeded_entropy else None,
-            transcript_bytes=transcript_bytes(self.transcript_megabytes),
+            transcript_bytes=options.transcript_bytes(self.transcript_megabytes),
             **own,
         )
-        check(settings.scenario)
+        feasibility.check(settings.scenario)
         try:
             self.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -116,7 +106,7 @@ def public_seed(run: RunId) -> int:
     Two runs that began with one model would ask for sums of the same updates, and parties' accounts stop
     that (docs/adr/0043).
     """
-    return int.from_bytes(digest("public seed", run)[:4], "big") >> 1
+    return int.from_bytes(crypto.digest("public seed", run)[:4], "big") >> 1
 
 
 def check_data_given(scenario: Scenario, data: Path | None) -> None:

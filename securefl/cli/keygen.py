@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
-from securefl.base.crypto import Identity, Roster, read_public, write_identity, write_public, write_roster
-from securefl.base.entropy import OsEntropy
+from securefl.base import crypto, entropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, RESERVED, SERVER, PartyId, is_name
-from securefl.cli.console import one_line_errors, say
-from securefl.methods.attacks import party_names
-from securefl.protocol.messages import MAX_PARTIES
-from securefl.runtime.account import account_beside, begin_account, check_state_folder
+from securefl.cli import console
+from securefl.methods import attacks
+from securefl.protocol import messages
+from securefl.runtime import account
 
 
 def keygen(
@@ -40,7 +39,7 @@ def keygen(
     The account of a party (.account) has a state elsewhere on its machine: in $SECUREFL_STATE, else in
     ~/.local/state/securefl. Set SECUREFL_STATE for a service account, whose user has no home.
     """
-    with one_line_errors():
+    with console.one_line_errors():
         if sum(choice is not None for choice in (party, roster or None, all_in_one)) != 1:
             raise ConfigError("keygen", "choose one of --party, --roster and --all-in-one")
         if party is not None:
@@ -64,25 +63,25 @@ def _one(name: str, out: Path) -> None:
             raise ConfigError("--party", f"{name!r} is a reserved name", "choose another one")
         raise ConfigError("--party", f"{name!r} is no name", "use a-z, 0-9, - and _, at most 32 characters")
     _expect_free(out, (name,))
-    identity = Identity.generate(PartyId(name), OsEntropy())
+    identity = crypto.Identity.generate(PartyId(name), entropy.OsEntropy())
     _ensure(out)
-    write_identity(out / f"{name}.key", identity)
-    write_public(out / f"{name}.pub", identity.public)
-    say(f"{out / f'{name}.key'}  private: keep it on {name}'s machine")
+    crypto.write_identity(out / f"{name}.key", identity)
+    crypto.write_public(out / f"{name}.pub", identity.public)
+    console.say(f"{out / f'{name}.key'}  private: keep it on {name}'s machine")
     if name not in {SERVER, DEALER}:
-        begin_account(account_beside(out / f"{name}.key"), identity.public)
-        say(f"{out / f'{name}.account'}  what {name} gives away: keep it with the key, one copy")
+        account.begin_account(account.account_beside(out / f"{name}.key"), identity.public)
+        console.say(f"{out / f'{name}.account'}  what {name} gives away: keep it with the key, one copy")
         _note_state()
-    say(f"{out / f'{name}.pub'}  public: give it to whoever makes the roster")
-    say(f"fingerprint {identity.public.fingerprint()}  (compare it over another channel)")
+    console.say(f"{out / f'{name}.pub'}  public: give it to whoever makes the roster")
+    console.say(f"fingerprint {identity.public.fingerprint()}  (compare it over another channel)")
 
 
 def _note_state() -> None:
     """Print a line if the party could not run as this user: the key may still be for another one."""
     try:
-        check_state_folder()
+        account.check_state_folder()
     except ConfigError as error:
-        say(f"note: a party cannot run as this user: {error}")
+        console.say(f"note: a party cannot run as this user: {error}")
 
 
 def _expect_free(out: Path, names: Iterable[str], *also: str) -> None:
@@ -94,7 +93,7 @@ def _expect_free(out: Path, names: Iterable[str], *also: str) -> None:
 
 
 def _roster(files: list[Path], out: Path) -> None:
-    publics = [read_public(path) for path in files]
+    publics = [crypto.read_public(path) for path in files]
     servers = [p for p in publics if p.name == SERVER]
     if len(servers) != 1:
         raise ConfigError("--roster", f"{len(servers)} of the files are the server's", "give exactly one")
@@ -102,24 +101,24 @@ def _roster(files: list[Path], out: Path) -> None:
     parties = {p.name: p for p in publics if p.name not in {SERVER, DEALER}}
     if len(parties) + len(dealers) != len(publics) - 1 or len(dealers) > 1:
         raise ConfigError("--roster", "two of the files are of the same party")
-    made = Roster(servers[0], parties, dealers[0] if dealers else None)
+    made = crypto.Roster(servers[0], parties, dealers[0] if dealers else None)
     _ensure(out)
-    write_roster(out / "roster.toml", made)
-    say(f"{out / 'roster.toml'}  {len(parties)} parties, digest {made.digest().hex()[:16]}")
+    crypto.write_roster(out / "roster.toml", made)
+    console.say(f"{out / 'roster.toml'}  {len(parties)} parties, digest {made.digest().hex()[:16]}")
 
 
 def _everybody(count: int, out: Path) -> None:
-    if not 1 <= count <= MAX_PARTIES:
-        raise ConfigError("--all-in-one", f"{count} parties", f"from 1 to {MAX_PARTIES}")
-    names = (*party_names(count), SERVER)
+    if not 1 <= count <= messages.MAX_PARTIES:
+        raise ConfigError("--all-in-one", f"{count} parties", f"from 1 to {messages.MAX_PARTIES}")
+    names = (*attacks.party_names(count), SERVER)
     _expect_free(out, names, "roster.toml")
-    made = {name: Identity.generate(name, OsEntropy()) for name in names}
+    made = {name: crypto.Identity.generate(name, entropy.OsEntropy()) for name in names}
     _ensure(out)
     for name, identity in made.items():
-        write_identity(out / f"{name}.key", identity)
-        write_public(out / f"{name}.pub", identity.public)
+        crypto.write_identity(out / f"{name}.key", identity)
+        crypto.write_public(out / f"{name}.pub", identity.public)
         if name != SERVER:
-            begin_account(account_beside(out / f"{name}.key"), identity.public)
-    roster = Roster(made[SERVER].public, {n: i.public for n, i in made.items() if n != SERVER})
-    write_roster(out / "roster.toml", roster)
-    say(f"LOCAL DEMO: the private keys of all {len(names)} processes are in {out}")
+            account.begin_account(account.account_beside(out / f"{name}.key"), identity.public)
+    roster = crypto.Roster(made[SERVER].public, {n: i.public for n, i in made.items() if n != SERVER})
+    crypto.write_roster(out / "roster.toml", roster)
+    console.say(f"LOCAL DEMO: the private keys of all {len(names)} processes are in {out}")

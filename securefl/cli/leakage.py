@@ -8,13 +8,12 @@ from typing import Annotated, Final
 import typer
 
 from securefl.base.errors import ConfigError
+from securefl.cli import reproduce
 from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
-from securefl.cli.reproduce import PictureOption, write_page
-from securefl.lab.experiments import UNNAMED, Source, Study, Sweep, sweep_of
-from securefl.lab.plots import need_matplotlib
-from securefl.methods.privacy import need_dp_accounting
-from securefl.runtime.launch import scenario_folder
+from securefl.lab import experiments, plots
+from securefl.methods import privacy
+from securefl.runtime import launch
 
 _ABOUT: Final = """\
 The ledger behind these sweeps: [leakage](../leakage.md). Draws are seeded, so that the page can be made
@@ -31,8 +30,10 @@ and, below, the exposure that it comes of, in units of one opening of a sum with
 the worst draw and party.
 """
 RESULTS = Path("docs/results/leakage")
-_BUNDLED = scenario_folder() / "leakage"
-STUDY: Final = Study(title="What random reclusterings reveal", about=_ABOUT, ours=True, datasets=(UNNAMED,))
+_BUNDLED = launch.scenario_folder() / "leakage"
+STUDY: Final = experiments.Study(
+    title="What random reclusterings reveal", about=_ABOUT, ours=True, datasets=(experiments.UNNAMED,)
+)
 
 
 def leakage(
@@ -45,7 +46,7 @@ def leakage(
     page: Annotated[
         bool, typer.Option("--page", help="Write the page on all sweeps in --out, beside it.")
     ] = False,
-    picture: PictureOption = None,
+    picture: reproduce.PictureOption = None,
 ) -> None:
     """Draw random reclusterings over a range of settings, and count whose updates the server then knows.
 
@@ -58,15 +59,17 @@ def leakage(
             raise ConfigError(
                 "SWEEP", "nothing to do", f"one of {', '.join(_names())}, all, a file, or --page"
             )
-        need_matplotlib()
-        wanted = [sweep_of(path, STUDY) for name in sweeps or () for path in _paths(name)]
-        if any(isinstance(one.drawn, Sweep) and one.drawn.accounting for one in wanted):
-            need_dp_accounting()
-        run_experiments([(one, (Source(UNNAMED),)) for one in wanted], "desk", out, also=picture)
+        plots.need_matplotlib()
+        wanted = [experiments.sweep_of(path, STUDY) for name in sweeps or () for path in _paths(name)]
+        if any(isinstance(one.drawn, experiments.Sweep) and one.drawn.accounting for one in wanted):
+            privacy.need_dp_accounting()
+        run_experiments(
+            [(one, (experiments.Source(experiments.UNNAMED),)) for one in wanted], "desk", out, also=picture
+        )
         if page:
-            bundled = [sweep_of(path, STUDY) for path in _paths("all")]
+            bundled = [experiments.sweep_of(path, STUDY) for path in _paths("all")]
             own = [one for one in wanted if one.path not in {other.path for other in bundled}]
-            write_page([*bundled, *own], out)
+            reproduce.write_page([*bundled, *own], out)
 
 
 def _names() -> list[str]:

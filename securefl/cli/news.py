@@ -8,7 +8,7 @@ import typer
 
 from securefl.base.errors import EXIT_PAUSED, RunAbortedError, RunHaltedError
 from securefl.cli.console import say
-from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol import kernel
 from securefl.protocol.round import (
     AnyReport,
     ConnectionBack,
@@ -27,17 +27,7 @@ from securefl.protocol.round import (
     SumsWithheld,
     UpdateEncoded,
 )
-from securefl.runtime.report import (
-    Ending,
-    Fact,
-    News,
-    Refusal,
-    Remark,
-    Traffic,
-    Waiting,
-    event_text,
-    tested_text,
-)
+from securefl.runtime import report
 
 _EVENTS = (
     ConnectionLost
@@ -56,7 +46,7 @@ _EVENTS = (
 
 
 def _show_event(name: str, item: AnyReport) -> None:
-    if (text := event_text(item)) is not None:
+    if (text := report.event_text(item)) is not None:
         say(f"{name}: {text}")
 
 
@@ -71,36 +61,36 @@ def _own_text(item: ModelKept | SatOut | SharesReleased) -> str:
             return f"round {item.round}: counted, shares released"
 
 
-def plain_news(name: str) -> Callable[[News], None]:
+def plain_news(name: str) -> Callable[[report.News], None]:
     """Return a printer of one plain line per notable piece of news of a single process."""
 
-    def show(news: News) -> None:
+    def show(news: report.News) -> None:
         match news:
-            case Refusal():
+            case report.Refusal():
                 say(f"{name}: refused {news.culprit}: {news.reason}")
-            case Fact(item=RoundDone() as done):
-                tested = tested_text(done).removesuffix(",")
+            case report.Fact(item=RoundDone() as done):
+                tested = report.tested_text(done).removesuffix(",")
                 counted = f"{len(done.survivors)} of {len(done.participants)} counted"
                 say(f"{name}: round {done.round}: {tested}, {counted}")
-            case Fact(item=item) if isinstance(item, _EVENTS):
+            case report.Fact(item=item) if isinstance(item, _EVENTS):
                 _show_event(name, item)
-            case Fact(item=(ModelKept() | SatOut() | SharesReleased()) as item):
+            case report.Fact(item=(ModelKept() | SatOut() | SharesReleased()) as item):
                 say(f"{name}: {_own_text(item)}")
-            case Remark(text=text):
+            case report.Remark(text=text):
                 say(f"{name}: {text}")
-            case Waiting():
+            case report.Waiting():
                 say(f"{name}: {news}")
-            case Fact() | Traffic() | Ending():
+            case report.Fact() | report.Traffic() | report.Ending():
                 pass
 
     return show
 
 
-def finish(outcome: Finished | Aborted) -> None:
+def finish(outcome: kernel.Finished | kernel.Aborted) -> None:
     """Say how a single process ended and exit accordingly."""
-    if isinstance(outcome, Aborted) and outcome.resumable:
+    if isinstance(outcome, kernel.Aborted) and outcome.resumable:
         say(f"paused: {outcome.reason}; the same command goes on with the run")
         raise typer.Exit(EXIT_PAUSED)
-    if isinstance(outcome, Aborted):
+    if isinstance(outcome, kernel.Aborted):
         raise (RunHaltedError if outcome.decide else RunAbortedError)(outcome.reason)
     say(f"done: {outcome.reason}")

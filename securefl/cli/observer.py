@@ -6,14 +6,14 @@ from securefl.cli.console import one_line_errors
 from securefl.cli.joining import JoinOptions
 from securefl.cli.news import plain_news
 from securefl.cli.options import LabOption, spread
-from securefl.runtime.launch import ObserverSettings, watch
+from securefl.runtime import launch
 
 
 @spread
 def observer(options: JoinOptions, *, lab: LabOption = False) -> None:
     """Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them."""
     with one_line_errors():
-        settings = ObserverSettings(
+        settings = launch.ObserverSettings(
             run=options.run_id,
             broker=options.brokers,
             broker_patience=options.broker_patience,
@@ -21,4 +21,4 @@ def observer(options: JoinOptions, *, lab: LabOption = False) -> None:
             out=options.out,
             lab=lab,
         )
-        watch(settings, plain_news(settings.name))
+        launch.watch(settings, plain_news(settings.name))

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
+from securefl.cli import joining, news
 from securefl.cli.console import one_line_errors
-from securefl.cli.joining import MemberOptions, check_data_given, party_id
-from securefl.cli.news import finish, plain_news
 from securefl.cli.options import (
     DeviceOption,
     LabOption,
@@ -25,7 +24,7 @@ from securefl.runtime.launch import ended_by_signals, process
 
 @spread
 def party(
-    options: MemberOptions,
+    options: joining.MemberOptions,
     *,
     name: Annotated[str, typer.Option(help="This party's name in the roster.")],
     key: Annotated[Path, typer.Option(help="Its private key file (securefl keygen --party).")],
@@ -56,7 +55,7 @@ def party(
     """Take part in a run as one party, with its own key and its own data."""
     with one_line_errors(), ended_by_signals():
         settings = options.settings(
-            party_id(name),
+            joining.party_id(name),
             key,
             data or Path(),
             site=site,
@@ -69,5 +68,5 @@ def party(
             own_spent=spent,
             keep_heard=True,
         )
-        check_data_given(settings.scenario, data)
-        finish(process.party(settings, plain_news(settings.name)))
+        joining.check_data_given(settings.scenario, data)
+        news.finish(process.party(settings, news.plain_news(settings.name)))

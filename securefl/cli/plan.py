@@ -16,7 +16,7 @@ from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
-from securefl.lab.experiments import write_result
+from securefl.lab import experiments, planning, plots
 from securefl.lab.planning import (
     DATA,
     Case,
@@ -32,13 +32,10 @@ from securefl.lab.planning import (
     model_of,
     tables,
 )
-from securefl.lab.planning import Progress as Told
-from securefl.lab.planning import plan as find
-from securefl.lab.plots import draw_plan
-from securefl.methods.feasibility import check
+from securefl.methods import feasibility
 from securefl.methods.privacy import Unit, need_dp_accounting
 from securefl.protocol.round import account_lines
-from securefl.runtime.report import Terminal, without_infinities
+from securefl.runtime import report
 from securefl.scenario import parse_scenario, to_toml
 
 _FILES = ("plan.toml", "plan.json", "plan.png")
@@ -145,15 +142,17 @@ def plan(
         if epsilon is not None:
             need_dp_accounting()
         with _progress(quiet=as_json) as told:
-            found = find(demand, data, told)
+            found = planning.plan(demand, data, told)
         chosen = _row(found, choose)
         text = scenario_text(found, chosen, data)
         picture = _picture(found, chosen)
-        values = without_infinities(as_values(found, chosen))
-        write_result(out / "plan.toml", text.encode())
-        write_result(out / "plan.json", (json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
+        values = report.without_infinities(as_values(found, chosen))
+        experiments.write_result(out / "plan.toml", text.encode())
+        experiments.write_result(
+            out / "plan.json", (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()
+        )
         if picture is not None:
-            write_result(out / "plan.png", picture)
+            experiments.write_result(out / "plan.png", picture)
         if as_json:
             typer.echo(json.dumps(values, allow_nan=False), stdout)
         else:
@@ -175,7 +174,7 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
         f"model: {parameters} parameters, planned for {demand.parameters}",
     ]
     text = "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(scenario)
-    check(parse_scenario(text, source="plan.toml"))
+    feasibility.check(parse_scenario(text, source="plan.toml"))
     return text
 
 
@@ -212,13 +211,13 @@ def _row(found: Plan, choose: int | None) -> int:
 def _picture(found: Plan, chosen: int) -> bytes | None:
     """The plot; none without matplotlib, which nothing else here needs."""
     try:
-        return draw_plan(found, chosen)
+        return plots.draw_plan(found, chosen)
     except ConfigError:
         return None
 
 
 def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> None:
-    terminal = Terminal()
+    terminal = report.Terminal()
     for table in tables(found, chosen):
         terminal.print(table)
     say(f"{found.considered} plans keep the demands; {len(found.rows)} of them, here, no other beats")
@@ -232,9 +231,9 @@ def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> Non
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Told]:
+def _progress(*, quiet: bool) -> Iterator[planning.Progress]:
     """A bar for each stage on a terminal; nothing elsewhere."""
-    console = Terminal(stderr=True)
+    console = report.Terminal(stderr=True)
     live = console.is_terminal and not console.is_dumb_terminal and not quiet
     columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not live) as bar:

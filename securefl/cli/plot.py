@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from securefl.cli.console import one_line_errors, say
-from securefl.lab.experiments import write_result
-from securefl.lab.plots import draw_run, need_matplotlib, picture_format, run_plot
-from securefl.runtime.report import RunDirectory
+from securefl.cli import console
+from securefl.lab import experiments, plots
+from securefl.runtime import report
 
 
 def plot(
@@ -33,12 +32,12 @@ def plot(
 
     Exit codes: 0 drawn; 2 refused; 3 the picture cannot be written.
     """
-    with one_line_errors():
+    with console.one_line_errors():
         file = run / "rounds.png" if out is None else out
-        kind = picture_format(file)
-        need_matplotlib()
-        directory = RunDirectory.open(run)
+        kind = plots.picture_format(file)
+        plots.need_matplotlib()
+        directory = report.RunDirectory.open(run)
         scenario = directory.read_scenario()
-        picture = run_plot(scenario, directory.read_records(), tuple(metric or ()))
-        write_result(file, draw_run(picture, kind))
-        say(f"{file}: {', '.join(trace.label for trace in picture.traces)}")
+        picture = plots.run_plot(scenario, directory.read_records(), tuple(metric or ()))
+        experiments.write_result(file, plots.draw_run(picture, kind))
+        console.say(f"{file}: {', '.join(trace.label for trace in picture.traces)}")

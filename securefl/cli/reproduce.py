@@ -9,11 +9,12 @@ from typing import Annotated, cast, get_args
 import typer
 
 from securefl.base.errors import ConfigError
+from securefl.cli import experiments
 from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import one_line_errors, say
-from securefl.cli.experiments import print_details, print_list, run_experiments
 from securefl.cli.options import DeviceOption, JobsOption, device_name
 from securefl.cli.run import DataDirOption
+from securefl.lab import plots
 from securefl.lab.experiments import (
     Exhibit,
     Kind,
@@ -28,13 +29,13 @@ from securefl.lab.experiments import (
     shown,
     write_result,
 )
-from securefl.lab.plots import Format, need_matplotlib
-from securefl.runtime.launch import scenario_folder
+from securefl.runtime import launch
 
 RESULTS = Path("docs/results")
-_PRESETS = scenario_folder() / "papers"
+_PRESETS = launch.scenario_folder() / "papers"
 PictureOption = Annotated[
-    Format | None, typer.Option("--picture", help="A second file of each picture, svg or pdf, beside PNG.")
+    plots.Format | None,
+    typer.Option("--picture", help="A second file of each picture, svg or pdf, beside PNG."),
 ]
 
 
@@ -178,7 +179,7 @@ def _reproduce(asked: Asked) -> bool:
     if asked.page:
         write_page(known, asked.out)
     if asked.listing:
-        show = print_details if chosen else print_list
+        show = experiments.print_details if chosen else experiments.print_list
         show(shown(chosen or known, read_records(asked.out), read_check(asked.out)))
     return as_committed
 
@@ -230,10 +231,10 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
         left_out.update(dict.fromkeys(lacking))
     if not wanted:
         raise ConfigError("--data-dir", "nothing of what is asked for has its data", "; ".join(left_out))
-    need_matplotlib()
+    plots.need_matplotlib()
     for line in left_out:
         say(f"left out: {line}")
-    run_experiments(
+    experiments.run_experiments(
         wanted,
         asked.scale,
         asked.out,

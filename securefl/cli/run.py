@@ -32,6 +32,7 @@ from securefl.cli.options import (
     spread,
     transcript_bytes,
 )
+from securefl.runtime import report
 from securefl.runtime.launch import (
     BROKER_PATIENCE,
     RunOptions,
@@ -39,15 +40,6 @@ from securefl.runtime.launch import (
     ended_by_signals,
     fresh_run_id,
     run_here,
-)
-from securefl.runtime.report import (
-    JsonProgress,
-    Progress,
-    Summary,
-    Terminal,
-    print_summary,
-    progress_for,
-    sieve,
 )
 from securefl.scenario import load_scenario
 
@@ -119,8 +111,8 @@ def run(
             site_python=site_python,
             site_memory=site_memory,
         )
-        console = Terminal(highlight=False, file=stdout)
-        progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
+        console = report.Terminal(highlight=False, file=stdout)
+        progress = report.progress_for(console, as_json=as_json, by=report.sieve(loaded.groups))
         summary = run_here(loaded, options, progress)
         show_end(console, progress, summary)
         if summary.exit_code == EXIT_ABORTED:
@@ -128,9 +120,9 @@ def run(
     raise typer.Exit(summary.exit_code)
 
 
-def show_end(console: Console, progress: Progress, summary: Summary) -> None:
+def show_end(console: Console, progress: report.Progress, summary: report.Summary) -> None:
     """Tell people, or programs, how a run ended."""
-    if isinstance(progress, JsonProgress):
+    if isinstance(progress, report.JsonProgress):
         progress.summary(summary)
     else:
-        print_summary(console, summary)
+        report.print_summary(console, summary)

@@ -11,18 +11,17 @@ import torch
 from securefl.base.arrays import F32
 from securefl.base.errors import ConfigError
 from securefl.cli.counts import Declared
-from securefl.methods.attacks import behaviours_of, party_names
+from securefl.methods import attacks
 from securefl.protocol.round import likeliest_group
-from securefl.runtime.misbehaviour import party_behaviour
-from securefl.runtime.report import RunDirectory
+from securefl.runtime import misbehaviour, report
 from securefl.scenario import Scenario
+from securefl.training import sgd
 from securefl.training.data import Shard, load_data, shards_of, split
 from securefl.training.models import load_model, model_of, model_path, trained_parameters
-from securefl.training.sgd import Evaluator
 
 
 def declared_in_run(
-    directory: RunDirectory, scenario: Scenario, data_dir: Path | None
+    directory: report.RunDirectory, scenario: Scenario, data_dir: Path | None
 ) -> tuple[Declared, ...]:
     """Declared counts of each party of a run, and the loss of the final model on its samples.
 
@@ -39,7 +38,7 @@ def declared_in_run(
             data set is not there.
     """
     seed = _seed_of(directory)
-    names, cast_as = party_names(scenario.parties), behaviours_of(scenario, seed)
+    names, cast_as = attacks.party_names(scenario.parties), attacks.behaviours_of(scenario, seed)
     dataset = load_data(scenario.data, data_dir)
     shards = shards_of(dataset, split(dataset, scenario.data, names, seed, cast_as.keys()))
     shape, classes = shards.test.input_shape, shards.test.classes
@@ -51,7 +50,7 @@ def declared_in_run(
     cpu = torch.device("cpu")
 
     def loss(shard: Shard) -> float:
-        evaluator = Evaluator(module, shard, cpu)
+        evaluator = sgd.Evaluator(module, shard, cpu)
         losses = np.array([evaluator.evaluate(params).loss for params in models])
         chosen = likeliest_group(losses)
         return math.nan if chosen is None else float(losses[chosen])
@@ -59,14 +58,14 @@ def declared_in_run(
     return tuple(
         Declared(
             name,
-            party_behaviour(cast_as.get(name, ()), name).declared(len(shards.parties[name].y)),
+            misbehaviour.party_behaviour(cast_as.get(name, ()), name).declared(len(shards.parties[name].y)),
             loss(shards.parties[name]),
         )
         for name in names
     )
 
 
-def _seed_of(directory: RunDirectory) -> int:
+def _seed_of(directory: report.RunDirectory) -> int:
     seed = directory.read_summary().get("seed")
     if not isinstance(seed, int):
         raise ConfigError(

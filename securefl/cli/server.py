@@ -9,9 +9,9 @@ import typer
 
 from securefl.base.errors import EXIT_ABORTED, EXIT_DECIDE, EXIT_PAUSED, RunAbortedError, RunHaltedError
 from securefl.base.ids import SERVER
+from securefl.cli import joining
 from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors, say
-from securefl.cli.joining import MemberOptions, check_data_given
 from securefl.cli.options import (
     DeviceOption,
     JsonLinesOption,
@@ -22,13 +22,12 @@ from securefl.cli.options import (
     spread,
 )
 from securefl.cli.run import show_end
-from securefl.runtime.launch import ended_by_signals, lead
-from securefl.runtime.report import Terminal, progress_for, sieve
+from securefl.runtime import launch, report
 
 
 @spread
 def server(
-    options: MemberOptions,
+    options: joining.MemberOptions,
     *,
     key: Annotated[
         Path, typer.Option(help="The server's private key file (securefl keygen --party server).")
@@ -53,7 +52,7 @@ def server(
     Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted, 4 paused,
     5 a person must decide.
     """
-    with one_line_errors(), ended_by_signals(), answers(only=as_json) as stdout:
+    with one_line_errors(), launch.ended_by_signals(), answers(only=as_json) as stdout:
         settings = options.settings(
             SERVER,
             key,
@@ -63,11 +62,11 @@ def server(
             server_data_file=server_data,
             keep_models=kept_rounds(keep_models),
         )
-        check_data_given(settings.scenario, data)
-        console = Terminal(highlight=False, file=stdout)
-        by = sieve(settings.scenario.groups)
-        progress = progress_for(console, as_json=as_json, by=by, name=SERVER)
-        summary, paused = lead(settings, progress)
+        joining.check_data_given(settings.scenario, data)
+        console = report.Terminal(highlight=False, file=stdout)
+        by = report.sieve(settings.scenario.groups)
+        progress = report.progress_for(console, as_json=as_json, by=by, name=SERVER)
+        summary, paused = launch.lead(settings, progress)
         show_end(console, progress, summary)
         if paused:
             raise typer.Exit(EXIT_PAUSED)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from securefl.base.errors import EXIT_ABORTED, RunAbortedError
+from securefl.cli import run
 from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors
 from securefl.cli.options import (
@@ -23,18 +24,16 @@ from securefl.cli.options import (
     SitePythonOption,
     device_name,
 )
-from securefl.cli.run import DataDirOption, show_end
-from securefl.methods.feasibility import check
+from securefl.methods import feasibility
+from securefl.runtime import report, simulation
 from securefl.runtime.launch import bundled, fresh_run_id
-from securefl.runtime.report import Terminal, progress_for, sieve
-from securefl.runtime.simulation import check_simulable
 from securefl.scenario import load_scenario
 
 
 def simulate(
     scenario: BundledArgument,
     *,
-    data_dir: DataDirOption = None,
+    data_dir: run.DataDirOption = None,
     overrides: SetOption = None,
     out: RunFolderOption = None,
     resume: Annotated[
@@ -76,8 +75,8 @@ def simulate(
     """
     with one_line_errors(), answers(only=as_json) as stdout:
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
-        check(loaded)
-        check_simulable(loaded)
+        feasibility.check(loaded)
+        simulation.check_simulable(loaded)
         wanted = device_name(device)
         # Only this command needs torch in the process that people start; the others start without it.
         from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - imports torch, which --help need not wait for
@@ -111,10 +110,10 @@ def simulate(
             ),
             site=maker_of(site, loaded, site_python, site_memory) if site else None,
         )
-        console = Terminal(highlight=False, file=stdout)
-        progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
+        console = report.Terminal(highlight=False, file=stdout)
+        progress = report.progress_for(console, as_json=as_json, by=report.sieve(loaded.groups))
         summary = run_simulation(loaded, options, progress)
-        show_end(console, progress, summary)
+        run.show_end(console, progress, summary)
         if summary.exit_code == EXIT_ABORTED:
             raise RunAbortedError(summary.outcome.reason)
     raise typer.Exit(summary.exit_code)

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
+from securefl.base import entropy, text
 from securefl.base.errors import ConfigError
-from securefl.base.text import count
-from securefl.cli.console import one_line_errors, say
+from securefl.cli import console, options
 from securefl.cli.joining import party_id
-from securefl.cli.options import BundledArgument, SetOption, SiteMemoryOption, SitePythonOption
 from securefl.cli.program import Program
 from securefl.cli.site_trial import REPEAT_SECONDS, SiteTrial, trial_lines, write_trial
-from securefl.methods.feasibility import check as checked
-from securefl.methods.feasibility import check_site
+from securefl.methods import feasibility
+from securefl.runtime import process
 from securefl.runtime.launch import bundled
-from securefl.runtime.process import LockProbe
 from securefl.scenario import (
     SiteEvaluation,
     SiteStatistics,
@@ -62,7 +59,7 @@ def weights(
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Arrays of an app that stay at its sites. Repeat for more."),
     ] = None,
-    site_python: SitePythonOption = None,
+    site_python: options.SitePythonOption = None,
 ) -> None:
     """Write the parameters of a site to the safetensors file that a federation begins with.
 
@@ -71,7 +68,7 @@ def weights(
 
     Exit codes: 0 done; 2 refused.
     """
-    with one_line_errors():
+    with console.one_line_errors():
         from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
         from securefl.training.sites import first_of, offered  # noqa: PLC0415 - with it
 
@@ -85,25 +82,29 @@ def weights(
                 "--local", "goes with the model of an app", "a site keeps what it does not offer"
             )
         digest = write_tensors(out, arrays, head)
-        say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
+        console.say(
+            f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters"
+        )
         if stays:
-            say(f"{count(len(stays), 'array')} kept at the sites: {', '.join(stays)}")
-            say("the file has their values at this site, for all who receive it: no data of a party in them")
+            console.say(f"{text.count(len(stays), 'array')} kept at the sites: {', '.join(stays)}")
+            console.say(
+                "the file has their values at this site, for all who receive it: no data of a party in them"
+            )
         for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
-            say(line)
+            console.say(line)
         if kept := getattr(made, "frozen_sha256", ""):
-            say(f'frozen_sha256 = "{kept}"')
+            console.say(f'frozen_sha256 = "{kept}"')
 
 
 @app.command()
 def check(
-    scenario: BundledArgument,
+    scenario: options.BundledArgument,
     site: SiteArgument,
     *,
-    overrides: SetOption = None,
+    overrides: options.SetOption = None,
     party: PartyOption = "p00",
-    site_python: SitePythonOption = None,
-    site_memory: SiteMemoryOption = 0,
+    site_python: options.SitePythonOption = None,
+    site_memory: options.SiteMemoryOption = 0,
 ) -> None:
     """Train one round at a site, alone, from the first model: does it fit, and how long is its update?
 
@@ -112,7 +113,7 @@ def check(
 
     Exit codes: 0 it does; 2 refused, or what it returned cannot be used.
     """
-    with one_line_errors():
+    with console.one_line_errors():
         from securefl.training.models import model_of, to_vector  # noqa: PLC0415 - torch
         from securefl.training.sites import (  # noqa: PLC0415 - with it
             Layout,
@@ -124,8 +125,8 @@ def check(
         )
 
         loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
-        checked(loaded)
-        check_site(loaded, given=True, apart=site_python is not None)
+        feasibility.check(loaded)
+        feasibility.check_site(loaded, given=True, apart=site_python is not None)
         maker = maker_of(site, loaded, site_python, site_memory)
         if loaded.model.by_columns:
             _check_columns(maker(party_id(party)), loaded.evaluation)
@@ -133,10 +134,10 @@ def check(
         module = model_of(loaded, (), 0, 0)
         layout, name = Layout.of(module), party_id(party)
         # Of the generators while the site is made, which draws no secrets.
-        seed = InsecureSeededEntropy(secrets.token_bytes(16))
+        seed = entropy.InsecureSeededEntropy(secrets.token_bytes(16))
         made = make_site(maker, name, layout, loaded.model, seed)
-        say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
-        say(f"{name}: {made.samples:,} samples, training one round")
+        console.say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
+        console.say(f"{name}: {made.samples:,} samples, training one round")
         if loaded.statistics != SiteStatistics():
             _check_columns(made, statistics_round(loaded).evaluation)
         told = Round(0, loaded.stop.rounds, secrets.randbits(63))
@@ -145,18 +146,18 @@ def check(
             trainer = SiteTrainer(
                 one, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation, loaded.training
             )
-            return trainer.fit(to_vector(module), told, OsEntropy())
+            return trainer.fit(to_vector(module), told, entropy.OsEntropy())
 
         began = time.monotonic()
         try:
-            with LockProbe() as probe:
+            with process.LockProbe() as probe:
                 found = trained(made)
         except Exception as error:  # whatever a user's code raises
             traceback.print_exception(error)
             raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
         seconds, again, alone = time.monotonic() - began, None, ""
         if seconds <= REPEAT_SECONDS and not loaded.training.dp_sgd:
-            say("training it once more from the same seed, at a second site of the same name")
+            console.say("training it once more from the same seed, at a second site of the same name")
             try:
                 again = trained(make_site(maker, name, layout, loaded.model, seed)).update
             except Exception as error:  # a run has one site of a name: this is no fault of the first one
@@ -164,8 +165,8 @@ def check(
         trial = SiteTrial(made, found, seconds, probe.longest, again, alone)
         lines = list(trial_lines(loaded, trial))
         for line in lines:
-            say(line)
-        say(f"findings: {write_trial(scenario, site, name, trial, lines)}")
+            console.say(line)
+        console.say(f"findings: {write_trial(scenario, site, name, trial, lines)}")
 
 
 def _check_columns(site: object, asked: SiteEvaluation) -> None:
@@ -178,9 +179,9 @@ def _check_columns(site: object, asked: SiteEvaluation) -> None:
 
     if hasattr(site, "columns"):
         for line, _ in differences(site.columns(), asked):
-            say(f"columns: {line}")
+            console.say(f"columns: {line}")
     made = ColumnSite(site, asked)
-    say(f"columns: {len(asked.metrics)} to count, {made.samples:,} samples")
+    console.say(f"columns: {len(asked.metrics)} to count, {made.samples:,} samples")
 
 
 def _listed(layout: Layout) -> str:

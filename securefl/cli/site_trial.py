@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from securefl.base.files import write_whole
-from securefl.base.text import count
+from securefl.base import files, text
 from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime.process import NOTED_SECONDS
 from securefl.scenario import Scenario
@@ -93,7 +92,7 @@ def write_trial(scenario: Path, site: str, party: str, trial: SiteTrial, lines: 
         "findings": lines,
     }
     try:
-        write_whole(path, (json.dumps(told, indent=1) + "\n").encode(), private=True)
+        files.write_whole(path, (json.dumps(told, indent=1) + "\n").encode(), private=True)
     except OSError as error:
         return f"{path} cannot be written: {error.strerror}"
     return str(path)
@@ -121,7 +120,7 @@ def _site_lines(site: Any, samples: int) -> Iterator[str]:
         yield f"its loader gives {site.samples:,} of {rows:,} rows (sampler, drop_last): these are its weight"
     head = getattr(site, "state_head", None) or {}
     if stays := head.get("local", {}):
-        yield f"{count(len(stays), 'array')} kept at the site: {_few(stays)}"
+        yield f"{text.count(len(stays), 'array')} kept at the site: {_few(stays)}"
     if tied := head.get("tied", {}):
         yield f"tied parameters travel once: {_few([f'{name} is {one}' for name, one in tied.items()])}"
     wide = [name for name, array in site.parameters().items() if np.asarray(array).dtype.itemsize > 4]

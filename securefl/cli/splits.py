@@ -7,14 +7,16 @@ import time
 
 from securefl.base.errors import ConfigError
 from securefl.cli.data import label_counts
-from securefl.lab.experiments import SeedRecord, Shows, SimulationJob, commit, draws_of
+from securefl.lab import experiments
 from securefl.methods.weighting import curve, largest_cap, truncated
 
 Shares = tuple[tuple[float, ...], ...]
 """What a picture of a split shows: see :attr:`securefl.lab.experiments.record.CellRecord.shares`."""
 
 
-def split_of(job: SimulationJob, shows: Shows) -> tuple[SeedRecord, Shares]:
+def split_of(
+    job: experiments.SimulationJob, shows: experiments.Shows
+) -> tuple[experiments.SeedRecord, Shares]:
     """The measure ``shows`` of a split, in place of an accuracy, and the content of its picture.
 
     Raises:
@@ -29,20 +31,20 @@ def split_of(job: SimulationJob, shows: Shows) -> tuple[SeedRecord, Shares]:
         everybody = [sum(column) for column in zip(*parties, strict=True)]
         measured = math.fsum(distances) / len(distances)
         shares = tuple(tuple(round(n / sum(row), 6) for n in row) for row in (*parties, everybody))
-    record = SeedRecord(
+    record = experiments.SeedRecord(
         seed=job.seed,
         accuracies=(round(measured, 6),),
         ended="",
         seconds=round(time.monotonic() - began, 3),
         device="cpu",
         dataset=counts["title"],
-        commit=commit(),
-        draws=draws_of(job.scenario),
+        commit=experiments.commit(),
+        draws=experiments.draws_of(job.scenario),
     )
     return record, shares
 
 
-def _caps(job: SimulationJob, samples: dict[str, int]) -> tuple[float, Shares]:
+def _caps(job: experiments.SimulationJob, samples: dict[str, int]) -> tuple[float, Shares]:
     """The share of all samples that truncation leaves, and the curve of caps over alpha."""
     counts, weighting = list(samples.values()), job.scenario.weighting
     if weighting.alpha is None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from securefl.base import files
 from securefl.base.errors import EXIT_ABORTED, ConfigError, RunAbortedError
-from securefl.base.files import write_whole
 from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors, say
 from securefl.cli.options import (
@@ -20,10 +20,9 @@ from securefl.cli.options import (
     SiteOption,
 )
 from securefl.cli.run import show_end
-from securefl.methods.feasibility import check
+from securefl.methods import feasibility
+from securefl.runtime import report, simulation
 from securefl.runtime.launch import bundled, fresh_run_id
-from securefl.runtime.report import Terminal, progress_for, sieve
-from securefl.runtime.simulation import check_simulable
 from securefl.scenario import Scenario, load_scenario, statistics_round, to_toml
 
 
@@ -53,11 +52,11 @@ def statistics(
     """
     with one_line_errors(), answers(only=as_json) as stdout:
         loaded = statistics_round(load_scenario(bundled(scenario), tuple(overrides or ())))
-        check(loaded)
+        feasibility.check(loaded)
         if write is not None:
             _write(write, loaded)
             return
-        check_simulable(loaded)
+        simulation.check_simulable(loaded)
         from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - imports torch, which --help need not wait for
         from securefl.training.sites import site_maker  # noqa: PLC0415 - as well
 
@@ -73,8 +72,8 @@ def statistics(
             seeded=loaded.privacy.unit == "none",
             site=site_maker(site),
         )
-        console = Terminal(highlight=False, file=stdout)
-        progress = progress_for(console, as_json=as_json, by=sieve(loaded.groups))
+        console = report.Terminal(highlight=False, file=stdout)
+        progress = report.progress_for(console, as_json=as_json, by=report.sieve(loaded.groups))
         summary = run_simulation(loaded, options, progress)
         show_end(console, progress, summary)
         if summary.exit_code == EXIT_ABORTED:
@@ -84,7 +83,7 @@ def statistics(
 
 def _write(path: Path, scenario: Scenario) -> None:
     try:
-        write_whole(path, to_toml(scenario).encode())
+        files.write_whole(path, to_toml(scenario).encode())
     except OSError as error:
         raise ConfigError("--write", f"{path} cannot be written: {error.strerror}") from error
     say(f"{path}: securefl run, server and party take it with --site, as any scenario")

@@ -26,7 +26,7 @@ from securefl.lab.audit import (
     verification_page,
     verify_run,
 )
-from securefl.runtime.report import RunDirectory, Terminal, printable
+from securefl.runtime import report
 
 _PAGE = "verify.md"
 
@@ -76,22 +76,24 @@ def _write(folder: Path, verified: VerifiedRun) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(str(folder), f"cannot be made: {error.strerror}", "choose another --out") from error
-    RunDirectory(folder).write_text(_PAGE, verification_page(verified))
+    report.RunDirectory(folder).write_text(_PAGE, verification_page(verified))
 
 
 def _show(verified: VerifiedRun) -> None:
-    terminal = Terminal(highlight=False)
+    terminal = report.Terminal(highlight=False)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in COLUMNS:
         table.add_column(column, no_wrap=column == "claimed root")
     for line in verified.lines:
-        table.add_row(*(Text(printable(str(cell))) for cell in line.cells()))
+        table.add_row(*(Text(report.printable(str(cell))) for cell in line.cells()))
     terminal.print(table)
     terminal.print()
     for finding in verified.findings:
         style = "bold red" if finding.severity.label == "breach" else "blue"
-        terminal.print(Text.assemble((finding.severity.label, style), f" {printable(finding.claim, 900)}"))
+        terminal.print(
+            Text.assemble((finding.severity.label, style), f" {report.printable(finding.claim, 900)}")
+        )
         if finding.remedy:
-            terminal.print(Text(f"  remedy: {printable(finding.remedy)}", "dim"))
+            terminal.print(Text(f"  remedy: {report.printable(finding.remedy)}", "dim"))
     style = "bold green" if verified.proved else "bold red"
-    terminal.print(Text(printable(verified.sentence, 900), style))
+    terminal.print(Text(report.printable(verified.sentence, 900), style))

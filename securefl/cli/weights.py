@@ -14,11 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.errors import ConfigError
-from securefl.cli.console import one_line_errors, say
+from securefl.cli import console
 from securefl.cli.counts import Declared, read_counts
 from securefl.cli.run import DataDirOption
-from securefl.lab.experiments import write_result
-from securefl.lab.plots import draw_caps, need_matplotlib
+from securefl.lab import experiments, plots
 from securefl.methods.weighting import (
     curve,
     feasible,
@@ -30,7 +29,7 @@ from securefl.methods.weighting import (
     smallest_sample,
     truncated,
 )
-from securefl.runtime.report import RunDirectory, Terminal, counted, percent
+from securefl.runtime import report
 from securefl.scenario import Scenario, Weighting
 
 ALPHA, ALPHA_STAR = 0.1, 0.5
@@ -81,15 +80,15 @@ def weights(
 
     Exit codes: 0 done; 2 refused.
     """
-    with one_line_errors():
-        directory = RunDirectory.open(counts) if counts.is_dir() else None
+    with console.one_line_errors():
+        directory = report.RunDirectory.open(counts) if counts.is_dir() else None
         scenario = None if directory is None else directory.read_scenario()
         alpha, alpha_star = _shares(scenario, alpha, alpha_star)
         _check(alpha, alpha_star, delta, cap)
         if out is not None:
             if out.suffix != ".png":
                 raise ConfigError("--out", f"{out.name} does not end in .png", "FILE.png")
-            need_matplotlib()
+            plots.need_matplotlib()
         heading = None
         if directory is None or scenario is None:
             file = read_counts(counts)
@@ -113,12 +112,12 @@ def weights(
             sample = _of_sample(numbers, cap, alpha, alpha_star, delta)
         found = largest_cap(numbers, alpha, alpha_star)
         if heading is not None:
-            say(f"{counts.name}: the first line is taken for a heading: {heading}")
+            console.say(f"{counts.name}: the first line is taken for a heading: {heading}")
         if scenario is not None:
-            say(_as_run(scenario.weighting))
+            console.say(_as_run(scenario.weighting))
         _tell(declared, found, alpha, alpha_star, _use(scenario, alpha, alpha_star))
         if sample is not None:
-            say(sample)
+            console.say(sample)
         _tell_skew(declared, found)
         points = list(curve(numbers, alpha_star))
         _tell_curve(points)
@@ -126,10 +125,10 @@ def weights(
             shown = [(float(a), float(u)) for a, u in points]
             title = f"{counts.name}: U over alpha, alpha* = {alpha_star:g}"
             notes = (f"{len(numbers)} parties, {sum(numbers):,} samples",)
-            write_result(
-                out, draw_caps(title, notes, {f"alpha* = {alpha_star:g}": shown}, (alpha, float(found)))
+            experiments.write_result(
+                out, plots.draw_caps(title, notes, {f"alpha* = {alpha_star:g}": shown}, (alpha, float(found)))
             )
-            say(f"wrote {out}")
+            console.say(f"wrote {out}")
 
 
 def _shares(scenario: Scenario | None, alpha: float | None, alpha_star: float | None) -> tuple[float, float]:
@@ -190,23 +189,24 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
     liars, before = heaviest(len(numbers), alpha), float(mwp(numbers, alpha))
     after = float(mwp(truncated(numbers, cap), alpha))
     largest, weigh = ("largest holds", "it weighs") if liars == 1 else (f"{liars} largest hold", "they weigh")
-    say(
-        f"{len(numbers)} {'party' if len(numbers) == 1 else 'parties'}, {counted(sum(numbers), 'sample')};"
-        f" the {largest} {percent(before)} (alpha = {alpha:g})"
+    console.say(
+        f"{len(numbers)} {'party' if len(numbers) == 1 else 'parties'},"
+        f" {report.counted(sum(numbers), 'sample')};"
+        f" the {largest} {report.percent(before)} (alpha = {alpha:g})"
     )
     cut = sorted((one for one in declared if one.count > cap), key=lambda one: (-one.count, one.name))
     if not cut:
-        say(f"U = {_number(cap)}: nobody needs to be truncated for alpha* = {alpha_star:g}")
+        console.say(f"U = {_number(cap)}: nobody needs to be truncated for alpha* = {alpha_star:g}")
         return
     kept = float(sum(truncated(numbers, cap)) / sum(numbers))
-    say(
-        f"U = {_number(cap)} ({use} {math.floor(cap):,}): {weigh} {percent(after)};"
-        f" {len(cut)} of {len(numbers)} truncated, {percent(kept)} of the samples count"
+    console.say(
+        f"U = {_number(cap)} ({use} {math.floor(cap):,}): {weigh} {report.percent(after)};"
+        f" {len(cut)} of {len(numbers)} truncated, {report.percent(kept)} of the samples count"
     )
     for one in islice(cut, SHOWN):
-        say(f"  {one.name}: {one.count:,} counts as {_number(cap)}")
+        console.say(f"  {one.name}: {one.count:,} counts as {_number(cap)}")
     if len(cut) > SHOWN:
-        say(f"  and {len(cut) - SHOWN} more")
+        console.say(f"  and {len(cut) - SHOWN} more")
 
 
 def _as_run(weighting: Weighting) -> str:
@@ -231,13 +231,14 @@ def _of_sample(numbers: Sequence[int], cap: int, alpha: float, alpha_star: float
     if len(numbers) < needed:
         raise ConfigError(
             "--delta",
-            f"a sample of {counted(len(numbers), 'count')} says nothing at alpha = {alpha:g} and this delta",
+            f"a sample of {report.counted(len(numbers), 'count')} says nothing at alpha = {alpha:g} and"
+            " this delta",
             f"{needed:,} counts or more, or a larger delta",
         )
     view = partial_view(numbers, cap, alpha, alpha_star, delta)
     verdict = "the bound holds of all parties" if view.holds else "the sample does not show the bound"
     bound = (
-        f"the largest {alpha:g} of all parties weigh {percent(view.proportion)} at most"
+        f"the largest {alpha:g} of all parties weigh {report.percent(view.proportion)} at most"
         if math.isfinite(view.proportion)
         else "it bounds no weight at all"
     )
@@ -257,7 +258,7 @@ def _tell_skew(declared: Sequence[Declared], cap: Fraction) -> None:
     if not losses:
         return
     skew = objective_skew([one.count for one in declared], cap, losses)
-    say(
+    console.say(
         f"objective: {skew.declared:.6g} with declared counts, {skew.truncated:.6g} truncated; the difference"
         f" {skew.difference:.6g} is at most {skew.bound:.6g} (Theorem 3)"
     )
@@ -270,7 +271,7 @@ def _tell_curve(points: Sequence[tuple[Fraction, Fraction]]) -> None:
     step = max(1, math.ceil(len(points) / POINTS))
     for share, cap in [*points[:-1:step], points[-1]] if points else ():
         table.add_row(Text(f"{float(share):.4g}"), Text(_number(cap)))
-    Terminal().print(table)
+    report.Terminal().print(table)
 
 
 def _number(value: Fraction) -> str:

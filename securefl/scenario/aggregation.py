@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from msgspec import field
 
-from securefl.scenario.parts import Part, default_of
-from securefl.scenario.section import NonNegative, Section
+from securefl.scenario import parts, section
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +25,7 @@ ServerData = Literal["none", "all", "training"] | int
 update that local training makes, once a round; or that of so many samples, drawn for every reclustering."""
 
 
-class Rule(Part, tag_field="type", frozen=True, kw_only=True):
+class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
     """One vector from the cluster means; a subclass is one rule with its parameters."""
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.methods.robust.rules",)
@@ -68,7 +67,7 @@ class Rule(Part, tag_field="type", frozen=True, kw_only=True):
         """
 
 
-class PreAggregation(Part, tag_field="type", frozen=True, kw_only=True):
+class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
     """Other rows for a rule from the cluster means; a subclass is one way with its parameters."""
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.methods.robust.pre_aggregation",)
@@ -95,13 +94,13 @@ class PreAggregation(Part, tag_field="type", frozen=True, kw_only=True):
         raise NotImplementedError
 
 
-class Aggregation(Section, frozen=True, kw_only=True):
+class Aggregation(section.Section, frozen=True, kw_only=True):
     """The rule on cluster means and what the scenario claims of it."""
 
-    rule: Rule = field(default_factory=partial(default_of, Rule, "mean"))
+    rule: Rule = field(default_factory=partial(parts.default_of, Rule, "mean"))
     pre_aggregation: tuple[PreAggregation, ...] = ()
     """What the cluster means go through, in this order, before the rule."""
-    byzantine: NonNegative = 0
+    byzantine: section.NonNegative = 0
     """Byzantine parties that the scenario reckons with."""
     claim: Literal["none", "average-case", "worst-case"] = "none"
     """``worst-case`` is refused unless the rule survives every placement of the Byzantine parties."""

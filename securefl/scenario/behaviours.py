@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from securefl.base.errors import ConfigError
+from securefl.scenario import section
 from securefl.scenario.parts import Part
-from securefl.scenario.section import Name, NonNegative, Positive, PositiveReal
 
 if TYPE_CHECKING:
     from securefl.base.arrays import F32, F64, I64, Inputs
@@ -30,10 +30,10 @@ class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
     usual: ClassVar[str] = "label-flip"
     required: ClassVar[tuple[str, ...]] = ("craft",)
 
-    parties: tuple[Name, ...] = ()
-    count: NonNegative = 0
+    parties: tuple[section.Name, ...] = ()
+    count: section.NonNegative = 0
     """Instead of ``parties``: this many, drawn by the public seed from those without a behaviour."""
-    rounds: tuple[NonNegative, ...] = ()
+    rounds: tuple[section.NonNegative, ...] = ()
     """Rounds in which it acts; empty means all."""
 
     @property
@@ -102,7 +102,7 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
 
     required: ClassVar[tuple[str, ...]] = ("craft",)
 
-    actors: Positive | None = None
+    actors: section.Positive | None = None
     """How many of the coalition act in a round, chosen with the cluster plan in view; None: all of them."""
     placement: Literal["concentrate", "spread"] = "spread"
     """Which ``actors``: those in the fewest clusters, or over the most."""
@@ -189,9 +189,9 @@ class NoClip(Poisoning, tag="no-clip", frozen=True, kw_only=True):
 class SparseEnergy(Poisoning, tag="sparse-energy", frozen=True, kw_only=True):
     """Adds energy on few coordinates, against training, below what tests of length and law see in noise."""
 
-    coordinates: Positive = 79
+    coordinates: section.Positive = 79
     """So many, at most d: those that its own update moves most."""
-    spreads: PositiveReal = 30.0
+    spreads: section.PositiveReal = 30.0
     """L2 norm of what is added, in standard deviations of the noise in one coordinate of an upload."""
 
 
@@ -266,15 +266,15 @@ class ServerReopensAttempt(ServerBehaviour, tag="server-reopens-attempt", frozen
 class IsolatingServer(ServerBehaviour, frozen=True, kw_only=True):
     """Follows the protocol but for what it says never came, to be left with one party's update."""
 
-    victim: Name
-    accomplices: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
+    victim: section.Name
+    accomplices: Annotated[tuple[section.Name, ...], Meta(max_length=1_000)] = ()
     """Parties that tell it their updates."""
 
 
 class ServerWithholdsNonces(IsolatingServer, tag="server-withholds-nonces", frozen=True, kw_only=True):
     """Voids draws until the mates of its victim are accomplices, by saying that a nonce never came."""
 
-    accomplices: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1_000)]
+    accomplices: Annotated[tuple[section.Name, ...], Meta(min_length=1, max_length=1_000)]
 
 
 class ServerDropsMates(IsolatingServer, tag="server-drops-mates", frozen=True, kw_only=True):

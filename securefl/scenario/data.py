@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from msgspec import Meta, field
 
-from securefl.scenario.parts import SCHEMES, Part, default_of
-from securefl.scenario.section import NonNegative, Positive, PositiveReal, Section
+from securefl.scenario import parts, section
 from securefl.scenario.tables import TableSchema
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from securefl.base.arrays import I64
 
 
-class Partition(Part, tag_field="type", frozen=True, kw_only=True):
+class Partition(parts.Part, tag_field="type", frozen=True, kw_only=True):
     """A split of the training samples over the parties; a subclass is one kind with its parameters.
 
     Those of securefl are in :mod:`securefl.training.data.partitions`, a file each.
@@ -52,58 +51,58 @@ DATA_FORMS: Final = (
 )
 DATA_PATTERN: Final = (
     r"^(digits|mnist|fashion-mnist|cifar10|shakespeare"
-    rf"|({'|'.join(SCHEMES)}):.+|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$"
+    rf"|({'|'.join(parts.SCHEMES)}):.+|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$"
 )
 DataSet = Annotated[str, Meta(pattern=DATA_PATTERN)]
 """A known name, one of :data:`securefl.scenario.parts.SCHEMES` and a path, or ``module:function``."""
 
 
-class ImageFolder(Section, frozen=True, kw_only=True):
+class ImageFolder(section.Section, frozen=True, kw_only=True):
     """Reading of the pictures of ``folder:DIR``, and the choice of those for the test."""
 
-    size: tuple[Positive, Positive] | None = None
+    size: tuple[section.Positive, section.Positive] | None = None
     """Height and width to which all are resized; by default all must have the same."""
     test_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.2
     """Of each class."""
-    seed: NonNegative = 0
+    seed: section.NonNegative = 0
     """Draws the test pictures. Not the run's seed: two runs are to be tested on the same ones."""
 
 
-class Standardise(Section, frozen=True, kw_only=True):
+class Standardise(section.Section, frozen=True, kw_only=True):
     """Constants by which inputs are standardised: ``(x - mean) / deviation``, bytes divided by 255 first."""
 
     mean: float
-    deviation: PositiveReal
+    deviation: section.PositiveReal
 
 
-class Data(Section, frozen=True, kw_only=True):
+class Data(section.Section, frozen=True, kw_only=True):
     """The data set, its split over parties and how much of it is used."""
 
     set: DataSet = "digits"
     classes: Annotated[int, Meta(ge=2, le=65_536)] | tuple[str, ...] | None = None
     """Number or names of the classes, where the data do not say it; everybody's data must agree with it."""
-    shape: tuple[Positive, ...] | None = None
+    shape: tuple[section.Positive, ...] | None = None
     """Of a sample. It changes nothing: everybody's samples must have it."""
     table: TableSchema | None = None
     """Columns of ``csv:PATH`` and ``parquet:PATH``."""
     test_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.2
     """Of each class, for the test, where one's own data come undivided; ``images`` has that of pictures."""
-    test_seed: NonNegative = 0
+    test_seed: section.NonNegative = 0
     """Draws them. Not the run's seed: two runs are to be tested on the same ones."""
-    partition: Partition = field(default_factory=partial(default_of, Partition, "iid"))
-    shares: Positive | None = None
+    partition: Partition = field(default_factory=partial(parts.default_of, Partition, "iid"))
+    shares: section.Positive | None = None
     """Cut what the parties get into so many parts, which they take in turn, those without a behaviour first,
     so that an attacker's made-up parties hold copies; by default everybody has a part of its own."""
-    train_limit: Positive | None = None
+    train_limit: section.Positive | None = None
     """Use only this many training samples (the first ones of a seeded permutation)."""
-    test_limit: Positive | None = None
+    test_limit: section.Positive | None = None
     server_fraction: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Share of the training samples that the server gets, as many of each class, and the parties do not."""
-    server_per_class: Positive | None = None
+    server_per_class: section.Positive | None = None
     """Instead of a share: so many training samples of each class."""
     server_set: DataSet | None = None
     """Where the server's samples come from instead: the training half of another data set."""
-    sequence_length: Positive = 80
+    sequence_length: section.Positive = 80
     """Text only: characters that a sample shows, each with the next one as its label."""
     images: ImageFolder = ImageFolder()
     """``folder:DIR`` only."""

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
+from securefl.scenario import resolved
 from securefl.scenario.parts import Part
-from securefl.scenario.resolved import NOT_AGREED_UPON, OF_EACH_MACHINE
 from securefl.scenario.scenario import Scenario, SecureSum, Stop
 
 DEFAULTS_VERSION: Final = 1
@@ -40,9 +40,9 @@ def drawn_digest(scenario: Scenario) -> bytes:
     same clusters and, with seeded entropy, the same bits.
     """
     chosen = chosen_fields(scenario)
-    for field in NOT_AGREED_UPON:
+    for field in resolved.NOT_AGREED_UPON:
         chosen.pop(field, None)
-    for table, field in (*OF_EACH_MACHINE, *(("secure_sum", field) for field in _HOW_SUMS_ARE_MADE)):
+    for table, field in (*resolved.OF_EACH_MACHINE, *(("secure_sum", field) for field in _HOW_SUMS_ARE_MADE)):
         chosen.get(table, {}).pop(field, None)
     drawn = {name: value for name, value in chosen.items() if value != {}}
     return hashlib.sha256(_DOMAIN + msgspec.json.encode([DEFAULTS_VERSION, drawn], order="sorted")).digest()

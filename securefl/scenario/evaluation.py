@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from securefl.scenario.section import Positive, PositiveReal, Section
+from securefl.scenario import section
 
 MetricName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9 _()/%+-]{0,63}$")]
 MOMENTS = 2
 """Words of a column before its bins: the sums of its values and of their squares, as shares of its range."""
 
 
-class Metric(Section, frozen=True, kw_only=True):
+class Metric(section.Section, frozen=True, kw_only=True):
     """One number, or table of counts, that each site has of the model it received."""
 
     name: MetricName
@@ -56,13 +56,13 @@ class Metric(Section, frozen=True, kw_only=True):
         return MOMENTS + 1 if self.kind == "column" else 1
 
 
-class SiteEvaluation(Section, frozen=True, kw_only=True):
+class SiteEvaluation(section.Section, frozen=True, kw_only=True):
     """Metrics of the received model, in the same masked sums as the updates (docs/metrics.md)."""
 
     metrics: tuple[Metric, ...] = ()
-    samples: Positive = 10_000
+    samples: section.Positive = 10_000
     """The most samples of one site that count; those of a larger site count for less each."""
-    noise: PositiveReal = 3.0
+    noise: section.PositiveReal = 3.0
     """Noise multiplier of all metrics together, in multiples of ``privacy.multiplier``."""
     report: Literal["auto", "pooled", "median"] = "auto"
     """What stopping and expectations go by: all samples pooled, or the median over clusters, which a minority
@@ -78,7 +78,7 @@ class SiteEvaluation(Section, frozen=True, kw_only=True):
         return 1 + sum(metric.words for metric in self.metrics) if self.metrics else 0
 
 
-class Feature(Section, frozen=True, kw_only=True):
+class Feature(section.Section, frozen=True, kw_only=True):
     """One column of the data: a number per sample, which may be missing."""
 
     name: MetricName
@@ -87,25 +87,25 @@ class Feature(Section, frozen=True, kw_only=True):
     upper: float
 
 
-class Labels(Section, frozen=True, kw_only=True):
+class Labels(section.Section, frozen=True, kw_only=True):
     """The column of classes."""
 
     name: MetricName
     classes: Annotated[int, Meta(ge=2, le=64)]
 
 
-class SiteStatistics(Section, frozen=True, kw_only=True):
+class SiteStatistics(section.Section, frozen=True, kw_only=True):
     """What ``securefl statistics`` pools over the sites (docs/statistics.md)."""
 
     features: tuple[Feature, ...] = ()
     bins: Annotated[int, Meta(ge=2, le=256)] = 20
     """Of each feature's histogram, of equal width."""
     labels: Labels | None = None
-    samples: Positive | None = None
+    samples: section.Positive | None = None
     """The most samples of one site that count; needed with noise, whose scale it is."""
-    epsilon: PositiveReal | None = None
+    epsilon: section.PositiveReal | None = None
     """With ``privacy.unit = "party"``: of the statistics alone, on top of the training's."""
-    multiplier: PositiveReal | None = None
+    multiplier: section.PositiveReal | None = None
     """In place of ``epsilon``."""
     report: Literal["auto", "pooled", "median"] = "auto"
     """As in ``[evaluation]``."""

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from securefl.base.errors import ConfigError
-from securefl.scenario.data import DATA_FORMS, DATA_PATTERN
-from securefl.scenario.parts import Part, expanded, names
+from securefl.scenario import data, parts
 from securefl.scenario.scenario import Scenario
 from securefl.scenario.section import Section
 
@@ -24,7 +23,7 @@ _BAD_CHOICE = re.compile(r"^Invalid (enum )?value ")
 _WORDS = {"object": "table", "array": "list", "str": "string", "bool": "true or false", "null": "nothing"}
 _FORMS = {
     r"^[a-z0-9][a-z0-9_-]{0,31}$": "1 to 32 of a-z, 0-9, _ and -, beginning with a letter or digit",
-    DATA_PATTERN: DATA_FORMS,
+    data.DATA_PATTERN: data.DATA_FORMS,
     r"^[\w.]+:\w+$": "module:function",
 }
 _REFERENCE = "docs/scenarios.md lists all fields"
@@ -77,7 +76,7 @@ def validated(section: S, where: str) -> S:
         raise ConfigError(f"{where}.{found.path}", found.reason, found.remedy) from None
 
 
-def explain_part(kind: type[Part], value: Any, segments: Sequence[str]) -> ConfigError:
+def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) -> ConfigError:
     """The error for what should be a part and is no table, or does not name one that there is.
 
     Args:
@@ -90,10 +89,10 @@ def explain_part(kind: type[Part], value: Any, segments: Sequence[str]) -> Confi
         remedy = f'a table such as {{ {tag} = "{kind.usual}" }}'
         return ConfigError(path, f"expected table, found {_short(value)}", remedy)
     if tag not in value:
-        return ConfigError(f"{path}.{tag}", "missing", f"one of {', '.join(names(kind))}")
+        return ConfigError(f"{path}.{tag}", "missing", f"one of {', '.join(parts.names(kind))}")
     if not isinstance(value[tag], str):
         return ConfigError(f"{path}.{tag}", f"expected string, found {_short(value[tag])}")
-    return not_a_choice(f"{path}.{tag}", value[tag], names(kind))
+    return not_a_choice(f"{path}.{tag}", value[tag], parts.names(kind))
 
 
 def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:
@@ -193,7 +192,7 @@ def _all_fields() -> Iterator[str]:
         if isinstance(node, inspect.StructType):
             for field in node.fields:
                 yield prefix + field.encode_name
-                for one in expanded(field.type):
+                for one in parts.expanded(field.type):
                     yield from walk(one, f"{prefix}{field.encode_name}.")
         elif isinstance(node, inspect.UnionType):
             for member in node.types:

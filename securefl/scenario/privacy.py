@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from securefl.scenario.section import NonNegative, Positive, PositiveReal, Section
+from securefl.scenario import section
 
 MAX_COMPONENTS = 64
 """Dropouts that dropout-exact noise is made for: the shares of so many secrets fit a share box."""
@@ -19,17 +19,17 @@ _Multiplier = Annotated[float, Meta(gt=0, le=1e9)]
 """Nobody learns anything through as much noise, and beyond it variances are no numbers any more."""
 
 
-class Normalise(Section, tag="normalise", frozen=True, kw_only=True):
+class Normalise(section.Section, tag="normalise", frozen=True, kw_only=True):
     """Each example's gradient is brought to length 1 (Xiang et al. 2023, algorithm 1)."""
 
 
-class ClipEach(Section, tag="clip", frozen=True, kw_only=True):
+class ClipEach(section.Section, tag="clip", frozen=True, kw_only=True):
     """Each example's gradient is shortened to ``norm`` where it is longer (Abadi et al. 2016)."""
 
-    norm: PositiveReal = 1.0
+    norm: section.PositiveReal = 1.0
 
 
-class DpSgd(Section, frozen=True, kw_only=True):
+class DpSgd(section.Section, frozen=True, kw_only=True):
     """One step of DP-SGD a round instead of epochs of SGD.
 
     The update is minus the sum of bounded per-example gradients over ``training.batch_size``, which is
@@ -51,33 +51,33 @@ class DpSgd(Section, frozen=True, kw_only=True):
         return self.bound.norm if isinstance(self.bound, ClipEach) else 1.0
 
 
-class Transfer(Section, frozen=True, kw_only=True):
+class Transfer(section.Section, frozen=True, kw_only=True):
     """Scale the server's learning rate by ``multiplier`` over the run's own (Xiang et al., section 4.2)."""
 
     multiplier: _Multiplier
     """sigma_b: the noise multiplier at which ``server_optimiser.learning_rate`` was tuned."""
 
 
-class Privacy(Section, frozen=True, kw_only=True):
+class Privacy(section.Section, frozen=True, kw_only=True):
     """Differential privacy of what is opened."""
 
     unit: Literal["none", "record", "party"] = "none"
     """What is hidden: nothing, one example of a party, or all that a party has."""
     relation: Literal["add-remove", "replace-one"] = "add-remove"
-    epsilon: PositiveReal | None = None
+    epsilon: section.PositiveReal | None = None
     """For the whole run; the noise multiplier follows. Either this or ``multiplier``."""
     multiplier: _Multiplier | None = None
     """sigma: noise in an opened sum that the adversary does not know, over the sensitivity of add-remove."""
     delta: Annotated[float, Meta(gt=0, lt=1)] | Literal["auto"] = "auto"
     """``auto``: ``records`` ^ -1.1, or parties ^ -1.1."""
-    records: Positive | None = None
+    records: section.Positive | None = None
     """Record level: every party has so many at least. Where a launcher splits the data, it counts them."""
     law: Literal["skellam", "discrete-gaussian"] = "skellam"
     placement: Literal["local", "threshold", "dropout-exact"] = "local"
     """Whether uploads carry all of the noise, or shares of it (:mod:`securefl.methods.privacy.shares`)."""
-    budget: PositiveReal | None = None
+    budget: section.PositiveReal | None = None
     """Epsilon beyond which a party releases no more; ``epsilon`` unless given."""
-    releases: NonNegative | None = None
+    releases: section.NonNegative | None = None
     """So many releases keep to the budget; worked out when the scenario is settled."""
     when_spent: Literal["leave", "end"] = "leave"
     """What the run does without a party whose budget is spent: go on, or end."""

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from securefl.scenario import section
 from securefl.scenario.aggregation import Aggregation
 from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.checks import Checks
@@ -21,29 +22,19 @@ from securefl.scenario.model import Model
 from securefl.scenario.optimiser import ServerOptimiser
 from securefl.scenario.parts import default_of
 from securefl.scenario.privacy import DpSgd, Privacy
-from securefl.scenario.section import (
-    Fraction,
-    Name,
-    NonNegative,
-    NonNegativeReal,
-    Positive,
-    PositiveReal,
-    Seconds,
-)
-from securefl.scenario.section import Section as _Section
 from securefl.scenario.validation import Validate
 
 
-class Training(_Section, frozen=True, kw_only=True):
+class Training(section.Section, frozen=True, kw_only=True):
     """Local SGD at each party."""
 
-    epochs: Positive = 1
-    batch_size: Positive = 32
-    batch_fraction: Fraction | None = None
+    epochs: section.Positive = 1
+    batch_size: section.Positive = 32
+    batch_fraction: section.Fraction | None = None
     """Instead of ``batch_size``: the share of a party's samples that one of its batches holds."""
-    steps: Positive | None = None
+    steps: section.Positive | None = None
     """Stop after so many batches, in the middle of an epoch."""
-    learning_rate: PositiveReal = 0.1
+    learning_rate: section.PositiveReal = 0.1
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Meta(ge=0)] = 0.0
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -53,51 +44,51 @@ class Training(_Section, frozen=True, kw_only=True):
     """One step of DP-SGD instead; of the fields above only ``batch_size`` and ``device`` count then."""
 
 
-class Clustering(_Section, frozen=True, kw_only=True):
+class Clustering(section.Section, frozen=True, kw_only=True):
     """Random clusters of ``size`` members (or a little more), drawn ``reclusterings`` times per round."""
 
-    size: Positive = 3
-    reclusterings: Positive = 1
+    size: section.Positive = 3
+    reclusterings: section.Positive = 1
     new_work: bool = False
     """Whether a party trains anew for each reclustering, so that no two sums hold the same update."""
     fixed: bool = False
     """Whether the clusters are the same in all rounds: a baseline for experiments (SHARE, Figure 9)."""
-    atoms: Positive = 1
+    atoms: section.Positive = 1
     """Fewest members of the blocks that clusters are unions of, the same for the whole run; 1: no blocks."""
 
 
-class Groups(_Section, frozen=True, kw_only=True):
+class Groups(section.Section, frozen=True, kw_only=True):
     """Task groups: parties whose data have one distribution learn one of ``count`` models (BR-IFCA)."""
 
     count: Annotated[int, Meta(ge=1, le=64)] = 1
     """k; 1: all learn one model."""
     mode: Literal["open", "hidden"] = "open"
     """``open``: parties tell their group, clusters lie inside groups. ``hidden``: nobody learns it."""
-    warmup: NonNegative = 0
+    warmup: section.NonNegative = 0
     """Rounds in which all learn one model, which is then parted; 0: k models drawn at random."""
-    pace: Positive = 2
+    pace: section.Positive = 2
     """Rounds from one model that is parted off to the next, until there are ``count``."""
     choice_epsilon: Annotated[float, Meta(gt=0, le=20)] | None = None
     """``open``: a choice is told by randomised response with this epsilon, and kept until the next one is
     due. None: the true one, in every round."""
-    choices: Positive = 1
+    choices: section.Positive = 1
     """With ``choice_epsilon``: choices from the round on in which all models are there, one a round."""
-    screen: PositiveReal | None = None
+    screen: section.PositiveReal | None = None
     """Sums are left out whose means are longer than so many times the median over all models; None: none."""
     tasks: Literal["given", "rotations"] = "given"
     """What parties' data are: as split; or images turned a quarter further from party to party."""
-    sizes: tuple[Positive, ...] = ()
+    sizes: tuple[section.Positive, ...] = ()
     """With rotations: parties of each, in the order of their names; empty: as many of each as can be."""
 
 
-class Participation(_Section, frozen=True, kw_only=True):
+class Participation(section.Section, frozen=True, kw_only=True):
     """Participation in a round: everybody (neither field), or a draw from the round's certified seed."""
 
-    count: Positive | None = None
-    fraction: Fraction | None = None
+    count: section.Positive | None = None
+    fraction: section.Fraction | None = None
 
 
-class SecureSum(_Section, frozen=True, kw_only=True):
+class SecureSum(section.Section, frozen=True, kw_only=True):
     """Parameters of the cluster-local secure sums, with the names of protocol.md."""
 
     kind: Literal["masking", "crypten", "plain"] = "masking"
@@ -113,26 +104,26 @@ class SecureSum(_Section, frozen=True, kw_only=True):
     verify: Literal["off", "committee", "all"] | None = None
     """Who repeats what the server makes of a round, before anybody trains on it. None: a committee where the
     server is ``active``, elsewhere nobody."""
-    committee: Positive | None = None
+    committee: section.Positive | None = None
     """Parties that repeat the step of a round; None: as few as fail in a run with probability 1e-6."""
-    verify_megabytes: Positive = 4096
+    verify_megabytes: section.Positive = 4096
     """The most that the server is to send to verifiers in one round."""
-    lost_clusters: NonNegative = 0
+    lost_clusters: section.NonNegative = 0
     """l: certified sums that a verified step may do without; the server chooses which."""
-    threshold: Positive = 2
+    threshold: section.Positive = 2
     """t: members needed to open. Loading derives this and the next three fields if a file leaves them out
     (:mod:`securefl.scenario.sum_defaults`); the values here are those of a table that is made in Python."""
-    min_survivors: Positive = 2
+    min_survivors: section.Positive = 2
     """Fewest survivors that an opened sum may have."""
-    colluders_per_cluster: NonNegative = 0
+    colluders_per_cluster: section.NonNegative = 0
     """f: bound on parties in one cluster that collude with the server."""
-    colluders: NonNegative = 0
+    colluders: section.NonNegative = 0
     """q: bound on parties that collude with the server over the whole run."""
-    k_anonymity: Positive = 2
+    k_anonymity: section.Positive = 2
     """k: smallest group of honest members that may ever be determined."""
     max_attempts: Annotated[int, Meta(ge=1, le=8)] = 2
     """Attempts per instance, the first included; retries happen before the freeze only."""
-    spool_megabytes: Positive = 1024
+    spool_megabytes: section.Positive = 1024
     """The server keeps masked inputs in memory up to this size and spools them to disk above it."""
 
     @property
@@ -151,24 +142,24 @@ class SecureSum(_Section, frozen=True, kw_only=True):
         return None if self.validate == "none" else self.validate
 
 
-class Encoding(_Section, frozen=True, kw_only=True):
+class Encoding(section.Section, frozen=True, kw_only=True):
     """Clip and fixed point: a coordinate x becomes round(x * 2^scale_bits), with abs(x) at most ``range``."""
 
-    clip: PositiveReal | Literal["none"] = "none"
+    clip: section.PositiveReal | Literal["none"] = "none"
     """L2 bound of the whole update before weighting."""
     scale_bits: Annotated[int, Meta(ge=0, le=40)] = 16
-    range: PositiveReal = 256.0
+    range: section.PositiveReal = 256.0
     """Largest magnitude of one coordinate; an honest update beyond it is cut, and stops a local run."""
     ring_bits: Literal["auto", 32, 64] = "auto"
 
 
-class Weighting(_Section, frozen=True, kw_only=True):
+class Weighting(section.Section, frozen=True, kw_only=True):
     """Weight of a party: min(n, cap) / cap of its declared sample count n (Portnoy et al. 2022)."""
 
     mode: Literal["ignore", "passthrough", "truncate"] = "passthrough"
     """``ignore``: all 1; ``passthrough``: cap = largest declared count; ``truncate``: as the fields below
     say."""
-    cap: Positive | None = None
+    cap: section.Positive | None = None
     """``truncate`` only: a cap that is known beforehand, instead of ``alpha``."""
     alpha: float | None = None
     """``truncate`` only: share of the parties that may lie. The cap of a round is then the largest with which
@@ -179,18 +170,18 @@ class Weighting(_Section, frozen=True, kw_only=True):
     """What an honest party trains on: all of its samples, or only as many as it weighs for."""
 
 
-class Stop(_Section, frozen=True, kw_only=True):
+class Stop(section.Section, frozen=True, kw_only=True):
     """The end of a run: after ``rounds``, at the target, or after ``patience`` rounds without gain."""
 
-    rounds: Positive = 10
-    target_accuracy: Fraction | None = None
-    patience: Positive | None = None
+    rounds: section.Positive = 10
+    target_accuracy: section.Fraction | None = None
+    patience: section.Positive | None = None
     """Of the server's accuracy, or of ``metric``."""
     metric: str | None = None
     """A number of ``[evaluation]`` that stopping goes by, and that picks the model which is kept."""
     target: float | None = None
     """Value of ``metric`` that ends the run."""
-    min_gain: NonNegativeReal | None = None
+    min_gain: section.NonNegativeReal | None = None
     """Least gain that counts for ``patience`` and for the best model, in the unit of ``metric``. None: any
     gain, and for a metric with noise a hundredth of its range. Numbers whose standard deviation by noise is
     larger are not used."""
@@ -200,31 +191,31 @@ IN_TIME = 0.9
 """Share of ``deadlines.training`` for the training itself. The rest is for the input on its way."""
 
 
-class Deadlines(_Section, frozen=True, kw_only=True):
+class Deadlines(section.Section, frozen=True, kw_only=True):
     """Seconds that the server waits in each step before it goes on without the missing."""
 
-    join: Seconds = 60.0
+    join: section.Seconds = 60.0
     """For the first hello of every party, at the start of the run."""
-    hello: Seconds = 20.0
-    reveal: Seconds = 10.0
-    keys: Seconds = 20.0
-    shares: Seconds = 20.0
-    training: Seconds = 300.0
+    hello: section.Seconds = 20.0
+    reveal: section.Seconds = 10.0
+    keys: section.Seconds = 20.0
+    shares: section.Seconds = 20.0
+    training: section.Seconds = 300.0
     """For local training and the masked inputs."""
-    submit: Seconds | None = None
+    submit: section.Seconds | None = None
     """After the draw of the clusters: then every masked input leaves, not before. A training that has not
     ended sends zeros. None: with ``[privacy]`` nine tenths of ``training``; without, an input leaves when its
     training has ended, and so shows how long that took (:attr:`Scenario.submit_seconds`)."""
-    certify: Seconds = 15.0
-    release: Seconds = 15.0
-    verify: Seconds = 30.0
+    certify: section.Seconds = 15.0
+    release: section.Seconds = 15.0
+    verify: section.Seconds = 30.0
     """``secure_sum.verify`` only: for those who repeat a round, once everybody else has answered."""
-    quorum: Seconds = 600.0
+    quorum: section.Seconds = 600.0
     """Online with too few parties for a round: after so long in a row the run ends."""
-    least: Positive | None = None
+    least: section.Positive | None = None
     """Answers to a step before which a connection that broke, or a deadline that was missed before, shortens
     nothing; None: the quorum of certificates, under a curious server a majority of those who are asked."""
-    rate: PositiveReal = 1.0
+    rate: section.PositiveReal = 1.0
     """Megabytes a second that each party's connection carries: no step that carries vectors is shorter than
     they take."""
 
@@ -246,12 +237,12 @@ Audit = Literal[
 """What ``securefl audit`` looks at (docs/audit.md)."""
 
 
-class Leakage(_Section, frozen=True, kw_only=True):
+class Leakage(section.Section, frozen=True, kw_only=True):
     """Limits on what all sums of one update give away together, besides ``secure_sum.k_anonymity``."""
 
     mode: Literal["veto", "report"] = "veto"
     """``veto``: a party releases nothing that crosses anybody's limit. ``report``: experiments only."""
-    colluders: NonNegative | None = None
+    colluders: section.NonNegative | None = None
     """Colluders that a combination of sums is reckoned to hold; f unless given."""
     leverage: Annotated[float, Meta(ge=1e-6, le=1)] = 1.0
     """The most that a party's leverage may be; 1 is no limit of its own."""
@@ -259,7 +250,7 @@ class Leakage(_Section, frozen=True, kw_only=True):
     """Audits whose breaches this scenario is about: ``securefl audit`` reports them and ends with 0."""
 
 
-class Expect(_Section, frozen=True, kw_only=True):
+class Expect(section.Section, frozen=True, kw_only=True):
     """A claim about the outcome. The run's exit code says whether all of them hold."""
 
     metric: Literal[
@@ -286,10 +277,10 @@ class Expect(_Section, frozen=True, kw_only=True):
     at_most: float | None = None
 
 
-class Scenario(_Section, frozen=True, kw_only=True):
+class Scenario(section.Section, frozen=True, kw_only=True):
     """One federated run."""
 
-    name: Name
+    name: section.Name
     description: str = ""
     parties: Annotated[int, Meta(ge=1, le=100_000)]
     data: Data = Data()

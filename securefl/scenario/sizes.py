@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from securefl.base import sums
 from securefl.base.errors import UsageError
-from securefl.base.sums import exact_sum
 from securefl.scenario.scenario import Clustering, Groups, Scenario
 
 
@@ -73,12 +73,12 @@ def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
     clustering, participants = scenario.clustering, participants_of(scenario)
     atoms = atom_sizes(participants, clustering.atoms)
     clusters = [[atoms[k] for k in places] for places in dealt(atoms, atoms_per_cluster(scenario.clustering))]
-    return tuple(sorted((tuple(sizes) for sizes in clusters), key=exact_sum, reverse=True))
+    return tuple(sorted((tuple(sizes) for sizes in clusters), key=sums.exact_sum, reverse=True))
 
 
 def planned_sizes(scenario: Scenario) -> tuple[int, ...]:
     """Members of the clusters when everybody who is planned takes part, larger ones first."""
-    return tuple(exact_sum(atoms) for atoms in planned_atoms(scenario))
+    return tuple(sums.exact_sum(atoms) for atoms in planned_atoms(scenario))
 
 
 def majority_of(size: int, f: int) -> int:

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from securefl.base.errors import ConfigError
-from securefl.scenario.section import PositiveReal, Section
+from securefl.scenario import section
 
 ColumnName = Annotated[str, Meta(min_length=1)]
 
 
-class Column(Section, frozen=True, kw_only=True):
+class Column(section.Section, frozen=True, kw_only=True):
     """One column: numbers, or words from a list. All constants are declared, and none is computed."""
 
     name: ColumnName
@@ -22,7 +22,7 @@ class Column(Section, frozen=True, kw_only=True):
     """The words that may stand there, each of which becomes an input of 0 or 1; nothing: numbers."""
     mean: float = 0.0
     """Numbers become ``(value - mean) / deviation``."""
-    deviation: PositiveReal = 1.0
+    deviation: section.PositiveReal = 1.0
     lower: float | None = None
     """A smaller number is an error."""
     upper: float | None = None
@@ -36,7 +36,7 @@ class Column(Section, frozen=True, kw_only=True):
         return len(self.categories) or 1
 
 
-class TableSchema(Section, frozen=True, kw_only=True):
+class TableSchema(section.Section, frozen=True, kw_only=True):
     """The columns of tables, the same for all parties."""
 
     label: ColumnName

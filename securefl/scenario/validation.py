@@ -6,16 +6,16 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from securefl.scenario.section import PositiveReal, Section
+from securefl.scenario import section
 
 DEAL_BYTES = 480 * 1024
 """Largest box of triples: one member's deal has to fit into a frame, so that it can be relayed as signed."""
 
 
-class Validate(Section, frozen=True, kw_only=True):
+class Validate(section.Section, frozen=True, kw_only=True):
     """A bound on the L2 norm of what a party submits, checked under MPC before it is counted."""
 
-    norm: PositiveReal
+    norm: section.PositiveReal
     """C, in the unit of the parameters: honest updates stay below 0.9 C, and 2 C or more are refused."""
     projections: Annotated[int, Meta(ge=8, le=256, multiple_of=8)] = 64
     failure: Annotated[float, Meta(gt=0, le=0.1)] = 1e-3

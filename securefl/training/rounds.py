@@ -9,13 +9,11 @@ from typing import Protocol
 
 import torch
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64, I64, Inputs
 from securefl.base.entropy import Entropy
-from securefl.scenario import Training
+from securefl.training import dpsgd, models, sgd
 from securefl.training.data import Shard
-from securefl.training.dpsgd import DpSgdTrainer
-from securefl.training.models import change
-from securefl.training.sgd import LocalTrainer
 
 DataSeam = Callable[[Inputs, I64, int], tuple[Inputs, I64]]
 """Samples, labels and the number of classes, to other samples and labels; see ``Shard`` for both forms."""
@@ -36,28 +34,30 @@ class Trainer(Protocol):
 class Epochs:
     """Epochs of SGD, which end in parameters, as an update."""
 
-    def __init__(self, trainer: LocalTrainer) -> None:
+    def __init__(self, trainer: sgd.LocalTrainer) -> None:
         self._trainer = trainer
 
     def update(self, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None) -> F64:
         """See :class:`Trainer`; nothing is carried."""
         del carry
-        return change(params, self._trainer.train(params, entropy, samples))
+        return models.change(params, self._trainer.train(params, entropy, samples))
 
     def with_module(self, module: torch.nn.Module) -> Epochs:
         """See :class:`Trainer`."""
         return Epochs(self._trainer.with_module(module))
 
 
-def trainer_for(module: torch.nn.Module, shard: Shard, config: Training, device: torch.device) -> Trainer:
+def trainer_for(
+    module: torch.nn.Module, shard: Shard, config: scenario.Training, device: torch.device
+) -> Trainer:
     """Epochs of SGD, or one step of DP-SGD where ``training.dp_sgd`` is there.
 
     Raises:
         ConfigError: DP-SGD draws more than there is, or the model has no per-example gradients.
     """
     if config.dp_sgd is None:
-        return Epochs(LocalTrainer(module, shard, config, device))
-    return DpSgdTrainer(module, shard, config, config.dp_sgd, device)
+        return Epochs(sgd.LocalTrainer(module, shard, config, device))
+    return dpsgd.DpSgdTrainer(module, shard, config, config.dp_sgd, device)
 
 
 class RoundTrainer:
@@ -76,7 +76,7 @@ class RoundTrainer:
         self,
         module: torch.nn.Module,
         shard: Shard,
-        config: Training,
+        config: scenario.Training,
         device: torch.device,
         data: DataSeam,
         poisons: Callable[[int], bool],

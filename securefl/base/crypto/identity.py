@@ -15,10 +15,8 @@ from functools import cached_property
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from securefl.base.crypto import boxes
-from securefl.base.crypto.agreement import BadKeyError, KeyPair, check_public, shared_key
+from securefl.base.crypto import agreement, boxes, labels
 from securefl.base.crypto.boxes import BoxError
-from securefl.base.crypto.labels import digest, encode
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER, PartyId, is_name
@@ -68,9 +66,12 @@ class PublicIdentity:
         Raises:
             BadKeyError: this identity's sealing key has low order.
         """
-        ephemeral = KeyPair.generate(entropy)
-        key = shared_key(
-            ephemeral.private, self.seal_key, _SEAL_LABEL, encode(ephemeral.public, self.seal_key, context)
+        ephemeral = agreement.KeyPair.generate(entropy)
+        key = agreement.shared_key(
+            ephemeral.private,
+            self.seal_key,
+            _SEAL_LABEL,
+            labels.encode(ephemeral.public, self.seal_key, context),
         )
         return ephemeral.public + boxes.seal_box(key, plaintext, context, entropy)
 
@@ -83,9 +84,9 @@ class PublicIdentity:
         y = int.from_bytes(self.verify_key, "little") & (2**255 - 1)
         u = (1 + y) * pow(1 - y, _FIELD - 2, _FIELD) % _FIELD
         try:
-            check_public(u.to_bytes(KEY_BYTES, "little"))
-            check_public(self.seal_key)
-        except BadKeyError:
+            agreement.check_public(u.to_bytes(KEY_BYTES, "little"))
+            agreement.check_public(self.seal_key)
+        except agreement.BadKeyError:
             return True
         return False
 
@@ -96,7 +97,7 @@ class PublicIdentity:
         party that looks for two identities of its own with equal fingerprints; the roster digest, at full
         length, is what the protocol relies on.
         """
-        text = digest("fingerprint", self.name, self.verify_key, self.seal_key).hex()[:20]
+        text = labels.digest("fingerprint", self.name, self.verify_key, self.seal_key).hex()[:20]
         return "-".join(text[at : at + 4] for at in range(0, len(text), 4))
 
     @cached_property
@@ -134,7 +135,7 @@ class Identity:
     def public(self) -> PublicIdentity:
         """The part that others need."""
         verify_key = self._signer.public_key().public_bytes_raw()
-        return PublicIdentity(self.name, verify_key, KeyPair.from_private(self.sealing_key).public)
+        return PublicIdentity(self.name, verify_key, agreement.KeyPair.from_private(self.sealing_key).public)
 
     def sign(self, message: bytes) -> bytes:
         """The Ed25519 signature of ``message`` (64 bytes); the caller has put a label into the message."""
@@ -149,10 +150,10 @@ class Identity:
         if len(box) < SEAL_OVERHEAD:
             raise BoxError
         ephemeral, inner = box[:KEY_BYTES], box[KEY_BYTES:]
-        binding = encode(ephemeral, self.public.seal_key, context)
+        binding = labels.encode(ephemeral, self.public.seal_key, context)
         try:
-            key = shared_key(self.sealing_key, ephemeral, _SEAL_LABEL, binding)
-        except BadKeyError:
+            key = agreement.shared_key(self.sealing_key, ephemeral, _SEAL_LABEL, binding)
+        except agreement.BadKeyError:
             raise BoxError from None
         return boxes.open_box(key, inner, context)
 

@@ -15,8 +15,8 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.finding import Evidence, Finding, Severity, breach, holds, warning
 from securefl.lab.audit.openings import opened_versions
 from securefl.lab.audit.recorded import Recorded
-from securefl.methods.clustering import Atom, atoms_per_cluster, form_atoms
-from securefl.runtime.report import counted, listed
+from securefl.methods import clustering
+from securefl.runtime import report
 
 _REMEDY: Final = (
     "do not count on atoms in this run: what updates have in common over rounds may be known of parts of"
@@ -54,7 +54,7 @@ def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
         yield _seeds(audit, drawn, stated)
         return
     seed = bytes.fromhex(stated[0])
-    atoms = form_atoms(seed, recorded.parties, recorded.scenario.clustering.atoms)
+    atoms = clustering.form_atoms(seed, recorded.parties, recorded.scenario.clustering.atoms)
     found = [
         *_unknown(recorded, audit, drawn),
         *_clusters(recorded, audit, drawn, atoms),
@@ -66,7 +66,8 @@ def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
         yield holds(
             audit,
             f"The {len(atoms)} atoms that the atom seed forms are kept: the clusters of"
-            f" {counted(rounds, 'round')} are unions of {atoms_per_cluster(recorded.scenario.clustering)}"
+            f" {report.counted(rounds, 'round')} are unions of"
+            f" {clustering.atoms_per_cluster(recorded.scenario.clustering)}"
             " or more, and every sum has all of an atom or nothing of it.",
         )
 
@@ -127,9 +128,9 @@ def _unknown(recorded: Recorded, audit: str, drawn: Sequence[_Drawn]) -> Iterato
 
 
 def _clusters(
-    recorded: Recorded, audit: str, drawn: Sequence[_Drawn], atoms: Sequence[Atom]
+    recorded: Recorded, audit: str, drawn: Sequence[_Drawn], atoms: Sequence[clustering.Atom]
 ) -> Iterator[Finding]:
-    fewest = atoms_per_cluster(recorded.scenario.clustering)
+    fewest = clustering.atoms_per_cluster(recorded.scenario.clustering)
     seen: set[tuple[int, object]] = set()
     for one in drawn:
         bad = [m for row in one.clusters for m in row if not _union(m, atoms, fewest)]
@@ -139,16 +140,16 @@ def _clusters(
         seen.add((one.round, one.clusters))
         yield breach(
             audit,
-            f"In round {one.round} {counted(len(bad), 'cluster')} of"
+            f"In round {one.round} {report.counted(len(bad), 'cluster')} of"
             f" {sum(map(len, one.clusters))} are no unions of {fewest} or more of the atoms that the"
-            f" atom seed forms; the first is {listed(bad[0])}.",
+            f" atom seed forms; the first is {report.listed(bad[0])}.",
             evidence=(one.evidence,),
             remedy=_REMEDY,
             parties=_torn(bad[0], atoms),
         )
 
 
-def _released(recorded: Recorded, audit: str, atoms: Sequence[Atom]) -> Iterator[Finding]:
+def _released(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) -> Iterator[Finding]:
     opened: set[int] = set()
     for version in opened_versions(recorded):
         for opening in version.openings:
@@ -159,7 +160,7 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[Atom]) -> Iterator
             yield breach(
                 audit,
                 f"In round {version.version.round} a sum was released that has only a part of an atom:"
-                f" {listed(torn)} are not in it with all their mates.",
+                f" {report.listed(torn)} are not in it with all their mates.",
                 evidence=(opening.evidence,),
                 remedy=_REMEDY,
                 parties=torn,
@@ -173,7 +174,8 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[Atom]) -> Iterator
                 asked.add(round_)
                 yield warning(
                     audit,
-                    f"The survivors of round {round_} split an atom ({listed(torn)}); nobody says that it"
+                    f"The survivors of round {round_} split an atom ({report.listed(torn)}); nobody"
+                    " says that it"
                     " released anything for them.",
                     evidence=(evidence,),
                     remedy=_REMEDY,
@@ -181,13 +183,13 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[Atom]) -> Iterator
                 )
 
 
-def _union(members: Collection[PartyId], atoms: Sequence[Atom], fewest: int) -> bool:
+def _union(members: Collection[PartyId], atoms: Sequence[clustering.Atom], fewest: int) -> bool:
     """Whether a cluster is a union of so many atoms or more."""
     there = frozenset(members)
     return not _torn(there, atoms) and sum(there.issuperset(atom) for atom in atoms) >= fewest
 
 
-def _torn(members: Collection[PartyId], atoms: Sequence[Atom]) -> tuple[PartyId, ...]:
+def _torn(members: Collection[PartyId], atoms: Sequence[clustering.Atom]) -> tuple[PartyId, ...]:
     """The members that are there without some of their mates."""
     there = frozenset(members)
     parts = (there.intersection(atom) for atom in atoms if not there.issuperset(atom))

@@ -12,22 +12,21 @@ from typing import Any, Final
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit import finding
 from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
-from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
-from securefl.methods.clustering import work_of, works_of
-from securefl.methods.privacy import Mechanism, Spending, ledger_of, mechanism_of
-from securefl.runtime.report import counted, forgoing, listed
+from securefl.methods import clustering, privacy
+from securefl.runtime import report
 
 AUDIT: Final = "budget"
 _TOLERANCE: Final = 1e-6
 """Relative difference of two epsilons that is rounding."""
-_SUMMARY: Final = Evidence("summary.json", None, "privacy")
+_SUMMARY: Final = finding.Evidence("summary.json", None, "privacy")
 
 
-def audit_budget(recorded: Recorded) -> Chapter:
+def audit_budget(recorded: Recorded) -> finding.Chapter:
     """Releases and epsilon by party, recounted and claimed."""
-    findings: list[Finding] = []
+    findings: list[finding.Finding] = []
     exhibits: tuple[Exhibit, ...] = ()
     claim: Mapping[str, Any] = recorded.summary.get("privacy") or {}
     if recorded.scenario.privacy.unit == "none":
@@ -39,7 +38,7 @@ def audit_budget(recorded: Recorded) -> Chapter:
         findings += [*_beyond(recorded, releases), *_counts(claim, releases), *_unsaid(recorded, claim)]
         more, exhibits = _epsilons(recorded, claim, releases)
         findings += more
-    return Chapter(
+    return finding.Chapter(
         audit=AUDIT,
         title="Budget: epsilon counted again",
         method=(
@@ -55,7 +54,7 @@ def audit_budget(recorded: Recorded) -> Chapter:
 def releases_of(recorded: Recorded) -> Mapping[PartyId, int]:
     """Updates that each party released: what was drawn, or what it sent if that is more."""
     drawn: dict[PartyId, set[tuple[int, int]]] = defaultdict(set)
-    works = works_of(recorded.scenario.clustering)
+    works = clustering.works_of(recorded.scenario.clustering)
     if recorded.simulated:
         for record in recorded.records:
             for party in record.participants if record.sums or record.lost else ():
@@ -68,24 +67,25 @@ def releases_of(recorded: Recorded) -> Mapping[PartyId, int]:
     for party in recorded.watched:
         for entry, _ in recorded.messages(party, "sent", "MaskedInput"):
             place: Any = entry.fields["place"]
-            drawn[party].add((place[0], work_of(recorded.scenario.clustering, place[1])))
+            drawn[party].add((place[0], clustering.work_of(recorded.scenario.clustering, place[1])))
     return {party: len(drawn[party]) for party in recorded.parties}
 
 
-def _beyond(recorded: Recorded, releases: Mapping[PartyId, int]) -> Iterator[Finding]:
+def _beyond(recorded: Recorded, releases: Mapping[PartyId, int]) -> Iterator[finding.Finding]:
     allowed = recorded.scenario.privacy.releases
     over = {p: made for p, made in releases.items() if allowed is not None and made > allowed}
     if over:
         worst = max(over, key=lambda party: (over[party], party))
         yield _breach(
-            f"{counted(len(over), 'party budget')} exceeded ({listed(sorted(over))}): {worst} released"
+            f"{report.counted(len(over), 'party budget')} exceeded"
+            f" ({report.listed(sorted(over))}): {worst} released"
             f" {over[worst]} times, and {allowed} keep to epsilon {recorded.scenario.privacy.budget}.",
             parties=tuple(sorted(over)),
             remedy="a party counts for itself and stays away: look whether its journal was lost at a restart",
         )
 
 
-def _counts(claim: Mapping[str, Any], releases: Mapping[PartyId, int]) -> Iterator[Finding]:
+def _counts(claim: Mapping[str, Any], releases: Mapping[PartyId, int]) -> Iterator[finding.Finding]:
     stated: Mapping[str, Any] | None = claim.get("releases")
     if stated is None:
         return
@@ -93,28 +93,28 @@ def _counts(claim: Mapping[str, Any], releases: Mapping[PartyId, int]) -> Iterat
     fewer = [p for p in differing if releases[p] > stated.get(p, 0)]
     if fewer:
         yield _breach(
-            f"The run claims fewer releases than the transcripts have for {listed(fewer)}:"
+            f"The run claims fewer releases than the transcripts have for {report.listed(fewer)}:"
             f" {stated.get(fewer[0], 0)} and not {releases[fewer[0]]} for {fewer[0]}.",
             parties=tuple(fewer),
             remedy="epsilon was computed from too few releases: take the recounted one",
         )
     elif differing:
-        yield _note(f"The run claims more releases than the transcripts have for {listed(differing)}.")
+        yield _note(f"The run claims more releases than the transcripts have for {report.listed(differing)}.")
     else:
         most = max(releases.values(), default=0)
-        yield holds(
+        yield finding.holds(
             AUDIT, f"Releases by party are those that the run claims, at most {most}.", evidence=(_SUMMARY,)
         )
 
 
-def _unsaid(recorded: Recorded, claim: Mapping[str, Any]) -> Iterator[Finding]:
+def _unsaid(recorded: Recorded, claim: Mapping[str, Any]) -> Iterator[finding.Finding]:
     """Parties without a guarantee that the run does not name."""
     if recorded.seed is None or "without_guarantee" not in claim:
         return
-    unsaid = sorted(forgoing(recorded.scenario, recorded.seed).difference(claim["without_guarantee"]))
+    unsaid = sorted(report.forgoing(recorded.scenario, recorded.seed).difference(claim["without_guarantee"]))
     if unsaid:
         yield _breach(
-            f"{listed(unsaid)} leave out noise or bounds, and the run claims a guarantee for them.",
+            f"{report.listed(unsaid)} leave out noise or bounds, and the run claims a guarantee for them.",
             parties=tuple(unsaid),
             remedy="no figure holds for a party that does not do what it rests on",
         )
@@ -122,7 +122,7 @@ def _unsaid(recorded: Recorded, claim: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _epsilons(
     recorded: Recorded, claim: Mapping[str, Any], releases: Mapping[PartyId, int]
-) -> tuple[list[Finding], tuple[Exhibit, ...]]:
+) -> tuple[list[finding.Finding], tuple[Exhibit, ...]]:
     claimed = claim.get("epsilon")
     insecure = recorded.seeded and not recorded.simulated
     if claimed is None:
@@ -130,19 +130,19 @@ def _epsilons(
     if insecure:
         return [_breach(f"The run claims epsilon {claimed:.4g}, and its noise follows from a seed.")], ()
     length = _length(recorded)
-    mechanism = None if length is None else mechanism_of(recorded.scenario, length)
+    mechanism = None if length is None else privacy.mechanism_of(recorded.scenario, length)
     if mechanism is None:
         return [_note("The model's size is not recorded, so that epsilon cannot be computed.")], ()
     kept = {p: made for p, made in releases.items() if p not in set(claim.get("without_guarantee", ()))}
     most = max(kept.values(), default=0)
     try:
-        found = ledger_of(mechanism, most).guarantee()
+        found = privacy.ledger_of(mechanism, most).guarantee()
         exhibits = _exhibits(recorded, claim, mechanism, releases, most)
     except ConfigError as error:
         return [_note(f"Epsilon was not computed again: {error}.")], ()
     text = (
         f"epsilon {found.epsilon:.4g} by privacy loss distributions and {found.epsilon_rdp:.4g} by RDP for"
-        f" {counted(most, 'release')} at delta {found.delta:.3g}"
+        f" {report.counted(most, 'release')} at delta {found.delta:.3g}"
     )
     if claimed < found.epsilon * (1 - _TOLERANCE):
         return [
@@ -150,18 +150,18 @@ def _epsilons(
         ], exhibits
     above = "" if claimed <= found.epsilon * (1 + _TOLERANCE) else f" (claimed: {claimed:.4g}, which is more)"
     return [
-        holds(AUDIT, f"Recounted: {text}. That is what the run claims{above}.", evidence=(_SUMMARY,))
+        finding.holds(AUDIT, f"Recounted: {text}. That is what the run claims{above}.", evidence=(_SUMMARY,))
     ], exhibits
 
 
 def _exhibits(
     recorded: Recorded,
     claim: Mapping[str, Any],
-    mechanism: Mechanism,
+    mechanism: privacy.Mechanism,
     releases: Mapping[PartyId, int],
     most: int,
 ) -> tuple[Exhibit, ...]:
-    spending = Spending(mechanism, most)
+    spending = privacy.Spending(mechanism, most)
     claimed = {
         r.round + 1: max((e for e in r.epsilon.values() if e is not None), default=0.0)
         for r in recorded.records
@@ -213,11 +213,11 @@ def _length(recorded: Recorded) -> int | None:
     return None
 
 
-def _note(claim: str) -> Finding:
-    return note(AUDIT, claim)
+def _note(claim: str) -> finding.Finding:
+    return finding.note(AUDIT, claim)
 
 
 def _breach(
     claim: str, *, remedy: str = "believe no guarantee of this run", parties: tuple[PartyId, ...] = ()
-) -> Finding:
-    return breach(AUDIT, claim, evidence=(_SUMMARY,), remedy=remedy, parties=parties)
+) -> finding.Finding:
+    return finding.breach(AUDIT, claim, evidence=(_SUMMARY,), remedy=remedy, parties=parties)

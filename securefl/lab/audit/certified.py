@@ -9,20 +9,10 @@ from typing import Final, TypeVar
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Evidence, Finding, breach, warning
+from securefl.lab.audit import finding
 from securefl.lab.audit.kept import AUDIT, KeptMessage, KeptMessages
-from securefl.methods.clustering import commitment, sums_apart
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import (
-    BindingFreeze,
-    Certificate,
-    ChainedAnnounce,
-    ChainedReveal,
-    Endorse,
-    Hello,
-    Reveal,
-    Reveals,
-)
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import (
     CertifiedRound,
     Draw,
@@ -36,11 +26,10 @@ from securefl.protocol.round import (
     opened_keys,
     round_statement,
 )
-from securefl.protocol.wire import open_relayed
-from securefl.runtime.report import listed
+from securefl.runtime import report
 
 SPLIT: Final = "the server split its parties: do not use its model"
-SaidT = TypeVar("SaidT", Hello, Reveal, Endorse)
+SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal, messages.Endorse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +37,9 @@ class SeenRound:
     """One round, as far as its signed messages tell."""
 
     round: int
-    announced: tuple[KeptMessage[ChainedAnnounce], ...] = ()
+    announced: tuple[KeptMessage[messages.ChainedAnnounce], ...] = ()
     """Each version of its announcement once, of the draw that counts."""
-    hellos: Mapping[PartyId, Hello] = field(default_factory=dict)
+    hellos: Mapping[PartyId, messages.Hello] = field(default_factory=dict)
     followed: Mapping[PartyId, bytes] = field(default_factory=dict)
     """The root that each party says, signed, it has seen confirmed; nothing from one that has not."""
     drawn: Draw | None = None
@@ -60,13 +49,13 @@ class SeenRound:
     certified: CertifiedRound | None = None
     signatures: int = 0
     """Most signatures under one statement."""
-    freezes: tuple[KeptMessage[BindingFreeze], ...] = ()
+    freezes: tuple[KeptMessage[messages.BindingFreeze], ...] = ()
     """As each party was told."""
     lacking: str = ""
     """Why nothing is certified."""
     twice: bool = False
     """Whether a quorum has signed two statements: more than q collude."""
-    wrong: tuple[Finding, ...] = ()
+    wrong: tuple[finding.Finding, ...] = ()
 
     @property
     def model(self) -> bytes | None:
@@ -76,8 +65,8 @@ class SeenRound:
 
 def seen_rounds(plan: RunPlan, kept: KeptMessages) -> tuple[SeenRound, ...]:
     """Return all rounds that transcripts have an announcement of, in order."""
-    announced: dict[int, list[KeptMessage[ChainedAnnounce]]] = defaultdict(list)
-    for one in kept.of(ChainedAnnounce):
+    announced: dict[int, list[KeptMessage[messages.ChainedAnnounce]]] = defaultdict(list)
+    for one in kept.of(messages.ChainedAnnounce):
         announced[one.place.round].append(one)
     seen, atom_seed = list[SeenRound](), b""
     for round_, some in sorted(announced.items()):
@@ -91,13 +80,13 @@ def _seen(
     plan: RunPlan,
     kept: KeptMessages,
     round_: int,
-    some: Sequence[KeptMessage[ChainedAnnounce]],
+    some: Sequence[KeptMessage[messages.ChainedAnnounce]],
     atom_seed: bytes,
 ) -> SeenRound:
     # A draw that was void is followed by another.
     last = max(one.place.attempt for one in some)
     versions = {one.digest: one for one in some if one.place.attempt == last}
-    split: tuple[Finding, ...] = ()
+    split: tuple[finding.Finding, ...] = ()
     if len(versions) > 1:
         said = f"The server announced round {round_} in {len(versions)} versions"
         split = (_split(said, some, versions),)
@@ -109,24 +98,24 @@ def _seen(
 
 def _split(
     said: str,
-    some: Sequence[KeptMessage[ChainedAnnounce]],
-    versions: Mapping[str, KeptMessage[ChainedAnnounce]],
-) -> Finding:
+    some: Sequence[KeptMessage[messages.ChainedAnnounce]],
+    versions: Mapping[str, KeptMessage[messages.ChainedAnnounce]],
+) -> finding.Finding:
     """The finding that there are several versions: a breach where the server has signed two of them."""
     signed = {one.digest for one in some if one.signed}
     if len(signed & versions.keys()) > 1:
         return _wrong(f"{said}.", tuple(versions.values()), SPLIT)
     words = sorted({one.by for one in some if one.digest in versions and one.digest not in signed})
-    return warning(
+    return finding.warning(
         AUDIT,
-        f"{said}, say {listed(words)} without its signature.",
+        f"{said}, say {report.listed(words)} without its signature.",
         evidence=tuple(one.evidence for one in versions.values()),
         remedy="either the server split its parties, or these transcripts are not true",
     )
 
 
 def _version(
-    plan: RunPlan, kept: KeptMessages, one: KeptMessage[ChainedAnnounce], draw: int, atom_seed: bytes
+    plan: RunPlan, kept: KeptMessages, one: KeptMessage[messages.ChainedAnnounce], draw: int, atom_seed: bytes
 ) -> SeenRound:
     seen = SeenRound(one.place.round, (one,))
     try:
@@ -138,12 +127,12 @@ def _version(
 
 
 def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_seed: bytes) -> SeenRound:
-    place = Place(seen.round, attempt=draw)
-    hellos = dict(_said(plan, place, seen.announced[0].message.hellos, Hello))
+    place = kernel.Place(seen.round, attempt=draw)
+    hellos = dict(_said(plan, place, seen.announced[0].message.hellos, messages.Hello))
     if any(hello.config_digest != plan.config_digest() for hello in hellos.values()):
         raise PeerError(SERVER, "parties signed another configuration than the run directory has")
     seen = replace(seen, hellos=hellos)
-    lists = {one.digest: one for one in kept.of(Reveals) if one.place == place}
+    lists = {one.digest: one for one in kept.of(messages.Reveals) if one.place == place}
     whole = [one for one in lists.values() if len(one.message.reveals) == len(hellos)]
     if not whole:
         return replace(seen, lacking="no transcript has all of its nonces")
@@ -154,7 +143,7 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
         if told.signed:
             raise
         return replace(seen, lacking="no transcript has all of its nonces")
-    roots = {party: one.root for party, one in reveals.items() if isinstance(one, ChainedReveal)}
+    roots = {party: one.root for party, one in reveals.items() if isinstance(one, messages.ChainedReveal)}
     model, config = next(iter(hellos.values())).model_digest, plan.config_digest()
     drawn = draw_round(
         plan,
@@ -171,14 +160,17 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
 
 
 def _revealed(
-    plan: RunPlan, place: Place, hellos: Mapping[PartyId, Hello], message: Reveals
-) -> dict[PartyId, Reveal]:
+    plan: RunPlan, place: kernel.Place, hellos: Mapping[PartyId, messages.Hello], message: messages.Reveals
+) -> dict[PartyId, messages.Reveal]:
     """Return what each party revealed, as it had committed to it."""
-    reveals = dict(_said(plan, place, message.reveals, Reveal))
+    reveals = dict(_said(plan, place, message.reveals, messages.Reveal))
     for party, said in reveals.items():
         if party not in hellos:
             raise PeerError(SERVER, f"{party} reveals a nonce and was not announced")
-        if commitment(said.nonce, plan.run, place.round, place.attempt, party) != hellos[party].commitment:
+        if (
+            clustering.commitment(said.nonce, plan.run, place.round, place.attempt, party)
+            != hellos[party].commitment
+        ):
             raise PeerError(party, f"{party} revealed another nonce than it committed to")
     return reveals
 
@@ -186,7 +178,7 @@ def _revealed(
 def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
     """Find the statement that a quorum has signed, and what it fixes."""
     signed, wrong = _signatures(plan, kept, seen.round)
-    freezes = tuple(one for one in kept.of(BindingFreeze) if one.place == Place(seen.round))
+    freezes = tuple(one for one in kept.of(messages.BindingFreeze) if one.place == kernel.Place(seen.round))
     rounds: dict[bytes, CertifiedRound] = {}
     # Receipts apart, everybody is told the same.
     versions = {(one.message.survivors, one.message.commitments): one.message for one in freezes}
@@ -213,7 +205,7 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
         lacking = "no transcript has a certificate"
     elif not whole:
         lacking = f"{most} endorsements of one statement, needed: {quorum}"
-        told = tuple(one for one in kept.of(Certificate) if one.place == Place(seen.round))
+        told = tuple(one for one in kept.of(messages.Certificate) if one.place == kernel.Place(seen.round))
         wrong = (*wrong, _wrong(f"The certificate of round {seen.round} has {lacking}.", told, SPLIT))
     elif not freezes:
         lacking = "no transcript has what was frozen"
@@ -227,13 +219,15 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
     return replace(seen, signatures=most, freezes=freezes, lacking=lacking, wrong=wrong)
 
 
-def _fixed(plan: RunPlan, seen: SeenRound, freeze: BindingFreeze) -> CertifiedRound | None:
+def _fixed(plan: RunPlan, seen: SeenRound, freeze: messages.BindingFreeze) -> CertifiedRound | None:
     if seen.drawn is None:
         return None
     survivors = frozenset(map(PartyId, freeze.survivors))
     assignment, model = seen.drawn.assignment, seen.model or b""
     limits = {party: hello.limits for party, hello in seen.hellos.items()}
-    admission = Question(seen.round, assignment, survivors, limits, sums_apart(plan.scenario)).answer()
+    admission = Question(
+        seen.round, assignment, survivors, limits, clustering.sums_apart(plan.scenario)
+    ).answer()
     keys = opened_keys(assignment, survivors, admission.admitted)
     if len(keys) != len(freeze.commitments):
         return None
@@ -255,21 +249,21 @@ def _fixed(plan: RunPlan, seen: SeenRound, freeze: BindingFreeze) -> CertifiedRo
 
 def _signatures(
     plan: RunPlan, kept: KeptMessages, round_: int
-) -> tuple[dict[bytes, set[PartyId]], tuple[Finding, ...]]:
+) -> tuple[dict[bytes, set[PartyId]], tuple[finding.Finding, ...]]:
     """By statement who has signed it; and certificates that hold something else, and who signed two."""
     signed: dict[bytes, set[PartyId]] = defaultdict(set)
-    wrong: list[Finding] = []
-    versions = {one.digest: one for one in kept.of(Certificate) if one.place == Place(round_)}
+    wrong: list[finding.Finding] = []
+    versions = {one.digest: one for one in kept.of(messages.Certificate) if one.place == kernel.Place(round_)}
     for one in versions.values():
         try:
-            for party, said in _said(plan, Place(round_), one.message.endorsements, Endorse):
+            for party, said in _said(plan, kernel.Place(round_), one.message.endorsements, messages.Endorse):
                 signed[said.statement].add(party)
         except PeerError as error:
             wrong.append(_wrong(f"A certificate of round {round_} is none: {error.reason}.", (one,), SPLIT))
     both = {party for by in signed.values() for party in by if sum(party in to for to in signed.values()) > 1}
     if both:
         wrong.append(
-            breach(
+            finding.breach(
                 AUDIT,
                 f"In round {round_} {', '.join(sorted(both))} endorsed two statements.",
                 evidence=tuple(one.evidence for one in versions.values()),
@@ -281,12 +275,12 @@ def _signatures(
 
 
 def _said(
-    plan: RunPlan, place: Place, frames: Sequence[bytes], kind: type[SaidT]
+    plan: RunPlan, place: kernel.Place, frames: Sequence[bytes], kind: type[SaidT]
 ) -> Iterator[tuple[PartyId, SaidT]]:
     """Yield what each party said, of frames that the server relayed."""
     known = set[PartyId]()
     for frame in frames:
-        one = open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+        one = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
         if one.place != place or not isinstance(one.message, kind) or one.sender in known:
             raise PeerError(SERVER, f"it holds something else than one {kind.__name__} of each party")
         if one.sender not in plan.roster.parties:
@@ -297,12 +291,16 @@ def _said(
 
 def _wrong(
     claim: str,
-    shown: Sequence[KeptMessage[ChainedAnnounce] | KeptMessage[BindingFreeze] | KeptMessage[Certificate]],
+    shown: Sequence[
+        KeptMessage[messages.ChainedAnnounce]
+        | KeptMessage[messages.BindingFreeze]
+        | KeptMessage[messages.Certificate]
+    ],
     remedy: str,
-) -> Finding:
-    evidence: tuple[Evidence, ...] = tuple(one.evidence for one in shown)
+) -> finding.Finding:
+    evidence: tuple[finding.Evidence, ...] = tuple(one.evidence for one in shown)
     if not shown or any(one.signed for one in shown):
-        return breach(AUDIT, claim, evidence=evidence, remedy=remedy)
+        return finding.breach(AUDIT, claim, evidence=evidence, remedy=remedy)
     # Only signatures accuse: whoever wrote the transcript may have made it up.
     claim = f"{claim} It is here without the server's signature."
-    return warning(AUDIT, claim, evidence=evidence, remedy=remedy)
+    return finding.warning(AUDIT, claim, evidence=evidence, remedy=remedy)

@@ -10,32 +10,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from securefl.base import crypto, entropy
 from securefl.base.arrays import F32
-from securefl.base.crypto import Identity, Roster, make_identities
-from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import EXIT_EXPECTED, EXIT_REFUSED, EXIT_UNEXPECTED, ConfigError, PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.lab.audit import links, repeating
 from securefl.lab.audit.certified import SPLIT, seen_rounds
 from securefl.lab.audit.convicted import convictions
 from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, read_kept
-from securefl.lab.audit.links import (
-    CheckedRound,
-    LinkVerdict,
-    ModelChain,
-    attested,
-    follow_chain,
-    opened_sums,
-)
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.repeating import RepeatedHere, repeat_proofs
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import ChainedAnnounce, Hello
+from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round import Charge, RunPlan, first_of, link_of, model_digest
-from securefl.protocol.secure_sum import sums_of
-from securefl.protocol.wire import open_relayed
-from securefl.runtime.report import counted, listed
+from securefl.runtime import report
 
 COLUMNS: Final = (
     "round",
@@ -63,9 +51,9 @@ class Known:
     """Digest of parameters that are not trained; empty without any, None if it is not known."""
     unknown: str = ""
     """Why they are not known."""
-    roster: Roster | None = None
+    roster: crypto.Roster | None = None
     """Whose signatures count; None for the roster that transcripts name."""
-    identities: Mapping[PartyId, Identity] = field(default_factory=dict, repr=False)
+    identities: Mapping[PartyId, crypto.Identity] = field(default_factory=dict, repr=False)
     """Keys of parties, besides those that follow from an insecure seed."""
     charges: Mapping[str, Charge] = field(default_factory=dict, repr=False)
     """Evidence that processes kept, by file."""
@@ -84,7 +72,7 @@ class RoundLine:
     """Attests of sums, and how many it takes; more than that do not count."""
     step: str
     repeated: str
-    verdict: LinkVerdict
+    verdict: links.LinkVerdict
     why: str
 
     def cells(self) -> tuple[str | int, ...]:
@@ -146,10 +134,10 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
     plan = _plan(recorded, kept, known)
     _check_config(plan, kept)
     seen = seen_rounds(plan, kept)
-    chain = follow_chain(recorded, plan, kept, seen)
+    chain = links.follow_chain(recorded, plan, kept, seen)
     _check_keys(plan, known.identities)
     identities = {**_seeded(recorded, plan), **known.identities}
-    again = repeat_proofs(plan, kept, chain, identities)
+    again = repeating.repeat_proofs(plan, kept, chain, identities)
     lines = tuple(_line(plan, again, one) for one in chain.rounds)
     if chain.first is None:
         forged = f": {kept.forged[0].claim.rstrip('.')}" if kept.forged else ""
@@ -158,7 +146,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
             f"hold no announcement of a round that its server signed{forged}",
             "add those of parties that took part, and give the roster of the run",
         )
-    open_ = any(line.verdict is LinkVerdict.OPEN for line in lines) or _doubted(plan, chain, known)
+    open_ = any(line.verdict is links.LinkVerdict.OPEN for line in lines) or _doubted(plan, chain, known)
     ends = tuple(_ends(plan, chain, known, open_=open_))
     wrong = (
         *kept.forged,
@@ -170,7 +158,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
         *convictions(plan, known.charges, None if known.first is None else first_of(plan, known.first)),
     )
     sound = not any(finding.severity is Severity.BREACH for finding in ends) and not any(
-        line.verdict is LinkVerdict.WRONG for line in lines
+        line.verdict is links.LinkVerdict.WRONG for line in lines
     )
     beyond = any(finding.severity is Severity.BREACH for finding in wrong)
     open_ = open_ or bool(known.unknown)
@@ -239,7 +227,7 @@ def _plan(recorded: Recorded, kept: KeptMessages, known: Known) -> RunPlan:
     length = next(iter(lengths), length * recorded.scenario.groups.count) // recorded.scenario.groups.count
     if not length:
         raise ConfigError("transcripts", "do not tell how long the model is", "add one more party's")
-    sums_of(recorded.scenario, length)
+    secure_sum.sums_of(recorded.scenario, length)
     run = RunId(recorded.run)
     return RunPlan(
         run, recorded.scenario, recorded.limits, kept.roster, length, known.frozen or b"", recorded.state
@@ -265,13 +253,13 @@ def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
         ConfigError: scenario, roster, frozen parameters or rules are others than in the run.
     """
     signed = set[bytes]()
-    for announced in kept.of(ChainedAnnounce):
+    for announced in kept.of(messages.ChainedAnnounce):
         for frame in announced.message.hellos:
             try:
-                said = open_relayed(frame, plan.roster, plan.run, SERVER, SERVER).message
+                said = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER).message
             except PeerError:
                 continue  # the draw of its round does not hold
-            if isinstance(said, Hello):
+            if isinstance(said, messages.Hello):
                 signed.add(said.config_digest)
             if plan.config_digest() in signed or len(signed) > 1:
                 return
@@ -284,17 +272,19 @@ def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
         )
 
 
-def _seeded(recorded: Recorded, plan: RunPlan) -> dict[PartyId, Identity]:
+def _seeded(recorded: Recorded, plan: RunPlan) -> dict[PartyId, crypto.Identity]:
     """The keys of a run whose secrets all follow from its seed."""
     if not recorded.seeded or recorded.seed is None:
         return {}
-    made, roster = make_identities(
-        recorded.parties, InsecureSeededEntropy(recorded.seed), with_dealer=plan.sums.dealer is not None
+    made, roster = crypto.make_identities(
+        recorded.parties,
+        entropy.InsecureSeededEntropy(recorded.seed),
+        with_dealer=plan.sums.dealer is not None,
     )
     return dict(made) if roster.parties == plan.roster.parties else {}
 
 
-def _check_keys(plan: RunPlan, identities: Mapping[PartyId, Identity]) -> None:
+def _check_keys(plan: RunPlan, identities: Mapping[PartyId, crypto.Identity]) -> None:
     """Refuse a key that opens nothing of what its party was sent: the server would seem to have lied."""
     for name, identity in identities.items():
         if plan.roster.parties.get(name) != identity.public:
@@ -303,21 +293,21 @@ def _check_keys(plan: RunPlan, identities: Mapping[PartyId, Identity]) -> None:
             )
 
 
-def _line(plan: RunPlan, again: RepeatedHere, one: CheckedRound) -> RoundLine:
+def _line(plan: RunPlan, again: repeating.RepeatedHere, one: links.CheckedRound) -> RoundLine:
     seen, claimed = one.seen, one.claimed
     certified = None if seen is None else seen.certified
-    sums, step = attested(plan, certified, claimed)
+    sums, step = links.attested(plan, certified, claimed)
     repeated, verdict, why = "no", one.verdict, one.why
     if certified is not None and claimed is not None:
         root = claimed.link.root
-        opened = opened_sums(certified, claimed)
-        number = sum(again.at(root, Place(one.round, *key)) for key in opened)
+        opened = links.opened_sums(certified, claimed)
+        number = sum(again.at(root, kernel.Place(one.round, *key)) for key in opened)
         which = [f"{number} of {len(opened)} sums"] if number else []
-        which += ["the step"] if again.at(root, Place(one.round)) else []
+        which += ["the step"] if again.at(root, kernel.Place(one.round)) else []
         whole = number == len(opened) and len(which) > 1
-        repeated = "yes" if whole else listed(which) or "no"
-        if verdict is LinkVerdict.CONFIRMED and again.differs(root):
-            verdict, why = LinkVerdict.WRONG, again.differs(root)
+        repeated = "yes" if whole else report.listed(which) or "no"
+        if verdict is links.LinkVerdict.CONFIRMED and again.differs(root):
+            verdict, why = links.LinkVerdict.WRONG, again.differs(root)
     return RoundLine(
         one.round,
         "" if claimed is None else claimed.link.root.hex(),
@@ -330,9 +320,9 @@ def _line(plan: RunPlan, again: RepeatedHere, one: CheckedRound) -> RoundLine:
     )
 
 
-def _broken(chain: ModelChain) -> Iterator[Finding]:
+def _broken(chain: links.ModelChain) -> Iterator[Finding]:
     for one in chain.rounds:
-        if one.verdict is LinkVerdict.WRONG and one.why:
+        if one.verdict is links.LinkVerdict.WRONG and one.why:
             yield breach(
                 AUDIT,
                 f"The link of round {one.round} does not hold: {one.why}.",
@@ -341,7 +331,7 @@ def _broken(chain: ModelChain) -> Iterator[Finding]:
             )
 
 
-def _begins_otherwise(plan: RunPlan, chain: ModelChain, known: Known) -> bool:
+def _begins_otherwise(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
     """Return True if the chain begins with another model than the one that was made here."""
     if known.first is None or chain.first is None or chain.first.claim.round >= 0:
         return False
@@ -349,13 +339,13 @@ def _begins_otherwise(plan: RunPlan, chain: ModelChain, known: Known) -> bool:
     return expected is None or link_of(plan.run, chain.first.claim).root != expected.root
 
 
-def _doubted(plan: RunPlan, chain: ModelChain, known: Known) -> bool:
+def _doubted(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
     """Return True if it does, and the model that was made here may be the wrong one."""
     whole = known.first is None or known.first.size == plan.broadcast
     return _begins_otherwise(plan, chain, known) and (bool(known.doubt) or not whole)
 
 
-def _ends(plan: RunPlan, chain: ModelChain, known: Known, *, open_: bool) -> Iterator[Finding]:
+def _ends(plan: RunPlan, chain: links.ModelChain, known: Known, *, open_: bool) -> Iterator[Finding]:
     """What the chain begins and ends with."""
     if _begins_otherwise(plan, chain, known):
         claim = "The chain does not begin with the model that follows from scenario and seed"
@@ -380,28 +370,30 @@ def _ends(plan: RunPlan, chain: ModelChain, known: Known, *, open_: bool) -> Ite
 
 
 def _rest(
-    chain: ModelChain, again: RepeatedHere, known: Known, lines: tuple[RoundLine, ...]
+    chain: links.ModelChain, again: repeating.RepeatedHere, known: Known, lines: tuple[RoundLine, ...]
 ) -> Iterator[Finding]:
     """What is void, and what is not known."""
-    told: dict[tuple[LinkVerdict, str], list[str]] = {}
+    told: dict[tuple[links.LinkVerdict, str], list[str]] = {}
     for line in lines:
         told.setdefault((line.verdict, line.why), []).append(str(line.round))
     for (verdict, why), of in told.items():
         one = len(of) == 1
-        which = f"Round {of[0]}" if one else f"Rounds {listed(of)}"
-        if verdict is LinkVerdict.VOID:
+        which = f"Round {of[0]}" if one else f"Rounds {report.listed(of)}"
+        if verdict is links.LinkVerdict.VOID:
             yield note(AUDIT, f"{which} {'is' if one else 'are'} void: {why}.")
-        elif verdict is LinkVerdict.OPEN:
+        elif verdict is links.LinkVerdict.OPEN:
             yield note(
                 AUDIT,
                 f"{which} could not be checked: {why}.",
                 remedy="add the transcripts of more parties, and the server's for the last round",
             )
     resting = [
-        str(line.round) for line in lines if line.repeated != "yes" and line.verdict is LinkVerdict.CONFIRMED
+        str(line.round)
+        for line in lines
+        if line.repeated != "yes" and line.verdict is links.LinkVerdict.CONFIRMED
     ]
     if resting:
-        rounds = f"round {resting[0]}" if len(resting) == 1 else f"rounds {listed(resting)}"
+        rounds = f"round {resting[0]}" if len(resting) == 1 else f"rounds {report.listed(resting)}"
         yield note(
             AUDIT,
             f"In {rounds} not every sum and step was repeated here: the others rest on attests. Runs with"
@@ -412,10 +404,10 @@ def _rest(
     if known.final is None:
         yield note(AUDIT, f"The model file was not compared: {known.unknown or 'there is none'}.")
     if again.unread:
-        yield note(AUDIT, f"{counted(again.unread, 'proof')} could not be opened or repeated here.")
+        yield note(AUDIT, f"{report.counted(again.unread, 'proof')} could not be opened or repeated here.")
 
 
-def _sentence(recorded: Recorded, chain: ModelChain, known: Known, *, sound: bool, open_: bool) -> str:
+def _sentence(recorded: Recorded, chain: links.ModelChain, known: Known, *, sound: bool, open_: bool) -> str:
     linked = [one.round for one in chain.rounds if one.link is not None]
     model = "" if known.final is None else f" in the run directory ({model_digest(known.final).hex()})"
     verb = "is not" if not sound else "is not proved to be" if open_ else "is"
@@ -423,11 +415,11 @@ def _sentence(recorded: Recorded, chain: ModelChain, known: Known, *, sound: boo
         what = f"{verb} the first one, which no round has changed,"
     else:
         between = set(range(linked[0], linked[-1])).difference(linked)
-        void = f" but {listed(map(str, sorted(between)))}" if between else ""
+        void = f" but {report.listed(map(str, sorted(between)))}" if between else ""
         rounds = f"rounds {linked[0]} to {linked[-1]}{void}" if len(linked) > 1 else f"round {linked[0]}"
         begin = "the first model" if known.first is not None else "a first model that was not checked"
         what = f"{verb} what the rule makes of the certified sums of {rounds}, starting with {begin},"
-    return f"The model{model} {what} as far as {counted(_count(recorded), 'transcript')} tell."
+    return f"The model{model} {what} as far as {report.counted(_count(recorded), 'transcript')} tell."
 
 
 def _count(recorded: Recorded) -> int:

@@ -23,7 +23,7 @@ import numpy as np
 from securefl.base.arrays import I64, U64
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
-from securefl.protocol.secure_sum import CryptenEngine, Done, Incoming, MaskSource, ZeroShares, load
+from securefl.protocol import secure_sum
 
 EFFECTIVE_BITS: Final = 32
 """Of a seed of torch's generator on the CPU: seeds that are equal modulo 2^32 give one stream."""
@@ -50,7 +50,7 @@ class SeedSearch:
 
 
 def attack_sum(
-    inputs: Sequence[I64], bound: int, bits: int, source: MaskSource, entropy: Entropy
+    inputs: Sequence[I64], bound: int, bits: int, source: secure_sum.MaskSource, entropy: Entropy
 ) -> SeedSearch:
     """Run one CrypTen sum with seeds of few bits, and search for the victim's.
 
@@ -79,7 +79,7 @@ def attack_sum(
 
 def _stream(seed: int, size: int, length: int) -> U64:
     """The stream that a seed adds to a share: CrypTen takes one sharing of zero for each member's words."""
-    torch: Any = load().torch
+    torch: Any = secure_sum.load().torch
     generator = torch.Generator().manual_seed(seed)
     total = np.zeros(length, dtype=np.uint64)
     for _ in range(size):
@@ -89,7 +89,7 @@ def _stream(seed: int, size: int, length: int) -> U64:
 
 
 def _exported(
-    inputs: Sequence[I64], bits: int, source: MaskSource, entropy: Entropy
+    inputs: Sequence[I64], bits: int, source: secure_sum.MaskSource, entropy: Entropy
 ) -> tuple[list[U64], U64]:
     """Run the sum; return all exported shares, and what the victim's successor knows of the victim's."""
     size, length = len(inputs), inputs[0].size
@@ -103,17 +103,17 @@ def _exported(
         for rank in range(size)
     ]
     seeds = [_FewBits(bits, entropy.child(rank)) for rank in range(size)]
-    engine = CryptenEngine("cpu")
+    engine = secure_sum.CryptenEngine("cpu")
     members = [
         engine.share_of_sum(
             names,
             rank,
-            ZeroShares(rank, keys[rank]) if source == "pairwise" else seeds[rank],
+            secure_sum.ZeroShares(rank, keys[rank]) if source == "pairwise" else seeds[rank],
             words.view(np.uint64),
         )
         for rank, words in enumerate(inputs)
     ]
-    inboxes: list[list[Incoming]] = [[] for _ in members]
+    inboxes: list[list[secure_sum.Incoming]] = [[] for _ in members]
     shares: dict[int, U64] = {}
     while len(shares) < size:
         for rank, session in enumerate(members):
@@ -122,12 +122,12 @@ def _exported(
             incoming, inboxes[rank] = inboxes[rank], []
             progress = session.resume(incoming)
             for out in progress.outbound:
-                inboxes[out.to].append(Incoming(rank, out.number, out.payload))
-            if isinstance(progress, Done):
+                inboxes[out.to].append(secure_sum.Incoming(rank, out.number, out.payload))
+            if isinstance(progress, secure_sum.Done):
                 shares[rank] = progress.result.astype(np.uint64, copy=False)
     successor = (VICTIM + 1) % size
     if source == "pairwise":
-        own = ZeroShares(VICTIM, {successor: keys[VICTIM][successor]})
+        own = secure_sum.ZeroShares(VICTIM, {successor: keys[VICTIM][successor]})
         known = np.zeros(length, dtype=np.uint64)
         for _ in range(size):
             known += own.arithmetic(length)

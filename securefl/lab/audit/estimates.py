@@ -16,12 +16,12 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64, Ring
 from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit import sampled
 from securefl.lab.audit.exposed import Exposed
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.sampled import VectorRecord, common_places, sum_records, values_at
 from securefl.lab.audit.truth import GroundTruth
-from securefl.methods.encoding import from_ring, ring_dtype
-from securefl.runtime.transcript import sample_positions
+from securefl.methods import encoding
+from securefl.runtime import transcript
 
 SumKey = tuple[int, int, tuple[PartyId, ...]]
 """Reclustering, cluster and survivors, ascending."""
@@ -83,7 +83,7 @@ def system_of(recorded: Recorded, truth: GroundTruth, one: Exposed) -> System | 
     values = {p: cast("Any", upload)[places].astype(np.float64) for p, upload in uploads.items()}
     sums = np.stack(
         [
-            from_ring(rings[o.key]).astype(np.float64)
+            encoding.from_ring(rings[o.key]).astype(np.float64)
             if o.key in rings
             else np.sum([values[party] for party in o.survivors], axis=0)
             for o in known
@@ -167,10 +167,10 @@ def places_of_sums(recorded: Recorded, length: int) -> I64:
 
     A sum with metric words is longer than an update. All coordinates if no sum was opened.
     """
-    records = [record for record in sum_records(recorded) if record["length"] >= length]
+    records = [record for record in sampled.sum_records(recorded) if record["length"] >= length]
     if not records:
-        return sample_positions(recorded.run, length)
-    return common_places(records, recorded.run, length)
+        return transcript.sample_positions(recorded.run, length)
+    return sampled.common_places(records, recorded.run, length)
 
 
 def rings_of(recorded: Recorded, one: Exposed, places: I64) -> dict[SumKey, Ring]:
@@ -179,12 +179,12 @@ def rings_of(recorded: Recorded, one: Exposed, places: I64) -> dict[SumKey, Ring
     return {key: _ring(recorded, record, places) for key, record in opened.items()}
 
 
-def _ring(recorded: Recorded, record: VectorRecord, places: I64) -> Ring:
-    values = values_at(record, recorded.run, places)
-    return cast("Ring", values.astype(ring_dtype(recorded.limits.ring_bits)))
+def _ring(recorded: Recorded, record: sampled.VectorRecord, places: I64) -> Ring:
+    values = sampled.values_at(record, recorded.run, places)
+    return cast("Ring", values.astype(encoding.ring_dtype(recorded.limits.ring_bits)))
 
 
-def _rings(recorded: Recorded, round_: int) -> dict[SumKey, VectorRecord]:
+def _rings(recorded: Recorded, round_: int) -> dict[SumKey, sampled.VectorRecord]:
     """The records of the opened sums of a round."""
     found = {}
     for entry, _ in recorded.of(SERVER, "sum_opened"):

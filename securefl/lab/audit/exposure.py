@@ -10,17 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from securefl.base.ids import PartyId
+from securefl.lab.audit import exposure_theory, finding
 from securefl.lab.audit.atom_seeds import atoms_checked
 from securefl.lab.audit.exposed import SEARCHED, Exposed, prime_of
 from securefl.lab.audit.exposure_plots import exhibits
-from securefl.lab.audit.exposure_theory import Expectation, expectation
-from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.repeated_models import repeated_models
 from securefl.lab.audit.slots import slotted
+from securefl.methods import leakage
 from securefl.methods.clustering import hides_groups, leakage_colluders
-from securefl.methods.leakage import Combination, LeakageLedger, UpdateVersion
-from securefl.runtime.report import counted, listed
+from securefl.runtime import report
 
 AUDIT: Final = "exposure"
 _REMEDY: Final = (
@@ -32,16 +31,16 @@ _SHOWN: Final = 6
 """Sums of a combination that are listed as evidence."""
 
 
-def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
+def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Chapter:
     """Findings, tables and plots on what :func:`securefl.lab.audit.exposed.exposed_in` says."""
-    theory = expectation(recorded)
+    theory = exposure_theory.expectation(recorded)
     findings = [_alone(recorded, versions)]
     if recorded.colluders:
         findings.append(_pooled(recorded, versions))
     findings += [*_supports(recorded, versions), *_thresholds(recorded, theory), *_across(recorded, versions)]
     findings += repeated_models(recorded, versions, AUDIT)
     findings += [*slotted(recorded, AUDIT), *atoms_checked(recorded, AUDIT), *_unpredicted(recorded)]
-    return Chapter(
+    return finding.Chapter(
         audit=AUDIT,
         title="Exposure: whom the server knows",
         method=(
@@ -66,56 +65,59 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> Chapter:
     )
 
 
-def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
+def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     sums = sum(len(one.opened.openings) for one in versions)
     hit = [one for one in versions if one.alone.exposed]
     slots = (
         " What is in a slot is another question, see below." if hides_groups(recorded.scenario.groups) else ""
     )
     if not hit:
-        return holds(
+        return finding.holds(
             AUDIT,
             f"The server alone knows no party's update: none follows from the"
-            f" {counted(sums, 'opened sum')} of {counted(len(versions), 'update version')}. For each"
+            f" {report.counted(sums, 'opened sum')} of"
+            f" {report.counted(len(versions), 'update version')}. For each"
             f" version a witness changes every update and no sum.{slots}",
         )
     parties = sorted({party for one in hit for party in one.alone.exposed})
-    return Finding(
-        Severity.WARNING if recorded.noisy else Severity.BREACH,
+    return finding.Finding(
+        finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH,
         AUDIT,
-        f"The server alone can compute the updates of {len(parties)} of {len(recorded.parties)} parties"
-        f" exactly ({listed(parties)}), in {len(hit)} of {counted(len(versions), 'update version')}."
-        + (_NOISY if recorded.noisy else ""),
+        f"The server alone can compute the updates of {len(parties)} of"
+        f" {len(recorded.parties)} parties"
+        f" exactly ({report.listed(parties)}), in {len(hit)} of"
+        f" {report.counted(len(versions), 'update version')}." + (_NOISY if recorded.noisy else ""),
         evidence=_combination(hit[0], hit[0].alone.exposed),
         remedy=_REMEDY,
         parties=tuple(parties),
     )
 
 
-def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> Finding:
+def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     colluders = sorted(recorded.colluders)
     more = sorted({p for one in versions for p in one.pooled.exposed.keys() - one.alone.exposed.keys()})
     if not more:
-        return holds(
+        return finding.holds(
             AUDIT,
-            f"{listed(colluders)} and the server together can compute no more from the opened"
+            f"{report.listed(colluders)} and the server together can compute no more from the opened"
             " sums than the server alone.",
         )
     bound = leakage_colluders(recorded.scenario)
     allowed = len(colluders) <= bound
     hit = next(one for one in versions if one.pooled.exposed.keys() - one.alone.exposed.keys())
-    return Finding(
-        Severity.BREACH if allowed and not recorded.noisy else Severity.WARNING,
+    return finding.Finding(
+        finding.Severity.BREACH if allowed and not recorded.noisy else finding.Severity.WARNING,
         AUDIT,
-        f"{listed(colluders)} and the server together can compute updates of {len(more)} more parties"
-        f" ({listed(more)}); a combination of sums is reckoned to hold {counted(bound, 'colluder')}.",
+        f"{report.listed(colluders)} and the server together can compute updates of {len(more)} more parties"
+        f" ({report.listed(more)}); a combination of sums is reckoned to hold"
+        f" {report.counted(bound, 'colluder')}.",
         evidence=_combination(hit, {p: proof for p, proof in hit.pooled.exposed.items() if p in more}),
         remedy=_REMEDY,
         parties=tuple(more),
     )
 
 
-def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
+def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.Finding]:
     known = [(len(one.support.parties), one, one.support) for one in versions if one.support is not None]
     if hides_groups(recorded.scenario.groups):
         # Of slots, what matters is how many of a sum's members are really in it: slotted().
@@ -124,7 +126,7 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
         several = any(len(one.ledger.parties) > SEARCHED for one in versions)
         claim = f"Not searched, with more than {SEARCHED} parties: the smallest support, which decides"
         claim += " how many colluders an opened sum withstands."
-        return [note(AUDIT, claim)] if several else []
+        return [finding.note(AUDIT, claim)] if several else []
     size, least, support = min(known, key=lambda item: item[0])
     parties = support.parties
     colluders, k = leakage_colluders(recorded.scenario), recorded.scenario.secure_sum.k_anonymity
@@ -134,17 +136,18 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
         claim = "A single party's update is a combination of the opened sums; no colluder is needed."
     else:
         claim = (
-            f"The fewest parties that a combination of sums is about are {size} ({listed(parties)}, {at}):"
-            f" {counted(size - 1, 'colluder')} among them would know the last one's update."
+            f"The fewest parties that a combination of sums is about are {size}"
+            f" ({report.listed(parties)}, {at}):"
+            f" {report.counted(size - 1, 'colluder')} among them would know the last one's update."
         )
     claim += f" The scenario asks for leakage.colluders + k = {colluders} + {k} = {needed}."
     if not support.exact:
         claim += f" (Searched exhaustively below {support.at_least}; the figure is an upper bound.)"
     broken = size < needed
-    worst = Severity.WARNING if recorded.noisy else Severity.BREACH
+    worst = finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH
     return [
-        Finding(
-            worst if broken else Severity.HOLDS,
+        finding.Finding(
+            worst if broken else finding.Severity.HOLDS,
             AUDIT,
             claim,
             evidence=tuple(
@@ -156,7 +159,7 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
     ]
 
 
-def _thresholds(recorded: Recorded, theory: Expectation | None) -> list[Finding]:
+def _thresholds(recorded: Recorded, theory: exposure_theory.Expectation | None) -> list[finding.Finding]:
     if theory is None:
         return []
     clustering = recorded.scenario.clustering
@@ -172,7 +175,7 @@ def _thresholds(recorded: Recorded, theory: Expectation | None) -> list[Finding]
     )
     count = f" for {theory.atoms} atoms" if atoms else ""
     return [
-        note(
+        finding.note(
             AUDIT,
             f"SHARE's necessary bound R >= n/c is {theory.share_bound} here, the estimate"
             f" (N - 1) / (C - 1) is {theory.estimate}{count}, and {measured}. {ran}",
@@ -180,26 +183,26 @@ def _thresholds(recorded: Recorded, theory: Expectation | None) -> list[Finding]
     ]
 
 
-def _unpredicted(recorded: Recorded) -> list[Finding]:
+def _unpredicted(recorded: Recorded) -> list[finding.Finding]:
     if recorded.scenario.groups.count == 1:
         return []
     claim = "What random reclusterings would expose is not predicted: with task groups there are none."
-    return [note(AUDIT, claim)]
+    return [finding.note(AUDIT, claim)]
 
 
-def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
+def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.Finding]:
     """All rounds as one ledger: what would be known of updates that stayed the same."""
     if len({one.opened.version.round for one in versions}) < 2:
         return []
     everybody = {party for one in versions for party in one.opened.participants}
-    ledger = LeakageLedger.begin(UpdateVersion(0), everybody, prime_of(recorded))
+    ledger = leakage.LeakageLedger.begin(leakage.UpdateVersion(0), everybody, prime_of(recorded))
     for row in dict.fromkeys(opening.survivors for one in versions for opening in one.opened.openings):
         ledger = ledger.open(row)
     if recorded.colluders and len(recorded.colluders & everybody) < len(everybody):
         ledger = ledger.without(recorded.colluders & everybody)
     exposed = len(ledger.exposed)
     return [
-        note(
+        finding.note(
             AUDIT,
             f"Over all rounds together the sums would determine {exposed} of"
             f" {len(ledger.parties)} updates if these stayed the same from round to round. They do not,"
@@ -209,16 +212,18 @@ def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[Finding]:
     ]
 
 
-def _combination(one: Exposed, proofs: Mapping[PartyId, Combination]) -> tuple[Evidence, ...]:
+def _combination(one: Exposed, proofs: Mapping[PartyId, leakage.Combination]) -> tuple[finding.Evidence, ...]:
     """The sums that give the party whose combination takes the fewest of them."""
     party, proof = min(proofs.items(), key=lambda item: (sum(map(bool, item[1].factors)), item[0]))
     used = [(k, factor) for k, factor in enumerate(proof.factors) if factor]
     shown = tuple(
-        Evidence(at.source, at.entry, f"{factor:+d} x sum of {listed(one.opened.openings[k].survivors)}")
+        finding.Evidence(
+            at.source, at.entry, f"{factor:+d} x sum of {report.listed(one.opened.openings[k].survivors)}"
+        )
         for k, factor in used[:_SHOWN]
         for at in (one.opened.openings[k].evidence,)
     )
     divisor = next(value for value in proof.value if value)
     rest = f", {len(used) - _SHOWN} more sums" if len(used) > _SHOWN else ""
     what = f"round {one.opened.version.round}: these add up to {divisor} x the update of {party}{rest}"
-    return (*shown, Evidence("ledger", None, what))
+    return (*shown, finding.Evidence("ledger", None, what))

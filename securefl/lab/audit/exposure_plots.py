@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from securefl.lab.audit import exposed
 from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Curve, Exhibit, Table
-from securefl.lab.audit.exposed import Exposed, prime_of
 from securefl.lab.audit.exposure_theory import Expectation
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.report import listed
+from securefl.runtime import report
 
 _ROWS = 100
 _COLUMNS = 60
@@ -16,7 +16,7 @@ _COLUMNS = 60
 
 
 def exhibits(
-    recorded: Recorded, versions: Sequence[Exposed], theory: Expectation | None
+    recorded: Recorded, versions: Sequence[exposed.Exposed], theory: Expectation | None
 ) -> tuple[Exhibit, ...]:
     """Exposed parties against R, leverages, and a table of all update versions."""
     shown: list[Exhibit] = []
@@ -27,9 +27,9 @@ def exhibits(
     return tuple(shown)
 
 
-def _against_r(recorded: Recorded, versions: Sequence[Exposed], theory: Expectation) -> AuditPlot:
+def _against_r(recorded: Recorded, versions: Sequence[exposed.Exposed], theory: Expectation) -> AuditPlot:
     axis = tuple(float(r) for r in range(1, theory.most + 1))
-    named = f"with {listed(sorted(recorded.colluders), 3)}" if recorded.colluders else ""
+    named = f"with {report.listed(sorted(recorded.colluders), 3)}" if recorded.colluders else ""
     curves = [
         Curve(label="predicted, server alone", x=axis, y=theory.alone, predicted=True),
         Curve(label=f"predicted, with {theory.colluders} colluders", x=axis, y=theory.pooled, predicted=True),
@@ -56,8 +56,8 @@ def _against_r(recorded: Recorded, versions: Sequence[Exposed], theory: Expectat
     )
 
 
-def _measured(label: str, recorded: Recorded, versions: Sequence[Exposed], *, pooled: bool) -> Curve:
-    most, prime = recorded.scenario.clustering.reclusterings, prime_of(recorded)
+def _measured(label: str, recorded: Recorded, versions: Sequence[exposed.Exposed], *, pooled: bool) -> Curve:
+    most, prime = recorded.scenario.clustering.reclusterings, exposed.prime_of(recorded)
     means = []
     for below in range(1, most + 1):
         total = 0
@@ -71,7 +71,7 @@ def _measured(label: str, recorded: Recorded, versions: Sequence[Exposed], *, po
     return Curve(label=label, x=tuple(float(r) for r in range(1, most + 1)), y=tuple(means))
 
 
-def _leverages(recorded: Recorded, versions: Sequence[Exposed]) -> AuditHeatMap:
+def _leverages(recorded: Recorded, versions: Sequence[exposed.Exposed]) -> AuditHeatMap:
     shown, parties = versions[:_COLUMNS], recorded.parties[:_ROWS]
     table = [dict(zip(one.ledger.parties, one.leverage.tolist(), strict=True)) for one in shown]
     left_out = len(versions) > _COLUMNS or len(recorded.parties) > _ROWS
@@ -100,7 +100,7 @@ def _leverages(recorded: Recorded, versions: Sequence[Exposed]) -> AuditHeatMap:
     )
 
 
-def _table(recorded: Recorded, versions: Sequence[Exposed]) -> Table:
+def _table(recorded: Recorded, versions: Sequence[exposed.Exposed]) -> Table:
     rows = []
     for one in versions:
         ledger, support = one.ledger, one.support

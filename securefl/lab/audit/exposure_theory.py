@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from securefl.base.ids import PartyId
 from securefl.lab.audit.recorded import Recorded
-from securefl.methods.attacks import party_names
+from securefl.methods import attacks, feasibility, leakage
 from securefl.methods.clustering import (
     Assignment,
     atom_sizes,
@@ -19,8 +19,6 @@ from securefl.methods.clustering import (
     form_atoms,
     participants_of,
 )
-from securefl.methods.feasibility import leaks_all_at
-from securefl.methods.leakage import LeakageLedger, UpdateVersion, prime_from
 from securefl.scenario import Scenario
 
 _ROWS = 4_000
@@ -74,7 +72,7 @@ def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation
     scenario = recorded.scenario
     count, size = participants_of(scenario), scenario.clustering.size
     clusters = len(cluster_sizes(count, size))
-    estimate = leaks_all_at(scenario)
+    estimate = feasibility.leaks_all_at(scenario)
     if estimate is None or scenario.clustering.fixed or scenario.groups.count > 1:
         return None
     pooled = min(colluders or len(recorded.colluders) or 2, count - 1)
@@ -86,14 +84,14 @@ def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation
     alone, together, determined = [0.0] * most, [0.0] * most, [0.0] * most
     for draw in range(draws):
         seed = hashlib.sha256(f"securefl/1/audit draw {recorded.run} {draw}".encode()).digest()
-        drawn = _drawn(scenario, seed, party_names(count), most)
+        drawn = _drawn(scenario, seed, attacks.party_names(count), most)
         # The draw is random, so that its first parties are as good as any others.
         others = drawn.participants[pooled:]
         curves = [(alone, drawn.participants), (together, others)]
         if drawn.atoms:
             curves.append((determined, tuple(atom[0] for atom in drawn.atoms)))
         for curve, of in curves:
-            for r, exposed in enumerate(_exposed(drawn, of, prime_from(seed))):
+            for r, exposed in enumerate(_exposed(drawn, of, leakage.prime_from(seed))):
                 curve[r] += exposed / draws
     return Expectation(
         participants=count,
@@ -130,7 +128,7 @@ def _exposed(drawn: Assignment, of: Collection[PartyId], prime: int) -> list[int
 
     The updates of an atom's members have equal columns: of one member each, it says which atoms' sums follow.
     """
-    ledger = LeakageLedger.begin(UpdateVersion(0), of, prime)
+    ledger = leakage.LeakageLedger.begin(leakage.UpdateVersion(0), of, prime)
     exposed = []
     for row in drawn.clusters:
         for members in row:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from securefl.base.ids import DEALER, SERVER
-from securefl.lab.audit.finding import Evidence, Finding, note, warning
+from securefl.lab.audit import finding
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.report import counted, listed
+from securefl.runtime import report
 from securefl.runtime.transcript import Entry, Transcript, start_of
 
 _SHOWN = 8
@@ -23,7 +23,7 @@ def round_of(entry: Entry) -> int | None:
     return found if isinstance(found, int) and found >= 0 else None
 
 
-def holes(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def holes(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield what is not known, as what would show it is not here.
 
     Args:
@@ -32,10 +32,10 @@ def holes(recorded: Recorded, audit: str) -> Iterator[Finding]:
     """
     gone = recorded.gone
     if gone:
-        yield warning(
+        yield finding.warning(
             audit,
-            f"{counted(len(gone), 'transcript')} that the run left, says summary.json, gone"
-            f" ({listed(gone)}): what they would show is not known.",
+            f"{report.counted(len(gone), 'transcript')} that the run left, says summary.json, gone"
+            f" ({report.listed(gone)}): what they would show is not known.",
             remedy="put them back: somebody took them out after the run",
         )
     yield from _gaps(recorded, audit)
@@ -44,9 +44,9 @@ def holes(recorded: Recorded, audit: str) -> Iterator[Finding]:
     some = (each for each in _all(recorded) if not (each.complete or each.torn))
     cut = {each.path.stem: each for each in some}
     if cut:
-        yield note(
+        yield finding.note(
             audit,
-            f"{listed(sorted(cut))} did not end in good order: what came after the last entry is not"
+            f"{report.listed(sorted(cut))} did not end in good order: what came after the last entry is not"
             f" known{_from_there(recorded, cut.values())}.",
         )
 
@@ -56,71 +56,78 @@ def _all(recorded: Recorded) -> Iterator[Transcript]:
         yield from some
 
 
-def _absent(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def _absent(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Vantage points that left nothing at all here."""
     known = {*recorded.transcripts, *(start_of(name)[0] for name in (*recorded.gone, *recorded.blank))}
     needed = [SERVER, *([DEALER] if recorded.scenario.secure_sum.validated is not None else [])]
     for name in needed:
         if name not in known:
-            yield note(
+            yield finding.note(
                 audit,
                 f"The {name}'s transcript is missing: what it did is known from the parties' only.",
                 remedy=f"collect that of the {name}, too, in the same folder",
             )
     absent = sorted(set(recorded.parties).difference(known))
     if absent:
-        yield note(
+        yield finding.note(
             audit,
-            f"{counted(len(absent), 'transcript')} missing ({listed(absent)}): what they were told is"
+            f"{report.counted(len(absent), 'transcript')} missing"
+            f" ({report.listed(absent)}): what they were told is"
             " not known.",
             remedy=_COLLECT,
         )
 
 
-def _gaps(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Gaps that killed processes left: transcripts that break off in the middle of a line, and empty ones."""
     torn = {each.path.stem: each for each in _all(recorded) if each.torn}
     if torn:
-        names = listed(sorted(torn))
-        yield note(
+        names = report.listed(sorted(torn))
+        yield finding.note(
             audit,
-            f"{counted(len(torn), 'transcript')} broken off in the middle of a line ({names}): what came"
+            f"{report.counted(len(torn), 'transcript')} broken off in the middle of a line ({names}):"
+            " what came"
             f" from there on is not known{_from_there(recorded, torn.values())}.",
             evidence=tuple(
-                Evidence(name, each.length, "broken off, as by a killed process, a full disk or a copy")
+                finding.Evidence(
+                    name, each.length, "broken off, as by a killed process, a full disk or a copy"
+                )
                 for name, each in sorted(torn.items())
             ),
         )
     if recorded.blank:
-        yield note(
+        yield finding.note(
             audit,
-            f"{counted(len(recorded.blank), 'transcript')} without a single whole entry"
-            f" ({listed(sorted(recorded.blank))}): what they would show is not known.",
-            evidence=tuple(Evidence(f"transcripts/{name}.jsonl", None, "empty") for name in recorded.blank),
+            f"{report.counted(len(recorded.blank), 'transcript')} without a single whole entry"
+            f" ({report.listed(sorted(recorded.blank))}): what they would show is not known.",
+            evidence=tuple(
+                finding.Evidence(f"transcripts/{name}.jsonl", None, "empty") for name in recorded.blank
+            ),
         )
 
 
-def _beginnings(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def _beginnings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Transcripts whose first segments are not here."""
     late = {each.path.stem: each for each in _all(recorded) if each.first and not each.apart}
     if late:
         said = ", ".join(f"{name} lacks {_before(each)}" for name, each in sorted(late.items())[:8])
-        yield note(
+        yield finding.note(
             audit,
-            f"{counted(len(late), 'transcript')} without the beginning ({said}): older rounds were deleted,"
+            f"{report.counted(len(late), 'transcript')} without the beginning ({said}): older rounds"
+            " were deleted,"
             " as --transcript-megabytes does, and what they would show is not known.",
             evidence=tuple(
-                Evidence(name, each.first, "the first entry that is here")
+                finding.Evidence(name, each.first, "the first entry that is here")
                 for name, each in sorted(late.items())
             ),
         )
     for each in _all(recorded):
         if each.apart:
-            yield warning(
+            yield finding.warning(
                 audit,
-                f"Segments of {each.path.stem} are missing, and {listed(each.apart)} before them"
+                f"Segments of {each.path.stem} are missing, and {report.listed(each.apart)} before them"
                 f" {'is' if len(each.apart) == 1 else 'are'} left out: {_before(each)} of it are not known.",
-                evidence=(Evidence(each.path.stem, each.first, "goes on from what is not here"),),
+                evidence=(finding.Evidence(each.path.stem, each.first, "goes on from what is not here"),),
                 remedy="put them back: transcripts/segments belongs to the transcript, as a whole",
             )
 
@@ -140,8 +147,8 @@ def _from_there(recorded: Recorded, broken: Iterable[Transcript]) -> str:
         vantage, start = start_of(each.path.stem)
         again = any(start_of(one.path.stem)[1] == start + 1 for one in recorded.transcripts[vantage])
         until = "to its next start" if again else "on"
-        rounds.append(f"{listed((each.path.stem,))} from {at} {until}")
+        rounds.append(f"{report.listed((each.path.stem,))} from {at} {until}")
     known = [one.round for one in recorded.records]
-    of = f" of {counted(max(known) + 1, 'round')}" if known else ""
+    of = f" of {report.counted(max(known) + 1, 'round')}" if known else ""
     more = f" and {len(rounds) - _SHOWN} more" if len(rounds) > _SHOWN else ""
     return f" ({', '.join(rounds[:_SHOWN])}{more}{of})"

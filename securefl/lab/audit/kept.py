@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
-from securefl.base.crypto import Roster, read_roster
+from securefl.base import crypto
 from securefl.base.errors import ConfigError, PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
-from securefl.lab.audit.finding import Evidence, Finding, breach
+from securefl.lab.audit import finding
 from securefl.lab.audit.recorded import Recorded
-from securefl.protocol.kernel import Place
+from securefl.protocol import kernel, wire
 from securefl.protocol.messages import AnyMessage, ChainedAnnounce, Hello, RoundClaim
 from securefl.protocol.round import SignedClaim, announced_contents, check_signed
-from securefl.protocol.wire import Delivery, decode, decode_struct, encode, open_relayed
 from securefl.runtime.transcript import Entry
 
 AUDIT: Final = "chain"
@@ -33,24 +32,24 @@ class KeptMessage(Generic[MessageT]):
     sender: PartyId
     by: PartyId
     """Whose transcript has it."""
-    place: Place
+    place: kernel.Place
     message: MessageT = field(repr=False)
     digest: str
     """SHA-256 of the message, hex: alike for all who were told the same."""
     signed: bool
     """Whether its signature was kept and holds; it is not of what came in parts."""
-    evidence: Evidence
+    evidence: finding.Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class KeptMessages:
     """All of them, and what was wrong with others."""
 
-    roster: Roster
+    roster: crypto.Roster
     messages: tuple[KeptMessage[AnyMessage], ...]
-    claims: tuple[tuple[RoundClaim, Evidence], ...]
+    claims: tuple[tuple[RoundClaim, finding.Evidence], ...]
     """Of proofs, in the words of who took them."""
-    forged: tuple[Finding, ...]
+    forged: tuple[finding.Finding, ...]
     """Entries whose signature or content does not hold."""
 
     def of(self, kind: type[MessageT], by: PartyId | None = None) -> Iterator[KeptMessage[MessageT]]:
@@ -60,7 +59,7 @@ class KeptMessages:
                 yield one  # type: ignore[misc]
 
 
-def read_kept(recorded: Recorded, roster: Roster | None = None) -> KeptMessages:
+def read_kept(recorded: Recorded, roster: crypto.Roster | None = None) -> KeptMessages:
     """Read what a verified run's processes kept.
 
     Args:
@@ -87,8 +86,8 @@ def read_kept(recorded: Recorded, roster: Roster | None = None) -> KeptMessages:
         )
     own = roster or _roster(recorded, names.pop())
     messages: list[KeptMessage[AnyMessage]] = []
-    claims: list[tuple[RoundClaim, Evidence]] = []
-    forged: list[Finding] = []
+    claims: list[tuple[RoundClaim, finding.Evidence]] = []
+    forged: list[finding.Finding] = []
     for vantage in recorded.transcripts:
         for entry, evidence in recorded.of(vantage, "received"):
             try:
@@ -97,26 +96,31 @@ def read_kept(recorded: Recorded, roster: Roster | None = None) -> KeptMessages:
                     messages.append(_kept(recorded, own, PartyId(vantage), entry, evidence, content))
                 if "claim" in entry.fields:
                     content = _content(recorded, str(entry.fields["claim"]))
-                    claims.append((decode_struct(RoundClaim, content, vantage), evidence))
+                    claims.append((wire.decode_struct(RoundClaim, content, vantage), evidence))
             except PeerError as error:
                 forged.append(_forged(entry, evidence, error.reason))
     return KeptMessages(own, tuple(messages), tuple(claims), tuple(forged))
 
 
 def _kept(
-    recorded: Recorded, roster: Roster, by: PartyId, entry: Entry, evidence: Evidence, content: bytes
+    recorded: Recorded,
+    roster: crypto.Roster,
+    by: PartyId,
+    entry: Entry,
+    evidence: finding.Evidence,
+    content: bytes,
 ) -> KeptMessage[AnyMessage]:
     fields: Any = entry.fields
-    sender, place = PartyId(fields["from"]), Place(*fields["place"])
+    sender, place = PartyId(fields["from"]), kernel.Place(*fields["place"])
     signed = fields["kept"] != fields["sha256"]
     if signed:
-        said = open_relayed(content, roster, RunId(recorded.run), by, by)
+        said = wire.open_relayed(content, roster, RunId(recorded.run), by, by)
     else:
-        said = Delivery(sender, place, decode(content, sender), b"")
+        said = wire.Delivery(sender, place, wire.decode(content, sender), b"")
         if isinstance(said.message, ChainedAnnounce):
             _check_claim_signed(recorded, roster, by, place, said.message)
     message = said.message
-    digest = hashlib.sha256(encode(message)).hexdigest()
+    digest = hashlib.sha256(wire.encode(message)).hexdigest()
     stated = (sender, place, fields["message"], fields["sha256"])
     if stated != (said.sender, said.place, type(message).__name__, digest):
         raise PeerError(by, "the frame that was kept is of another message than the entry says")
@@ -124,7 +128,7 @@ def _kept(
 
 
 def _check_claim_signed(
-    recorded: Recorded, roster: Roster, by: PartyId, place: Place, message: ChainedAnnounce
+    recorded: Recorded, roster: crypto.Roster, by: PartyId, place: kernel.Place, message: ChainedAnnounce
 ) -> None:
     """Check the signature over claim and attests of an announcement whose frames were not kept.
 
@@ -133,7 +137,7 @@ def _check_claim_signed(
     """
     run, models = RunId(recorded.run), {message.claim.model}
     for frame in message.hellos[:1]:
-        hello = open_relayed(frame, roster, run, SERVER, by).message
+        hello = wire.open_relayed(frame, roster, run, SERVER, by).message
         models |= {hello.model_digest} if isinstance(hello, Hello) else set()
     for model in sorted(models):
         contents = announced_contents(model, message.attests)
@@ -158,17 +162,17 @@ def _content(recorded: Recorded, name: str) -> bytes:
     return content
 
 
-def _roster(recorded: Recorded, name: str) -> Roster:
+def _roster(recorded: Recorded, name: str) -> crypto.Roster:
     _content(recorded, name)
     if recorded.frames is None:
         raise ConfigError("transcripts", "are of a run in memory", "name the directory of a run")
-    return read_roster(recorded.frames / name)
+    return crypto.read_roster(recorded.frames / name)
 
 
-def _forged(entry: Entry, evidence: Evidence, reason: str) -> Finding:
+def _forged(entry: Entry, evidence: finding.Evidence, reason: str) -> finding.Finding:
     fields: Any = entry.fields
     what = f"{fields['message']} of {fields['from']} in round {fields['place'][0]}"
-    return breach(
+    return finding.breach(
         AUDIT,
         f"{evidence.source} has a {what} that proves nothing: {reason}.",
         evidence=(evidence,),

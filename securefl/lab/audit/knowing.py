@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from securefl.base.crypto import read_identity, read_roster
+from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.lab.audit.chain import Known
 from securefl.lab.audit.convicted import charges_in
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.report import versions
+from securefl.runtime import report
 
 
 def known_of(
@@ -33,8 +33,8 @@ def known_of(
         ConfigError: a bad roster or key, a damaged model file or charge, or the file of the first model is
             neither in the directory nor where the scenario has it.
     """
-    own = None if roster is None else read_roster(roster)
-    identities = {one.name: one for one in map(read_identity, keys)}
+    own = None if roster is None else crypto.read_roster(roster)
+    identities = {one.name: one for one in map(crypto.read_identity, keys)}
     for name in identities:
         if name not in recorded.parties:
             raise ConfigError("--key", f"is of {name}, who is no party of this run", "name a party's key")
@@ -66,7 +66,7 @@ def _doubt(recorded: Recorded, file: Path | None) -> str:
         return "" if getattr(model, "sha256", "") or recorded.model_files else f"{file} may be another file"
     if recorded.scenario.model.is_own:
         return "the code of the model may be another version here"
-    here = versions()
+    here = report.versions()
     if any(dict(stated) == dict(here) for stated in recorded.software):
         return ""
     listed_here = ", ".join(f"{name} {version}" for name, version in here.items())

@@ -10,13 +10,12 @@ from typing import Final
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit import finding
 from securefl.lab.audit.certified import SPLIT, SeenRound
-from securefl.lab.audit.finding import Evidence, Finding, Severity, breach, warning
 from securefl.lab.audit.kept import AUDIT, KeptMessages
 from securefl.lab.audit.recorded import Recorded
-from securefl.methods.clustering import attests_needed
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import Attest, ChainedAnnounce, OpeningProof, StepProof
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import (
     LOST,
     CertifiedRound,
@@ -34,10 +33,9 @@ from securefl.protocol.round import (
     may_attest,
     opening_attests,
 )
-from securefl.protocol.wire import open_relayed
-from securefl.runtime.report import listed
+from securefl.runtime import report
 
-Given = Mapping[Place, frozenset[PartyId]]
+Given = Mapping[kernel.Place, frozenset[PartyId]]
 """Who attests a root, by the place of a sum, or that of the round for its step."""
 _COLLUDES: Final = "these parties collude with the server: their key does not belong on a roster"
 
@@ -60,11 +58,11 @@ class Claimed:
     """What the server said that a round came to."""
 
     link: ChainLink
-    announced: tuple[ChainedAnnounce, ...] = ()
+    announced: tuple[messages.ChainedAnnounce, ...] = ()
     """Announcements that carry it."""
     signed: bool = False
     """Whether the server's signature was kept; else whoever took it says so."""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[finding.Evidence, ...] = ()
     given: Given = field(default_factory=dict)
 
 
@@ -94,7 +92,7 @@ class ModelChain:
     rounds: tuple[CheckedRound, ...]
     claims: Mapping[int, tuple[Claimed, ...]]
     """By round all that was claimed of it, void ones included."""
-    wrong: tuple[Finding, ...]
+    wrong: tuple[finding.Finding, ...]
 
     @property
     def last(self) -> ChainLink | None:
@@ -150,7 +148,7 @@ def follow_chain(
 
 def _beyond(
     end: int, claims: Mapping[int, tuple[Claimed, ...]], seen: Sequence[SeenRound]
-) -> Iterator[Finding]:
+) -> Iterator[finding.Finding]:
     """Yield what the server has signed of rounds that the run does not have. There is no going up to them."""
     signed = {
         round_: claimed.evidence
@@ -166,7 +164,7 @@ def _beyond(
     for round_, evidence in sorted(signed.items()):
         if evidence:
             claim = f"The server signed something of round {round_}, and the run has {end}."
-            yield breach(AUDIT, claim, evidence=evidence[:1], remedy=SPLIT)
+            yield finding.breach(AUDIT, claim, evidence=evidence[:1], remedy=SPLIT)
 
 
 def _passed_over(seen: Sequence[SeenRound], number: int) -> str:
@@ -193,11 +191,11 @@ def attested(plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed |
     found = needed = 0
     for key in opened_sums(certified, claimed):
         enough = opening_attests(plan, len(certified.alive(key)))
-        found += min(enough, len(given.get(Place(certified.round, *key), ())))
+        found += min(enough, len(given.get(kernel.Place(certified.round, *key), ())))
         needed += enough
     members = committee(plan, certified)
-    enough = attests_needed(plan.scenario, len(members))
-    return f"{found}/{needed}", f"{min(enough, len(given.get(Place(certified.round), ())))}/{enough}"
+    enough = clustering.attests_needed(plan.scenario, len(members))
+    return f"{found}/{needed}", f"{min(enough, len(given.get(kernel.Place(certified.round), ())))}/{enough}"
 
 
 def opened_sums(certified: CertifiedRound, claimed: Claimed | None) -> tuple[ClusterKey, ...]:
@@ -207,16 +205,20 @@ def opened_sums(certified: CertifiedRound, claimed: Claimed | None) -> tuple[Clu
     return tuple(key for number, key in enumerate(certified.commitments) if number not in lost)
 
 
-def _claims(plan: RunPlan, kept: KeptMessages) -> tuple[dict[int, tuple[Claimed, ...]], list[Finding]]:
-    announced: dict[ChainLink, dict[str, ChainedAnnounce]] = defaultdict(dict)
-    shown: dict[ChainLink, list[Evidence]] = defaultdict(list)
-    for one in kept.of(ChainedAnnounce):
+def _claims(
+    plan: RunPlan, kept: KeptMessages
+) -> tuple[dict[int, tuple[Claimed, ...]], list[finding.Finding]]:
+    announced: dict[ChainLink, dict[str, messages.ChainedAnnounce]] = defaultdict(dict)
+    shown: dict[ChainLink, list[finding.Evidence]] = defaultdict(list)
+    for one in kept.of(messages.ChainedAnnounce):
         link = link_of(plan.run, one.message.claim)
         announced[link][one.digest] = one.message
         shown[link].append(one.evidence)
     signed = set(announced)
-    signed.update(link_of(plan.run, one.message.claim) for one in kept.of(OpeningProof) if one.signed)
-    signed.update(link_of(plan.run, one.message.claim) for one in kept.of(StepProof) if one.signed)
+    signed.update(
+        link_of(plan.run, one.message.claim) for one in kept.of(messages.OpeningProof) if one.signed
+    )
+    signed.update(link_of(plan.run, one.message.claim) for one in kept.of(messages.StepProof) if one.signed)
     for claim, evidence in kept.claims:
         shown[link_of(plan.run, claim)].append(evidence)
     given, wrong = _attests(plan, kept)
@@ -229,42 +231,44 @@ def _claims(plan: RunPlan, kept: KeptMessages) -> tuple[dict[int, tuple[Claimed,
     return {round_: tuple(some) for round_, some in found.items()}, wrong
 
 
-def _two_claims(round_: int, some: Sequence[Claimed]) -> Finding:
+def _two_claims(round_: int, some: Sequence[Claimed]) -> finding.Finding:
     what = "first models" if round_ < 0 else f"outcomes of round {round_}"
     evidence = tuple(one.evidence[0] for one in some)
     if sum(one.signed for one in some) > 1:
-        return breach(AUDIT, f"The server claims {len(some)} {what}.", evidence=evidence, remedy=SPLIT)
+        return finding.breach(
+            AUDIT, f"The server claims {len(some)} {what}.", evidence=evidence, remedy=SPLIT
+        )
     words = sorted({shown.source for one in some if not one.signed for shown in one.evidence})
-    return warning(
+    return finding.warning(
         AUDIT,
-        f"The server claims {len(some)} {what}, says {listed(words)} without its signature.",
+        f"The server claims {len(some)} {what}, says {report.listed(words)} without its signature.",
         evidence=evidence,
         remedy="either the server split its parties, or these transcripts are not true",
     )
 
 
-def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], list[Finding]]:
+def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], list[finding.Finding]]:
     """By root who attests it; and who attests two of one round."""
-    given: dict[bytes, dict[Place, set[PartyId]]] = defaultdict(lambda: defaultdict(set))
+    given: dict[bytes, dict[kernel.Place, set[PartyId]]] = defaultdict(lambda: defaultdict(set))
     roots: dict[tuple[int, PartyId], set[bytes]] = defaultdict(set)
 
-    def take(party: PartyId, place: Place, root: bytes) -> None:
+    def take(party: PartyId, place: kernel.Place, root: bytes) -> None:
         given[root][place].add(party)
         roots[place.round, party].add(root)
 
-    for one in kept.of(Attest, SERVER):
+    for one in kept.of(messages.Attest, SERVER):
         if one.signed:
             take(one.sender, one.place, one.message.root)
-    for frame in {frame for one in kept.of(ChainedAnnounce) for frame in one.message.attests}:
+    for frame in {frame for one in kept.of(messages.ChainedAnnounce) for frame in one.message.attests}:
         try:
-            said = open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+            said = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
         except PeerError:
             continue  # the announcement is refused for it
-        if isinstance(said.message, Attest):
+        if isinstance(said.message, messages.Attest):
             take(said.sender, said.place, said.message.root)
     twice = sorted((round_, party) for (round_, party), some in roots.items() if len(some) > 1)
     wrong = [
-        breach(
+        finding.breach(
             AUDIT,
             f"{party} attests {len(roots[round_, party])} outcomes of round {round_}.",
             remedy=_COLLUDES,
@@ -278,14 +282,14 @@ def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], lis
 
 def _of_chain(
     plan: RunPlan, some: Sequence[Claimed], seen: SeenRound | None, last: ChainLink | None
-) -> tuple[Claimed | None, list[Finding]]:
+) -> tuple[Claimed | None, list[finding.Finding]]:
     """Return which claim of a round is in the chain: that which was announced, or is attested by enough."""
     announced = [one for one in some if one.announced]
     certified = None if seen is None else seen.certified
     enough = [one for one in some if certified is not None and _enough(plan, certified, last, one)]
     if len(enough) > 1:
         claim = f"Two outcomes of round {enough[0].link.claim.round} are confirmed."
-        return enough[0], [breach(AUDIT, claim, remedy=_COLLUDES)]
+        return enough[0], [finding.breach(AUDIT, claim, remedy=_COLLUDES)]
     return next(iter((*enough, *announced, *some)), None), []
 
 
@@ -321,7 +325,7 @@ def _checked(
         return verdict(LinkVerdict.OPEN, "these transcripts do not tell what became of it")
     if seen is None or seen.certified is None or last is None:
         why = "it was not announced to these parties" if seen is None else seen.lacking
-        broken = seen is not None and any(one.severity is Severity.BREACH for one in seen.wrong)
+        broken = seen is not None and any(one.severity is finding.Severity.BREACH for one in seen.wrong)
         what = LinkVerdict.WRONG if broken else LinkVerdict.OPEN
         return verdict(what, why or "what it began with is not known")
     try:
@@ -336,13 +340,13 @@ def _checked(
     return verdict(LinkVerdict.OPEN, f"in these transcripts {missing}")
 
 
-def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[Finding]:
+def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[finding.Finding]:
     for one in seen:
         if one.model is None:
             continue
         for said in one.announced:
             if said.message.claim.model != one.model:
-                yield breach(
+                yield finding.breach(
                     AUDIT,
                     f"Round {one.round} was announced with a link of another model than parties signed.",
                     evidence=(said.evidence,),
@@ -356,7 +360,7 @@ def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[Find
             try:
                 check_signed(signed, plan.roster, plan.run)
             except PeerError as error:
-                yield breach(
+                yield finding.breach(
                     AUDIT,
                     f"In the announcement of round {one.round} the server {error.reason}.",
                     evidence=(said.evidence,),
@@ -366,15 +370,15 @@ def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[Find
 
 def _followers(
     recorded: Recorded, plan: RunPlan, chain: ModelChain, seen: Sequence[SeenRound]
-) -> Iterator[Finding]:
+) -> Iterator[finding.Finding]:
     """Parties that go on from something else than the chain."""
     for one in seen:
         roots = {link_of(plan.run, said.message.claim).root for said in one.announced}
         other = sorted(party for party, root in one.followed.items() if root and root not in roots)
         if other:
-            yield breach(
+            yield finding.breach(
                 AUDIT,
-                f"In round {one.round} {listed(other)} signed another link than was announced.",
+                f"In round {one.round} {report.listed(other)} signed another link than was announced.",
                 remedy="they collude with the server, or the server showed them another chain",
                 parties=tuple(other),
             )
@@ -384,7 +388,7 @@ def _followers(
     for party in recorded.watched:
         for entry, evidence in recorded.of(party, "link_followed"):
             if entry.fields["root"] not in links:
-                yield breach(
+                yield finding.breach(
                     AUDIT,
                     f"{party} went on from a link of round {entry.fields['round']} that is not of the chain.",
                     evidence=(evidence,),
@@ -393,7 +397,7 @@ def _followers(
                 )
 
 
-def _confirmed(recorded: Recorded, chain: ModelChain) -> Iterator[Finding]:
+def _confirmed(recorded: Recorded, chain: ModelChain) -> Iterator[finding.Finding]:
     """What the server says was confirmed, and is not."""
     by_round = {one.round: one for one in chain.rounds}
     for entry, evidence in recorded.of(SERVER, "claim_confirmed"):
@@ -409,7 +413,7 @@ def _confirmed(recorded: Recorded, chain: ModelChain) -> Iterator[Finding]:
             why = one.why
         else:
             continue
-        yield breach(
+        yield finding.breach(
             AUDIT,
             f"The server says that the outcome of round {round_} was confirmed: {why}.",
             evidence=(evidence,),

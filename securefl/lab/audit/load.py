@@ -8,18 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from securefl.base.crypto import read_roster
+from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.lab.audit.holes import round_of
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.lab.audit.wellformed import check_entries
-from securefl.methods.attacks import party_names
-from securefl.methods.feasibility import check
-from securefl.runtime.report import RoundRecord, RunDirectory, listed
+from securefl.methods import attacks, feasibility
+from securefl.runtime import report, transport
 from securefl.runtime.transcript import Transcript, check_ends, start_of
-from securefl.runtime.transport import OBSERVER
 from securefl.scenario import Scenario
 
 
@@ -39,7 +37,7 @@ def load(path: Path, colluders: Collection[str] = (), roster: Path | None = None
             unknown colluder, or nobody else left. A transcript that breaks off, or is empty, is what a killed
             process leaves, and the rest is read.
     """
-    directory = RunDirectory.open(path)
+    directory = report.RunDirectory.open(path)
     scenario = directory.read_scenario()
     transcripts = directory.read_transcripts()
     parties = _parties(scenario, transcripts, roster)
@@ -64,7 +62,7 @@ def load(path: Path, colluders: Collection[str] = (), roster: Path | None = None
     return Recorded(
         run=next(iter(runs), str(stated)),
         scenario=scenario,
-        limits=check(scenario),
+        limits=feasibility.check(scenario),
         parties=parties,
         transcripts=by_vantage,
         blank=blank,
@@ -85,7 +83,7 @@ def _parties(
         if isinstance(told, list) and all(isinstance(one, str) for one in told):
             stated.setdefault(tuple(sorted(map(str, told))), name)
     if roster is not None:
-        where, found = str(roster), tuple(sorted(read_roster(roster).parties))
+        where, found = str(roster), tuple(sorted(crypto.read_roster(roster).parties))
     elif len(stated) > 1:
         first, second = list(stated.values())[:2]
         raise ConfigError(
@@ -97,7 +95,7 @@ def _parties(
         ((names, where),) = stated.items()
         where, found = f"{where}.jsonl", tuple(map(PartyId, names))
     else:
-        return party_names(scenario.parties)
+        return attacks.party_names(scenario.parties)
     if len(found) != scenario.parties:
         raise ConfigError(
             where,
@@ -114,7 +112,7 @@ def load_truth(path: Path, recorded: Recorded) -> GroundTruth:
         ConfigError: the run was not told to keep any, or it is gone.
     """
     kept = any(t.header.get("lab") is True for ts in recorded.transcripts.values() for t in ts)
-    folder = RunDirectory.open(path).lab
+    folder = report.RunDirectory.open(path).lab
     if not kept:
         found = " (the lab folder there is not of this run)" if folder.exists() else ""
         raise ConfigError(
@@ -145,10 +143,10 @@ def _by_vantage(
         if vantage not in {*parties, SERVER, DEALER, "broker"}:
             raise ConfigError(
                 str(transcript.path),
-                f"is of {vantage!r}, who is none of this run's: its parties are {listed(parties)}",
+                f"is of {vantage!r}, who is none of this run's: its parties are {report.listed(parties)}",
                 "remove it if it is not of this run, or give the roster of the run: --roster FILE",
             )
-        if stem.split(".")[0] not in {str(vantage), OBSERVER}:
+        if stem.split(".")[0] not in {str(vantage), transport.OBSERVER}:
             raise ConfigError(str(transcript.path), f"is a transcript of {vantage}, under another name")
         check_entries(transcript)
         found[str(vantage)].append(_whole_rounds(transcript))
@@ -164,10 +162,12 @@ def _whole_rounds(transcript: Transcript) -> Transcript:
     return replace(transcript, entries=tuple(kept))
 
 
-def _check_blank(directory: RunDirectory, blank: tuple[str, ...], parties: tuple[PartyId, ...]) -> None:
+def _check_blank(
+    directory: report.RunDirectory, blank: tuple[str, ...], parties: tuple[PartyId, ...]
+) -> None:
     """Check the name of an empty transcript: only it tells whose it is."""
     for name in blank:
-        if start_of(name)[0] not in {*parties, SERVER, DEALER, OBSERVER}:
+        if start_of(name)[0] not in {*parties, SERVER, DEALER, transport.OBSERVER}:
             raise ConfigError(
                 str(directory.transcript_folder / f"{name}.jsonl"),
                 "is empty, and by its name of no vantage point of this scenario",
@@ -175,7 +175,7 @@ def _check_blank(directory: RunDirectory, blank: tuple[str, ...], parties: tuple
             )
 
 
-def _records(directory: RunDirectory) -> tuple[RoundRecord, ...]:
+def _records(directory: report.RunDirectory) -> tuple[report.RoundRecord, ...]:
     if not directory.metrics_file.exists():
         return ()
     rows: tuple[dict[str, Any], ...] = directory.read_metrics()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Cell, Curve, Exhibit, Pictures, Table
+from securefl.lab.audit import exhibits
 from securefl.lab.audit.finding import Finding, worst
 from securefl.lab.audit.report import AuditReport
 from securefl.runtime.report import printable
@@ -19,7 +19,7 @@ def markdown(report: AuditReport) -> str:
     return "\n".join(_lines(report)) + "\n"
 
 
-def cell_text(cell: Cell) -> str:
+def cell_text(cell: exhibits.Cell) -> str:
     """A cell of a table: four digits for floats, thousands apart, a dash for None."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return "-"
@@ -33,7 +33,7 @@ def _lines(report: AuditReport) -> Iterator[str]:
     yield ""
     yield from _table(("", ""), [(label, text) for label, text in report.facts])
     yield ""
-    overview: list[tuple[Cell, ...]] = [
+    overview: list[tuple[exhibits.Cell, ...]] = [
         (chapter.audit, worst(chapter.findings).label, len(chapter.findings)) for chapter in report.chapters
     ]
     yield from _table(("audit", "worst", "findings"), overview)
@@ -61,41 +61,41 @@ def _finding(finding: Finding) -> Iterator[str]:
         yield f"  - Remedy: {_inline(finding.remedy)}"
 
 
-def _exhibit(exhibit: Exhibit) -> Iterator[str]:
+def _exhibit(exhibit: exhibits.Exhibit) -> Iterator[str]:
     yield f"**{_inline(exhibit.title)}**"
     yield ""
     match exhibit:
-        case Table():
+        case exhibits.Table():
             yield from _table(exhibit.columns, exhibit.rows)
-        case AuditPlot():
+        case exhibits.AuditPlot():
             yield from _points(exhibit)
-        case AuditHeatMap():
+        case exhibits.AuditHeatMap():
             columns = (exhibit.row_name, *exhibit.columns)
             rows = [(name, *row) for name, row in zip(exhibit.rows, exhibit.values, strict=True)]
             yield from _table(columns, rows)
-        case Pictures():
+        case exhibits.Pictures():
             yield "(pictures: in the HTML page)"
     if exhibit.note:
         yield ""
         yield _inline(exhibit.note)
 
 
-def _points(plot: AuditPlot) -> Iterator[str]:
+def _points(plot: exhibits.AuditPlot) -> Iterator[str]:
     """One row for each x that occurs, if these are few."""
     places = sorted({x for curve in plot.curves for x in curve.x})
     if len(places) > _ROWS:
         yield f"({len(places)} points: in the HTML page)"
         return
     by_curve = [_by_x(curve) for curve in plot.curves]
-    rows: list[tuple[Cell, ...]] = [(x, *(known.get(x) for known in by_curve)) for x in places]
+    rows: list[tuple[exhibits.Cell, ...]] = [(x, *(known.get(x) for known in by_curve)) for x in places]
     yield from _table((plot.x_name, *(curve.label for curve in plot.curves)), rows)
 
 
-def _by_x(curve: Curve) -> dict[float, float]:
+def _by_x(curve: exhibits.Curve) -> dict[float, float]:
     return dict(zip(curve.x, curve.y, strict=True))
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[exhibits.Cell]]) -> Iterator[str]:
     yield "| " + " | ".join(map(_inline, columns)) + " |"
     yield "|" + "---|" * len(columns)
     for row in rows[:_ROWS]:

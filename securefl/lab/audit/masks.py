@@ -13,15 +13,12 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64, Ring
 from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit import finding, sampled, uniformity
 from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
-from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.sampled import VectorRecord, common_places, values_at
 from securefl.lab.audit.truth import GroundTruth
-from securefl.lab.audit.uniformity import FamilyTest, against, detectable, lags, pairs, uniform
-from securefl.methods.clustering import COUNTS, hides_groups, work_of
-from securefl.methods.encoding import ring_dtype
-from securefl.runtime.report import counted
+from securefl.methods import clustering, encoding
+from securefl.runtime import report
 
 AUDIT: Final = "masks"
 LEVEL: Final = 1e-3
@@ -43,35 +40,44 @@ class _Masked:
 
     party: PartyId
     place: tuple[int, int, int, int]
-    record: VectorRecord
-    evidence: Evidence
+    record: sampled.VectorRecord
+    evidence: finding.Evidence
 
 
-def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
+def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapter:
     """Uniformity, correlations, and with ground truth correlations with what is hidden."""
-    masked, hidden = _masked(recorded), hides_groups(recorded.scenario.groups)
-    counts = [one for one in masked if hidden and one.place[1] == COUNTS]
-    seen = [one for one in masked if not hidden or one.place[1] != COUNTS]
-    findings: list[Finding] = []
+    masked, hidden = _masked(recorded), clustering.hides_groups(recorded.scenario.groups)
+    counts = [one for one in masked if hidden and one.place[1] == clustering.COUNTS]
+    seen = [one for one in masked if not hidden or one.place[1] != clustering.COUNTS]
+    findings: list[finding.Finding] = []
     exhibits: tuple[Exhibit, ...] = ()
     chosen = _thinned(seen) if seen else []
     places = _places(recorded, chosen)
     if not seen:
-        findings.append(note(AUDIT, "No masked input is recorded: nothing to test."))
+        findings.append(finding.note(AUDIT, "No masked input is recorded: nothing to test."))
     elif not places.size:
         claim = "Masked inputs are sampled at no common coordinate: they cannot be compared."
-        findings.append(note(AUDIT, claim))
+        findings.append(finding.note(AUDIT, claim))
     else:
         vectors = _stacked(recorded, chosen, places)
         known = [] if truth is None else _known(recorded, truth, chosen, places)
-        tests = [t for t in (uniform(vectors), pairs(vectors), lags(vectors), against(vectors, known)) if t]
+        tests = [
+            t
+            for t in (
+                uniformity.uniform(vectors),
+                uniformity.pairs(vectors),
+                uniformity.lags(vectors),
+                uniformity.against(vectors, known),
+            )
+            if t
+        ]
         findings += [_finding(test, chosen) for test in tests if test.p_value < LEVEL / len(_MEANING)]
         if not findings:
             findings.append(_clean(tests, vectors, seen))
         if counts:
             findings.append(_untested(counts))
         exhibits = (_table(tests, vectors), _histogram(vectors))
-    return Chapter(
+    return finding.Chapter(
         audit=AUDIT,
         title="Masks: whether masked inputs look like noise",
         method=(
@@ -104,12 +110,12 @@ def _places(recorded: Recorded, chosen: Sequence[_Masked]) -> I64:
     if not chosen:
         return np.empty(0, dtype=np.int64)
     records = [one.record for one in chosen]
-    return common_places(records, recorded.run, min(record["length"] for record in records))
+    return sampled.common_places(records, recorded.run, min(record["length"] for record in records))
 
 
 def _stacked(recorded: Recorded, chosen: Sequence[_Masked], places: I64) -> Ring:
-    rows = np.stack([values_at(one.record, recorded.run, places) for one in chosen])
-    return cast("Ring", rows.astype(ring_dtype(recorded.limits.ring_bits), copy=False))
+    rows = np.stack([sampled.values_at(one.record, recorded.run, places) for one in chosen])
+    return cast("Ring", rows.astype(encoding.ring_dtype(recorded.limits.ring_bits), copy=False))
 
 
 def _thinned(seen: Sequence[_Masked]) -> Sequence[_Masked]:
@@ -128,7 +134,7 @@ def _known(
     known = []
     for number, one in enumerate(chosen):
         round_, r, j, _ = one.place
-        work = work_of(recorded.scenario.clustering, r)
+        work = clustering.work_of(recorded.scenario.clustering, r)
         members = clusters[round_][r][j] if round_ in clusters else [one.party]
         for member in members:
             key = (member, round_, work)
@@ -149,10 +155,10 @@ def _at(upload: I64, places: I64) -> F64:
     return found
 
 
-def _finding(test: FamilyTest, chosen: Sequence[_Masked]) -> Finding:
+def _finding(test: uniformity.FamilyTest, chosen: Sequence[_Masked]) -> finding.Finding:
     worst = [chosen[number] for number in test.worst]
     which = " and ".join(f"{one.party} (round {one.place[0]}, reclustering {one.place[1]})" for one in worst)
-    return breach(
+    return finding.breach(
         AUDIT,
         f"Masked inputs are no noise: {_MEANING[test.name]}. The worst is {which} with a resultant of"
         f" {test.resultant:.3g}, in {test.comparisons:,} comparisons.",
@@ -163,20 +169,20 @@ def _finding(test: FamilyTest, chosen: Sequence[_Masked]) -> Finding:
     )
 
 
-def _untested(counts: Sequence[_Masked]) -> Finding:
-    words = counted(counts[0].record["length"], "word")
-    return note(
+def _untested(counts: Sequence[_Masked]) -> finding.Finding:
+    words = report.counted(counts[0].record["length"], "word")
+    return finding.note(
         AUDIT,
         f"Not tested: {len(counts):,} masked inputs of {words}, the counts of hidden groups: what is tested"
         " together has one length. Their masks are made as all others are.",
     )
 
 
-def _clean(tests: Sequence[FamilyTest], vectors: Ring, seen: Sequence[_Masked]) -> Finding:
+def _clean(tests: Sequence[uniformity.FamilyTest], vectors: Ring, seen: Sequence[_Masked]) -> finding.Finding:
     count, length = vectors.shape
     part = "" if len(seen) == count else f" ({count} of them evenly chosen)"
-    most = max(detectable(t.comparisons, length, LEVEL / len(_MEANING)) for t in tests)
-    return holds(
+    most = max(uniformity.detectable(t.comparisons, length, LEVEL / len(_MEANING)) for t in tests)
+    return finding.holds(
         AUDIT,
         f"{len(seen):,} masked inputs{part} look uniform and unrelated on {length:,} coordinates:"
         f" {sum(t.comparisons for t in tests):,} comparisons, the most extreme with an adjusted p of"
@@ -186,7 +192,7 @@ def _clean(tests: Sequence[FamilyTest], vectors: Ring, seen: Sequence[_Masked]) 
     )
 
 
-def _table(tests: Sequence[FamilyTest], vectors: Ring) -> Table:
+def _table(tests: Sequence[uniformity.FamilyTest], vectors: Ring) -> Table:
     length = vectors.shape[1]
     return Table(
         title="Tests of masks",
@@ -197,7 +203,7 @@ def _table(tests: Sequence[FamilyTest], vectors: Ring) -> Table:
                 _MEANING[test.name],
                 test.comparisons,
                 test.resultant,
-                detectable(test.comparisons, length, LEVEL / len(_MEANING)),
+                uniformity.detectable(test.comparisons, length, LEVEL / len(_MEANING)),
                 test.p_value,
             )
             for test in tests

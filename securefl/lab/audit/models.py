@@ -12,18 +12,8 @@ import numpy as np
 from securefl.base.arrays import F32
 from securefl.base.errors import ConfigError
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.report import RunDirectory, file_digest
-from securefl.training.data import Shard, load_data
-from securefl.training.models import (
-    frozen_digest,
-    load_model,
-    model_of,
-    model_path,
-    read_tensors,
-    to_vector,
-    trained_parameters,
-)
-from securefl.training.sgd import initial_models
+from securefl.runtime import report
+from securefl.training import data, models, sgd
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +41,22 @@ def first_model(recorded: Recorded, data_dir: Path | None, file: Path | None = N
     """
     scenario, seed = recorded.scenario, recorded.seed
     if file is not None:
-        tensors = read_tensors(str(file))
-        return FirstModel(to_vector(tensors), frozen_digest(tensors), _shapes(trained_parameters(tensors)))
+        tensors = models.read_tensors(str(file))
+        return FirstModel(
+            models.to_vector(tensors),
+            models.frozen_digest(tensors),
+            _shapes(models.trained_parameters(tensors)),
+        )
     if seed is None:
         raise ConfigError("transcripts", "do not tell the seed of the run")
-    dataset = load_data(scenario.data, data_dir)
+    dataset = data.load_data(scenario.data, data_dir)
     sample = dataset.standardise(dataset.x_test[:1])
-    one = Shard(sample, dataset.y_test[:1], dataset.classes, dataset.input_shape)
-    module = model_of(scenario, one.input_shape, one.classes, seed, tokens=one.tokens)
+    one = data.Shard(sample, dataset.y_test[:1], dataset.classes, dataset.input_shape)
+    module = models.model_of(scenario, one.input_shape, one.classes, seed, tokens=one.tokens)
     return FirstModel(
-        initial_models(scenario, module, one, seed),
-        frozen_digest(module),
-        _shapes(trained_parameters(module)),
+        sgd.initial_models(scenario, module, one, seed),
+        models.frozen_digest(module),
+        _shapes(models.trained_parameters(module)),
     )
 
 
@@ -81,8 +75,8 @@ def first_file(recorded: Recorded, path: Path) -> Path | None:
         return None
     own = str(getattr(model, "sha256", ""))
     stated = {own} if own else recorded.model_files
-    copy = RunDirectory.open(path).first_file
-    found = {file: file_digest(file) for file in (copy, Path(model.first_file))}
+    copy = report.RunDirectory.open(path).first_file
+    found = {file: report.file_digest(file) for file in (copy, Path(model.first_file))}
     for file, digest in found.items():
         if digest and (digest in stated or not stated):
             return file
@@ -111,16 +105,16 @@ def final_model(recorded: Recorded, path: Path, first: FirstModel) -> F32 | None
     Raises:
         ConfigError: a file is damaged or of another model.
     """
-    model_file = RunDirectory.open(path).model_file
+    model_file = report.RunDirectory.open(path).model_file
     if not model_file.exists():
         return None
-    files = [model_path(model_file, number) for number in range(recorded.scenario.groups.count)]
+    files = [models.model_path(model_file, number) for number in range(recorded.scenario.groups.count)]
     return np.concatenate([_vector(file, first.shapes) for file in files])
 
 
 def _vector(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> F32:
     """Return the trained parameters of a model file, in the order of updates."""
-    found = load_model(file)
+    found = models.load_model(file)
     for name, shape in shapes.items():
         if name not in found or found[name].shape != shape:
             raise ConfigError(str(file), f"is of another model: it has no {name} of shape {shape}")

@@ -11,11 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit import finding
 from securefl.lab.audit.recorded import Recorded
-from securefl.methods.clustering import survivor_set
-from securefl.runtime.report import listed
-from securefl.runtime.transcript import Entry
+from securefl.methods import clustering
+from securefl.runtime import report, transcript
 
 _REMEDY: Final = (
     "the network loses messages, or the server chooses who is summed with whom: what it gains is bounded by"
@@ -23,7 +22,7 @@ _REMEDY: Final = (
 )
 
 
-def never_came(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def never_came(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield a finding of ``audit`` for each voided draw, and for each freeze without what was sent.
 
     A breach where the server's own transcript has what it said never came; a warning where a party says that
@@ -37,7 +36,9 @@ def never_came(recorded: Recorded, audit: str) -> Iterator[Finding]:
             yield from _dropped(recorded, audit, entry, evidence)
 
 
-def _voided(recorded: Recorded, audit: str, entry: Entry, evidence: Evidence) -> Finding:
+def _voided(
+    recorded: Recorded, audit: str, entry: transcript.Entry, evidence: finding.Evidence
+) -> finding.Finding:
     fields: Mapping[str, Any] = entry.fields
     round_, draw = fields["round"], fields["draw"]
     blamed = tuple(map(PartyId, fields["withheld"]))
@@ -52,12 +53,15 @@ def _voided(recorded: Recorded, audit: str, entry: Entry, evidence: Evidence) ->
         if who in blamed and (at[0], at[3]) == (round_, draw)
     }
     claim = (
-        f"Draw {draw} of round {round_} was voided: the nonce of {listed(blamed)} never came, says the server"
+        f"Draw {draw} of round {round_} was voided: the nonce of {report.listed(blamed)} never"
+        " came, says the server"
     )
     return _finding(audit, claim, blamed, evidence, came, sent)
 
 
-def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) -> Iterator[Finding]:
+def _dropped(
+    recorded: Recorded, audit: str, frozen: transcript.Entry, evidence: finding.Evidence
+) -> Iterator[finding.Finding]:
     """Compare a freeze with what it should have been by the server's transcript, and by the parties'."""
     fields: Mapping[str, Any] = frozen.fields
     round_, survivors = fields["round"], frozenset(map(PartyId, fields["survivors"]))
@@ -77,16 +81,16 @@ def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) 
         for party in _refused_updates(recorded, round_) & inputs.keys():
             del inputs[party]
     either = {key: {**sent.get(key, {}), **came.get(key, {})} for key in clusters}
-    ought = survivor_set(clusters, either, least) - survivors
+    ought = clustering.survivor_set(clusters, either, least) - survivors
     if not ought:
         return
-    known = survivor_set(clusters, came, least) - survivors
+    known = clustering.survivor_set(clusters, came, least) - survivors
     # Without a lie on record: those whose inputs were lost, and not those who dropped out along with them.
     unheard = {who for key, inputs in sent.items() for who in inputs.keys() - came.get(key, {}).keys()}
     missing = tuple(sorted(known or ought & unheard))
     yield _finding(
         audit,
-        f"In round {round_} {listed(missing)} dropped out before submitting, says the server",
+        f"In round {round_} {report.listed(missing)} dropped out before submitting, says the server",
         missing,
         evidence,
         {who: where for inputs in came.values() for who, where in inputs.items() if who in known},
@@ -94,7 +98,7 @@ def _dropped(recorded: Recorded, audit: str, frozen: Entry, evidence: Evidence) 
     )
 
 
-def _lost_together(recorded: Recorded, frozen: Entry) -> frozenset[tuple[int, int]]:
+def _lost_together(recorded: Recorded, frozen: transcript.Entry) -> frozenset[tuple[int, int]]:
     """Validated sums that were lost before the freeze: each of their members holds a part of every update."""
     if recorded.scenario.secure_sum.validated is None:
         return frozenset()
@@ -116,11 +120,11 @@ def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
 _REVEALS = ("Reveal", "ChainedReveal")
 _INPUTS = (("MaskedInput",), ("Receipt", "VectorReceipt"))
 """Kinds of messages that say the same, with and without verified rounds."""
-_Message = tuple[PartyId, Any, Evidence]
+_Message = tuple[PartyId, Any, finding.Evidence]
 """Sender, place, and where it stands."""
 
 
-def _received(recorded: Recorded, kinds: Collection[str], before: Entry) -> Iterator[_Message]:
+def _received(recorded: Recorded, kinds: Collection[str], before: transcript.Entry) -> Iterator[_Message]:
     """Yield what the server took in before it said so; not of parties of which it had refused something."""
     refused = {e.fields["culprit"] for e, _ in recorded.of(SERVER, "refused") if e.n < before.n}
     for kind in kinds:
@@ -139,11 +143,11 @@ def _sent(recorded: Recorded, kinds: Collection[str]) -> Iterator[_Message]:
 
 def _submitted(
     round_: int, kinds: Iterable[Iterable[_Message]]
-) -> dict[tuple[int, int], dict[PartyId, Evidence]]:
+) -> dict[tuple[int, int], dict[PartyId, finding.Evidence]]:
     """By instance, who has sent a message of each kind in its last attempt."""
-    both: list[dict[tuple[int, int, int], dict[PartyId, Evidence]]] = []
+    both: list[dict[tuple[int, int, int], dict[PartyId, finding.Evidence]]] = []
     for messages in kinds:
-        found: dict[tuple[int, int, int], dict[PartyId, Evidence]] = defaultdict(dict)
+        found: dict[tuple[int, int, int], dict[PartyId, finding.Evidence]] = defaultdict(dict)
         for sender, place, where in messages:
             if place[0] == round_:
                 found[place[1], place[2], place[3]][sender] = where
@@ -160,22 +164,27 @@ def _finding(
     audit: str,
     claim: str,
     blamed: tuple[PartyId, ...],
-    said: Evidence,
-    came: Mapping[PartyId, Evidence],
-    sent: Mapping[PartyId, Evidence],
-) -> Finding:
+    said: finding.Evidence,
+    came: Mapping[PartyId, finding.Evidence],
+    sent: Mapping[PartyId, finding.Evidence],
+) -> finding.Finding:
     if came:
-        severity, more = Severity.BREACH, f"; its own transcript has what {listed(sorted(came))} sent before"
+        severity, more = (
+            finding.Severity.BREACH,
+            f"; its own transcript has what {report.listed(sorted(came))} sent before",
+        )
     elif sent:
-        severity = Severity.WARNING
-        more = f"; by their transcripts {listed(sorted(sent))} sent it: it was lost, late or suppressed"
+        severity = finding.Severity.WARNING
+        more = (
+            f"; by their transcripts {report.listed(sorted(sent))} sent it: it was lost, late or suppressed"
+        )
     else:
-        severity, more = Severity.NOTE, "; no transcript says that it was sent"
-    return Finding(
+        severity, more = finding.Severity.NOTE, "; no transcript says that it was sent"
+    return finding.Finding(
         severity,
         audit,
         f"{claim}{more}.",
         evidence=(said, *came.values(), *sent.values()),
-        remedy=("" if severity is Severity.NOTE else _REMEDY),
+        remedy=("" if severity is finding.Severity.NOTE else _REMEDY),
         parties=blamed,
     )

@@ -14,8 +14,7 @@ from typing import Any, cast
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.finding import Evidence
 from securefl.lab.audit.recorded import Recorded
-from securefl.methods.clustering import upload_of
-from securefl.methods.leakage import LeakageLedger, UpdateVersion
+from securefl.methods import clustering, leakage
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +50,14 @@ class Opening:
 class OpenedVersion:
     """All sums of one update version."""
 
-    version: UpdateVersion
+    version: leakage.UpdateVersion
     participants: tuple[PartyId, ...]
     openings: tuple[Opening, ...]
     """In the order of reclusterings and clusters."""
 
-    def ledger(self, prime: int, below: int | None = None) -> LeakageLedger:
+    def ledger(self, prime: int, below: int | None = None) -> leakage.LeakageLedger:
         """The ledger of its sums, of the first ``below`` reclusterings only if that is given."""
-        ledger = LeakageLedger.begin(self.version, self.participants, prime)
+        ledger = leakage.LeakageLedger.begin(self.version, self.participants, prime)
         for opening in self.openings:
             if below is None or opening.reclustering < below:
                 ledger = ledger.open(opening.survivors)
@@ -67,10 +66,12 @@ class OpenedVersion:
 
 def opened_versions(recorded: Recorded) -> tuple[OpenedVersion, ...]:
     """All update versions of which a sum was opened, in order."""
-    found: dict[UpdateVersion, dict[tuple[int, int, tuple[PartyId, ...]], Opening]] = defaultdict(dict)
+    found: dict[leakage.UpdateVersion, dict[tuple[int, int, tuple[PartyId, ...]], Opening]] = defaultdict(
+        dict
+    )
     rows = _from_records(recorded) if recorded.simulated else _from_transcripts(recorded)
     for round_, opening in rows:
-        version = UpdateVersion(round_, upload_of(recorded.scenario, opening.reclustering))
+        version = leakage.UpdateVersion(round_, clustering.upload_of(recorded.scenario, opening.reclustering))
         known = found[version].setdefault(opening.key, opening)
         found[version][opening.key] = replace(known, by=known.by | opening.by)
     present = _participants(recorded)

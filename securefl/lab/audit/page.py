@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Exhibit, Pictures, Table
+from securefl.lab.audit import exhibits, plots
 from securefl.lab.audit.finding import Chapter, Finding, Severity, worst
 from securefl.lab.audit.markdown import cell_text
-from securefl.lab.audit.plots import heat_map_html, picture_html, plot_html
 from securefl.lab.audit.report import AuditReport
 from securefl.runtime.report import printable
 
@@ -153,23 +152,23 @@ def _finding(finding: Finding, *, stated: bool) -> Iterator[str]:
     yield "</article>"
 
 
-def _exhibit(exhibit: Exhibit) -> Iterator[str]:
+def _exhibit(exhibit: exhibits.Exhibit) -> Iterator[str]:
     match exhibit:
-        case AuditPlot():
-            yield f"<div class='scroll' tabindex=0>{plot_html(exhibit)}</div>"
-        case AuditHeatMap():
-            yield f"<div class='scroll' tabindex=0>{heat_map_html(exhibit)}</div>"
-        case Table():
+        case exhibits.AuditPlot():
+            yield f"<div class='scroll' tabindex=0>{plots.plot_html(exhibit)}</div>"
+        case exhibits.AuditHeatMap():
+            yield f"<div class='scroll' tabindex=0>{plots.heat_map_html(exhibit)}</div>"
+        case exhibits.Table():
             yield from _table(exhibit)
-        case Pictures():
+        case exhibits.Pictures():
             yield "<div class='scroll' tabindex=0>"
             for row in exhibit.rows:
                 abouts = (f"{picture.caption}, {k} of {len(row)}" for k, picture in enumerate(row, 1))
-                yield f"<div class='pictures'>{''.join(map(picture_html, row, abouts))}</div>"
+                yield f"<div class='pictures'>{''.join(map(plots.picture_html, row, abouts))}</div>"
             yield "</div>"
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: exhibits.Table) -> Iterator[str]:
     yield "<div class='scroll' tabindex=0><table><thead><tr>"
     first = table.rows[0] if table.rows else ()
     for number, column in enumerate(table.columns):

@@ -12,9 +12,9 @@ import struct
 import zlib
 from html import escape
 
-from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Picture
-from securefl.lab.plots import COLOURS, blank, has_matplotlib, render
-from securefl.runtime.report import printable
+from securefl.lab import plots
+from securefl.lab.audit import exhibits
+from securefl.runtime import report
 
 _WIDTH = 7.6
 """Inches."""
@@ -23,19 +23,19 @@ _MANY = 80
 _GREY = "#DDDDDD"
 
 
-def plot_html(plot: AuditPlot) -> str:
+def plot_html(plot: exhibits.AuditPlot) -> str:
     """The plot with axes, legend and a title for readers that do not see it."""
     about = f"{plot.title}: {plot.y_name} against {plot.x_name}. " + "; ".join(c.label for c in plot.curves)
-    if not has_matplotlib():
+    if not plots.has_matplotlib():
         return _missing(about)
     legend = 0.22 * len(plot.curves)
-    figure = blank(_WIDTH, 3.4 + legend)
+    figure = plots.blank(_WIDTH, 3.4 + legend)
     height = 3.4 + legend
     axes = figure.add_axes((0.1, (0.55 + legend) / height, 0.87, 2.7 / height))
     drawn = {True: 0, False: 0}
     for curve in plot.curves:
         # A prediction has the colour of the measurement that has its place among the measured curves.
-        colour = COLOURS[drawn[curve.predicted] % len(COLOURS)]
+        colour = plots.COLOURS[drawn[curve.predicted] % len(plots.COLOURS)]
         drawn[curve.predicted] += 1
         shown = [
             (x, y)
@@ -72,17 +72,17 @@ def plot_html(plot: AuditPlot) -> str:
     axes.grid(visible=True, color=_GREY, linewidth=0.6)
     axes.set_axisbelow(True)
     figure.legend(loc="lower left", bbox_to_anchor=(0.09, 0.0), frameon=False, fontsize=9)
-    return _image(render(figure, "svg"), "svg+xml", about)
+    return _image(plots.render(figure, "svg"), "svg+xml", about)
 
 
-def heat_map_html(table: AuditHeatMap) -> str:
+def heat_map_html(table: exhibits.AuditHeatMap) -> str:
     """The cells, and the scale of colours."""
     about = f"{table.title}: {table.low:g} to {table.high:g}, by {table.row_name} and {table.column_name}"
-    if not has_matplotlib():
+    if not plots.has_matplotlib():
         return _missing(about)
     left = min(0.4, 0.04 + 0.011 * max(map(len, (*table.rows, table.row_name))))
     height = 0.9 + max(0.8, 0.2 * len(table.rows))
-    figure = blank(_WIDTH, height)
+    figure = plots.blank(_WIDTH, height)
     axes = figure.add_axes((left, 0.6 / height, 0.86 - left, 1 - 0.7 / height))
     values = [[math.nan if value is None else value for value in row] for row in table.values]
     cells = axes.imshow(values, cmap="viridis", vmin=table.low, vmax=table.high, aspect="auto")
@@ -95,10 +95,10 @@ def heat_map_html(table: AuditHeatMap) -> str:
     axes.set_ylabel(_plain(table.row_name))
     axes.tick_params(length=0)
     figure.colorbar(cells, cax=figure.add_axes((0.89, 0.6 / height, 0.02, 1 - 0.7 / height)))
-    return _image(render(figure, "svg"), "svg+xml", about)
+    return _image(plots.render(figure, "svg"), "svg+xml", about)
 
 
-def picture_html(picture: Picture, about: str) -> str:
+def picture_html(picture: exhibits.Picture, about: str) -> str:
     """The picture as PNG inside the page, enlarged without smoothing, with its caption.
 
     ``about`` is what readers hear that do not see it.
@@ -119,12 +119,12 @@ def _missing(about: str) -> str:
 
 def _safe(text: str) -> str:
     """No markup and no control characters are in it."""
-    return escape(printable(text, 400))
+    return escape(report.printable(text, 400))
 
 
 def _plain(text: str) -> str:
     """No control characters are in it, and no formula."""
-    return printable(text).replace("$", r"\$")
+    return report.printable(text).replace("$", r"\$")
 
 
 def _png(pixels: tuple[tuple[int, ...], ...]) -> bytes:

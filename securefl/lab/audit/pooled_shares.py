@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit import finding
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.report import listed
+from securefl.runtime import report
 
 _Where = tuple[int, int, int, int]
 """Round, reclustering, cluster, attempt."""
 
 
-def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield one finding where as many colluders as the threshold shared one sum with others."""
     plan = recorded.scenario.secure_sum
     if plan.kind != "masking" or len(recorded.colluders) < plan.threshold:
@@ -37,11 +37,11 @@ def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[Finding]:
     # Fewer than the threshold collude in a sum, says the scenario.
     most = max(len(hit[where]) for where, others in open_.items() if others)
     promised = most <= plan.colluders_per_cluster
-    yield Finding(
-        Severity.BREACH if promised else Severity.WARNING,
+    yield finding.Finding(
+        finding.Severity.BREACH if promised else finding.Severity.WARNING,
         audit,
-        f"{listed(sorted(recorded.colluders))} and the server can take the masks off single updates of"
-        f" {len(known)} others ({listed(known)}): up to {most} of the colluders were in one sum, and"
+        f"{report.listed(sorted(recorded.colluders))} and the server can take the masks off single updates of"
+        f" {len(known)} others ({report.listed(known)}): up to {most} of the colluders were in one sum, and"
         f" {plan.threshold} shares of a seed and of a key open what they mask. The scenario reckons with"
         f" {plan.colluders_per_cluster} in a sum.",
         evidence=tuple(masked[where][party] for where, some in open_.items() for party in sorted(some))[:4],
@@ -50,9 +50,9 @@ def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[Finding]:
     )
 
 
-def _at(recorded: Recorded, message: str) -> dict[_Where, dict[PartyId, Evidence]]:
+def _at(recorded: Recorded, message: str) -> dict[_Where, dict[PartyId, finding.Evidence]]:
     """Senders of such a message in which sum: as it came in at the server, or else as it went out."""
-    found: dict[_Where, dict[PartyId, Evidence]] = defaultdict(dict)
+    found: dict[_Where, dict[PartyId, finding.Evidence]] = defaultdict(dict)
     if recorded.has_server:
         said = [(str(e.fields["from"]), e, at) for e, at in recorded.said(SERVER, "received", message)]
     else:

@@ -11,16 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from securefl.lab.audit.estimates import Estimated, estimate, over_rounds, places_of_sums, rings_of, system_of
+from securefl.lab.audit import estimates, reconstruction_plots
 from securefl.lab.audit.exhibits import Exhibit
 from securefl.lab.audit.exposed import Exposed
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
-from securefl.lab.audit.reconstruction_plots import Attacked, reconstruction_exhibits
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
-from securefl.methods.clustering import hides_groups, leakage_colluders
-from securefl.methods.encoding import to_ring
-from securefl.runtime.report import counted, listed
+from securefl.methods import clustering, encoding
+from securefl.runtime import report
 
 AUDIT: Final = "reconstruction"
 _NEAR: Final = 0.5
@@ -29,11 +27,11 @@ _NEAR: Final = 0.5
 
 def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed]) -> Chapter:
     """Least squares on the sums of each update version, and over all rounds."""
-    if hides_groups(recorded.scenario.groups):
+    if clustering.hides_groups(recorded.scenario.groups):
         return _of_slots(recorded, truth, versions)
     attacked = [
-        Attacked(one, system, estimate(system))
-        for one, system in ((one, system_of(recorded, truth, one)) for one in versions)
+        reconstruction_plots.Attacked(one, system, estimates.estimate(system))
+        for one, system in ((one, estimates.system_of(recorded, truth, one)) for one in versions)
         if system is not None
     ]
     findings: list[Finding] = []
@@ -42,11 +40,11 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
         claim = "No version has opened sums and the true updates of all that are in them."
         findings.append(note(AUDIT, claim))
     else:
-        together = over_rounds([one.system for one in attacked], recorded)
+        together = estimates.over_rounds([one.system for one in attacked], recorded)
         findings += [*_disagreements(attacked), *_recovered(recorded, attacked), *_hidden(attacked)]
         findings += _unsaid(attacked)
         findings += _over_rounds(together)
-        exhibits = reconstruction_exhibits(recorded, attacked, together)
+        exhibits = reconstruction_plots.reconstruction_exhibits(recorded, attacked, together)
     return Chapter(
         audit=AUDIT,
         title="Reconstruction: single updates from sums",
@@ -67,20 +65,20 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
         for opening in one.opened.openings:
             uploads = {p: truth.upload(p, one.opened.version.round) for p in opening.survivors}
             known = {p: values for p, values in uploads.items() if values is not None}
-            places = places_of_sums(recorded, min(map(len, known.values()), default=0))
-            ring = rings_of(recorded, one, places).get(opening.key)
+            places = estimates.places_of_sums(recorded, min(map(len, known.values()), default=0))
+            ring = estimates.rings_of(recorded, one, places).get(opening.key)
             if ring is None or not places.size:
                 continue
             compared += 1
             for party, values in known.items():
-                if np.array_equal(to_ring(values[places], bits), ring):
+                if np.array_equal(encoding.to_ring(values[places], bits), ring):
                     singles.append((party, opening))
     parties = tuple(sorted({party for party, _ in singles}))
     if singles:
         finding = breach(
             AUDIT,
-            f"{counted(len(singles), 'opened slot')} show the update of one party each"
-            f" ({listed(parties)}), to the last step of the encoding.",
+            f"{report.counted(len(singles), 'opened slot')} show the update of one party each"
+            f" ({report.listed(parties)}), to the last step of the encoding.",
             evidence=tuple(opening.evidence for _, opening in singles[:6]),
             remedy="what exposure says of slots: nothing may be opened with a count below f + k_anonymity",
             parties=parties,
@@ -89,7 +87,7 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
         finding = Finding(
             Severity.HOLDS if compared else Severity.NOTE,
             AUDIT,
-            f"None of {counted(compared, 'opened slot')} is the update of a single member."
+            f"None of {report.counted(compared, 'opened slot')} is the update of a single member."
             if compared
             else "No slot was opened by the server whose members' true updates are kept.",
             evidence=(Evidence("lab", None, "true encoded updates"),),
@@ -106,7 +104,7 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
     )
 
 
-def _disagreements(attacked: Sequence[Attacked]) -> Iterator[Finding]:
+def _disagreements(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Finding]:
     for done in attacked:
         recovered = {p for p, yes in zip(done.system.parties, done.found.recovered, strict=True) if yes}
         # An update that equals the prior is recovered without any sum.
@@ -117,24 +115,25 @@ def _disagreements(attacked: Sequence[Attacked]) -> Iterator[Finding]:
             yield breach(
                 AUDIT,
                 f"Round {done.one.opened.version.round}: the ledger and the reconstruction disagree;"
-                f" exposed and not recovered: {listed(missed) or 'nobody'}; recovered and not exposed:"
-                f" {listed(beyond) or 'nobody'}.",
+                f" exposed and not recovered: {report.listed(missed) or 'nobody'}; recovered and not exposed:"
+                f" {report.listed(beyond) or 'nobody'}.",
                 remedy="sums are not those of the recorded updates, or the ledger is wrong: look at replay",
                 parties=tuple(sorted({*missed, *beyond})),
             )
 
 
-def _recovered(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Finding]:
+def _recovered(recorded: Recorded, attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Finding]:
     hit = [done for done in attacked if done.exposed.intersection(done.system.parties)]
     parties = sorted({p for done in hit for p in done.exposed.intersection(done.system.parties)})
     if parties:
         whose = "1 party" if len(parties) == 1 else f"{len(parties)} parties"
-        reckoned = leakage_colluders(recorded.scenario)
+        reckoned = clustering.leakage_colluders(recorded.scenario)
         promised = len(recorded.colluders) <= reckoned or any(done.one.alone.exposed for done in hit)
         yield Finding(
             Severity.BREACH if promised and not recorded.noisy else Severity.WARNING,
             AUDIT,
-            f"Updates of {whose} ({listed(parties)}) are recovered to the last step of the encoding, in"
+            f"Updates of {whose} ({report.listed(parties)}) are recovered to the last step"
+            " of the encoding, in"
             f" {len(hit)} of {len(attacked)} versions, as the ledger says."
             + (" Their noise is in them." if recorded.noisy else "")
             + ("" if promised else f" It takes more than the {reckoned} colluders that are reckoned with."),
@@ -146,7 +145,7 @@ def _recovered(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Fin
         )
 
 
-def _hidden(attacked: Sequence[Attacked]) -> Iterator[Finding]:
+def _hidden(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Finding]:
     rows = [
         (float(error), float(predicted), party, done)
         for done in attacked
@@ -168,19 +167,20 @@ def _hidden(attacked: Sequence[Attacked]) -> Iterator[Finding]:
     )
 
 
-def _unsaid(attacked: Sequence[Attacked]) -> Iterator[Finding]:
+def _unsaid(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Finding]:
     some = [done for done in attacked if done.system.unsaid]
     if some:
         rounds = sorted({done.one.opened.version.round for done in some})
-        added = counted(sum(done.system.unsaid for done in some), "sum")
+        added = report.counted(sum(done.system.unsaid for done in some), "sum")
         yield note(
             AUDIT,
-            f"Added up from true updates (rounds: {listed(map(str, rounds))}): {added} for which members"
+            f"Added up from true updates (rounds: {report.listed(map(str, rounds))}): {added} for which"
+            " members"
             " released shares, and which the server does not say that it opened.",
         )
 
 
-def _over_rounds(together: Sequence[Estimated]) -> Iterator[Finding]:
+def _over_rounds(together: Sequence[estimates.Estimated]) -> Iterator[Finding]:
     if len(together) < 2:
         return
     median, best = float(np.median(together[-1].error)), float(together[-1].error.min())

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from securefl.base.ids import PartyId
-from securefl.lab.audit.estimates import Estimated, System, estimate
-from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
+from securefl.lab.audit import estimates, exhibits
 from securefl.lab.audit.exposed import Exposed
 from securefl.lab.audit.recorded import Recorded
 
@@ -24,8 +23,8 @@ class Attacked:
     """One update version: what the ledger says, and what came out."""
 
     one: Exposed
-    system: System
-    found: Estimated
+    system: estimates.System
+    found: estimates.Estimated
 
     @property
     def exposed(self) -> frozenset[PartyId]:
@@ -34,8 +33,8 @@ class Attacked:
 
 
 def reconstruction_exhibits(
-    recorded: Recorded, attacked: Sequence[Attacked], together: Sequence[Estimated]
-) -> tuple[Exhibit, ...]:
+    recorded: Recorded, attacked: Sequence[Attacked], together: Sequence[estimates.Estimated]
+) -> tuple[exhibits.Exhibit, ...]:
     """Errors against leverage, reclusterings and rounds, and a table of all versions."""
     return (
         _against_leverage(attacked),
@@ -45,25 +44,25 @@ def reconstruction_exhibits(
     )
 
 
-def _against_leverage(attacked: Sequence[Attacked]) -> AuditPlot:
+def _against_leverage(attacked: Sequence[Attacked]) -> exhibits.AuditPlot:
     points = sorted(
         (float(1 - p**2), float(e))
         for done in attacked
         for p, e in zip(done.found.predicted, done.found.error, strict=True)
     )[:: max(1, sum(len(done.system.parties) for done in attacked) // 1500)]
     axis = tuple(k / 100 for k in range(101))
-    return AuditPlot(
+    return exhibits.AuditPlot(
         title="Error of the reconstruction against leverage",
         x_name="leverage",
         y_name="error / error of the prior",
         curves=(
-            Curve(
+            exhibits.Curve(
                 label="one update of one party",
                 x=tuple(x for x, _ in points),
                 y=tuple(min(y, _HIGHEST) for _, y in points),
                 dots=True,
             ),
-            Curve(
+            exhibits.Curve(
                 label="sqrt(1 - leverage), for updates that differ equally",
                 x=axis,
                 y=tuple(float(np.sqrt(1 - x)) for x in axis),
@@ -79,18 +78,18 @@ def _against_leverage(attacked: Sequence[Attacked]) -> AuditPlot:
     )
 
 
-def _against_r(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[AuditPlot]:
+def _against_r(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[exhibits.AuditPlot]:
     most = recorded.scenario.clustering.reclusterings
     if most < 2 or recorded.scenario.clustering.new_work:
         return
     axis = range(1, most + 1)
-    found = [[estimate(done.system, below=r) for done in attacked] for r in axis]
-    yield AuditPlot(
+    found = [[estimates.estimate(done.system, below=r) for done in attacked] for r in axis]
+    yield exhibits.AuditPlot(
         title="Error of the reconstruction against the number of reclusterings",
         x_name="reclusterings R",
         y_name="error / error of the prior",
         curves=tuple(
-            Curve(
+            exhibits.Curve(
                 label=label,
                 x=tuple(map(float, axis)),
                 y=tuple(float(np.median(np.concatenate([getattr(e, kind) for e in some]))) for some in found),
@@ -101,20 +100,20 @@ def _against_r(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[Aud
     )
 
 
-def _against_rounds(together: Sequence[Estimated]) -> Iterator[AuditPlot]:
+def _against_rounds(together: Sequence[estimates.Estimated]) -> Iterator[exhibits.AuditPlot]:
     if len(together) < 2:
         return
     axis = tuple(float(k) for k in range(1, len(together) + 1))
-    yield AuditPlot(
+    yield exhibits.AuditPlot(
         title="Differencing over rounds: error of a party's mean update",
         x_name="update versions together",
         y_name="error / error of the prior",
         curves=(
-            Curve(
+            exhibits.Curve(
                 label="median of the parties", x=axis, y=tuple(float(np.median(e.error)) for e in together)
             ),
-            Curve(label="nearest party", x=axis, y=tuple(float(e.error.min()) for e in together)),
-            Curve(
+            exhibits.Curve(label="nearest party", x=axis, y=tuple(float(e.error.min()) for e in together)),
+            exhibits.Curve(
                 label="if updates never changed",
                 x=axis,
                 y=tuple(float(np.median(e.predicted)) for e in together),
@@ -125,8 +124,8 @@ def _against_rounds(together: Sequence[Estimated]) -> Iterator[AuditPlot]:
     )
 
 
-def _table(attacked: Sequence[Attacked]) -> Table:
-    return Table(
+def _table(attacked: Sequence[Attacked]) -> exhibits.Table:
+    return exhibits.Table(
         title="By update version",
         columns=(
             "round",

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.finding import Evidence
-from securefl.methods.feasibility import DerivedLimits
-from securefl.methods.server_optimisers import NO_STATE, AveragedState
-from securefl.runtime.report import RoundRecord
+from securefl.methods import feasibility, server_optimisers
+from securefl.runtime import report
 from securefl.runtime.transcript import Entry, Transcript
 from securefl.scenario import Scenario
 
@@ -33,13 +32,13 @@ class Recorded:
 
     run: str
     scenario: Scenario
-    limits: DerivedLimits
+    limits: feasibility.DerivedLimits
     parties: tuple[PartyId, ...]
     """All that the scenario names, ascending."""
     transcripts: Mapping[str, tuple[Transcript, ...]]
     """By vantage point (``server``, a party, ``broker``), one for each start of its process; none of a
     simulation."""
-    records: tuple[RoundRecord, ...]
+    records: tuple[report.RoundRecord, ...]
     """From ``metrics.jsonl``: what the run itself says of its rounds."""
     blank: tuple[str, ...] = ()
     """Transcripts without a single whole line, by name of file: their processes were killed at once."""
@@ -75,12 +74,12 @@ class Recorded:
         return bytes.fromhex(stated.pop()) if len(stated) == 1 else None
 
     @property
-    def state(self) -> AveragedState:
+    def state(self) -> server_optimisers.AveragedState:
         """Coordinates that the server averages, as all transcripts state it; none if they differ."""
         stated = [t.header.get("averaged", []) for ts in self.transcripts.values() for t in ts]
         if not stated or any(one != stated[0] for one in stated) or not isinstance(stated[0], list):
-            return NO_STATE
-        return AveragedState.read(stated[0])
+            return server_optimisers.NO_STATE
+        return server_optimisers.AveragedState.read(stated[0])
 
     @property
     def model_files(self) -> frozenset[str]:

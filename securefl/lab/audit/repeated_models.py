@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from securefl.base.ids import SERVER
-from securefl.lab.audit.exposed import Exposed, prime_of
-from securefl.lab.audit.finding import Evidence, Finding, Severity
+from securefl.lab.audit import exposed, finding
 from securefl.lab.audit.recorded import Recorded
-from securefl.methods.leakage import LeakageLedger, UpdateVersion
-from securefl.runtime.report import counted, listed
+from securefl.methods import leakage
+from securefl.runtime import report
 
 _REMEDY = (
     'leakage.mode = "veto" releases nothing that would do this; atoms (clustering.atoms) withstand a server'
@@ -19,7 +18,9 @@ _REMEDY = (
 )
 
 
-def repeated_models(recorded: Recorded, versions: Sequence[Exposed], audit: str) -> Iterator[Finding]:
+def repeated_models(
+    recorded: Recorded, versions: Sequence[exposed.Exposed], audit: str
+) -> Iterator[finding.Finding]:
     """Yield a finding for each model that sums of several rounds were opened on; none where none repeats.
 
     Args:
@@ -37,24 +38,28 @@ def repeated_models(recorded: Recorded, versions: Sequence[Exposed], audit: str)
             yield _found(recorded, own, again, audit)
 
 
-def _found(recorded: Recorded, own: Sequence[Exposed], rounds: Sequence[int], audit: str) -> Finding:
-    ledger = LeakageLedger.begin(
-        UpdateVersion(rounds[0]), {p for one in own for p in one.opened.participants}, prime_of(recorded)
+def _found(
+    recorded: Recorded, own: Sequence[exposed.Exposed], rounds: Sequence[int], audit: str
+) -> finding.Finding:
+    ledger = leakage.LeakageLedger.begin(
+        leakage.UpdateVersion(rounds[0]),
+        {p for one in own for p in one.opened.participants},
+        exposed.prime_of(recorded),
     )
     opened = (opening for one in own for opening in one.opened.openings if opening.opens(recorded))
     for row in dict.fromkeys(opening.survivors for opening in opened):
         ledger = ledger.open(row)
-    numbers = listed(map(str, rounds))
+    numbers = report.listed(map(str, rounds))
     which = f"Rounds {numbers} had one model, so that their sums are of the same updates,"
-    evidence = (Evidence(SERVER, None, f"round_started of rounds {numbers}"),)
+    evidence = (finding.Evidence(SERVER, None, f"round_started of rounds {numbers}"),)
     if not ledger.exposed:
         claim = f"{which} but for batches; together they determine nobody's."
-        return Finding(Severity.HOLDS, audit, claim, evidence=evidence)
-    return Finding(
-        Severity.WARNING if recorded.noisy else Severity.BREACH,
+        return finding.Finding(finding.Severity.HOLDS, audit, claim, evidence=evidence)
+    return finding.Finding(
+        finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH,
         audit,
-        f"{which} but for batches; together they determine {counted(len(ledger.exposed), 'update')}"
-        f" ({listed(sorted(ledger.exposed))}).",
+        f"{which} but for batches; together they determine {report.counted(len(ledger.exposed), 'update')}"
+        f" ({report.listed(sorted(ledger.exposed))}).",
         evidence=evidence,
         remedy=_REMEDY,
         parties=tuple(sorted(ledger.exposed)),

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from securefl.base.crypto import Identity
-from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base import crypto, entropy
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Finding, breach, warning
+from securefl.lab.audit import finding, links
 from securefl.lab.audit.kept import AUDIT, KeptMessage, KeptMessages
-from securefl.lab.audit.links import CheckedRound, ModelChain
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import ModelAnnounce, OpeningProof, Retry, StepProof
+from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round import (
     CertifiedRound,
     PartyContext,
@@ -28,23 +25,22 @@ from securefl.protocol.round import (
     model_digest,
     on_proof,
 )
-from securefl.protocol.secure_sum import Repeatable, repeatable_from
-from securefl.runtime.report import listed
+from securefl.runtime import report
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedHere:
     """What came out as claimed, and what did not."""
 
-    same: frozenset[tuple[bytes, Place]]
+    same: frozenset[tuple[bytes, kernel.Place]]
     """Root and place of each sum, and of each step, that came out as claimed."""
-    differing: Mapping[tuple[bytes, Place], str]
+    differing: Mapping[tuple[bytes, kernel.Place], str]
     """The same of those that did not, and why."""
-    wrong: tuple[Finding, ...]
+    wrong: tuple[finding.Finding, ...]
     unread: int
     """Proofs that were sealed to parties whose key is not here, or whose model was not kept."""
 
-    def at(self, root: bytes, place: Place) -> bool:
+    def at(self, root: bytes, place: kernel.Place) -> bool:
         """Whether one of these came out as the root claims."""
         return (root, place) in self.same and (root, place) not in self.differing
 
@@ -54,7 +50,7 @@ class RepeatedHere:
 
 
 def repeat_proofs(
-    plan: RunPlan, kept: KeptMessages, chain: ModelChain, identities: Mapping[PartyId, Identity]
+    plan: RunPlan, kept: KeptMessages, chain: links.ModelChain, identities: Mapping[PartyId, crypto.Identity]
 ) -> RepeatedHere:
     """Repeat every opening and step that a party was sent, of which its private key is known.
 
@@ -64,9 +60,14 @@ def repeat_proofs(
         chain: that of its models.
         identities: of the parties whose keys are known.
     """
-    same, unread, unsigned = set[tuple[bytes, Place]](), 0, list[Finding]()
-    differing: dict[tuple[bytes, Place, str], list[KeptMessage[OpeningProof] | KeptMessage[StepProof]]] = {}
-    rounded: dict[tuple[Place, str], list[KeptMessage[OpeningProof] | KeptMessage[StepProof]]] = {}
+    same, unread, unsigned = set[tuple[bytes, kernel.Place]](), 0, list[finding.Finding]()
+    differing: dict[
+        tuple[bytes, kernel.Place, str],
+        list[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]],
+    ] = {}
+    rounded: dict[
+        tuple[kernel.Place, str], list[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]]
+    ] = {}
     rounds = {one.round: one for one in chain.rounds}
     for proof in _proofs(kept):
         one = rounds.get(proof.place.round)
@@ -75,7 +76,7 @@ def repeat_proofs(
             unread += 1
             continue
         # Whoever repeats draws nothing.
-        nothing = InsecureSeededEntropy(0)
+        nothing = entropy.InsecureSeededEntropy(0)
         ctx = PartyContext(plan, proof.by, 1, nothing, identity=identities[proof.by])
         root = link_of(plan.run, proof.message.claim).root
         try:
@@ -106,24 +107,26 @@ def _why(error: PeerError) -> str:
     return f"{'the server' if error.culprit == SERVER else error.culprit} {error.reason}"
 
 
-def _proofs(kept: KeptMessages) -> Iterator[KeptMessage[OpeningProof] | KeptMessage[StepProof]]:
-    yield from kept.of(OpeningProof)
-    yield from kept.of(StepProof)
+def _proofs(
+    kept: KeptMessages,
+) -> Iterator[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]]:
+    yield from kept.of(messages.OpeningProof)
+    yield from kept.of(messages.StepProof)
 
 
 def _before(
     plan: RunPlan,
     kept: KeptMessages,
-    one: CheckedRound,
-    proof: KeptMessage[OpeningProof] | KeptMessage[StepProof],
+    one: links.CheckedRound,
+    proof: KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof],
 ) -> Past | PeerError | None:
     """Return what the verifier knew when the proof came; None where these transcripts do not tell."""
     certified = None if one.seen is None else one.seen.certified
     if one.seen is None or certified is None or one.before is None:
         return None
     params = np.zeros(plan.broadcast, dtype=np.float32)
-    instances: dict[tuple[int, int], Repeatable] = {}
-    if isinstance(proof.message, OpeningProof):
+    instances: dict[tuple[int, int], secure_sum.Repeatable] = {}
+    if isinstance(proof.message, messages.OpeningProof):
         key = (proof.place.reclustering, proof.place.cluster)
         try:
             instances[key] = _instance(plan, kept, one, certified, key, proof.message)
@@ -138,8 +141,10 @@ def _before(
     return Past(spent=-1, link=one.before, verifying=verifying)
 
 
-def _model(kept: KeptMessages, round_: int, digest: bytes) -> ModelAnnounce | None:
-    versions = {one.digest: one.message for one in kept.of(ModelAnnounce) if one.place.round == round_}
+def _model(kept: KeptMessages, round_: int, digest: bytes) -> messages.ModelAnnounce | None:
+    versions = {
+        one.digest: one.message for one in kept.of(messages.ModelAnnounce) if one.place.round == round_
+    }
     for message in versions.values():
         if len(message.params) % 4 == 0:
             params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
@@ -151,11 +156,11 @@ def _model(kept: KeptMessages, round_: int, digest: bytes) -> ModelAnnounce | No
 def _instance(
     plan: RunPlan,
     kept: KeptMessages,
-    one: CheckedRound,
+    one: links.CheckedRound,
     certified: CertifiedRound,
     key: tuple[int, int],
-    proof: OpeningProof,
-) -> Repeatable:
+    proof: messages.OpeningProof,
+) -> secure_sum.Repeatable:
     """What the members of a cluster know of its sum."""
     seen = one.seen
     attempts = {
@@ -163,21 +168,23 @@ def _instance(
         for freeze in (() if seen is None else seen.freezes)
         for told in freeze.message.attempts
     }
-    place = Place(one.round, *key, attempts.get(key, 0))
+    place = kernel.Place(one.round, *key, attempts.get(key, 0))
     members = certified.drawn.assignment.clusters[key[0]][key[1]]
     if place.attempt:
-        fewer = [said.message.members for said in kept.of(Retry) if said.place == place]
+        fewer = [said.message.members for said in kept.of(messages.Retry) if said.place == place]
         members = tuple(map(PartyId, fewer[0])) if fewer else members
     setup = plan.setup(place, members, b"" if seen is None else seen.binding)
-    return repeatable_from(plan.sums, setup, certified.survivors, proof, plan.roster)
+    return secure_sum.repeatable_from(plan.sums, setup, certified.survivors, proof, plan.roster)
 
 
-def _what(place: Place) -> str:
+def _what(place: kernel.Place) -> str:
     return "step" if place.reclustering < 0 else f"sum of cluster {place.reclustering}.{place.cluster}"
 
 
-def _unsigned(proof: KeptMessage[OpeningProof] | KeptMessage[StepProof], why: str) -> Finding:
-    return warning(
+def _unsigned(
+    proof: KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof], why: str
+) -> finding.Finding:
+    return finding.warning(
         AUDIT,
         f"{proof.by} has a proof of the {_what(proof.place)} of round {proof.place.round} that its server has"
         f" not signed: {why}.",
@@ -187,9 +194,11 @@ def _unsigned(proof: KeptMessage[OpeningProof] | KeptMessage[StepProof], why: st
 
 
 def _rounds_otherwise(
-    place: Place, why: str, proofs: Sequence[KeptMessage[OpeningProof] | KeptMessage[StepProof]]
-) -> Finding:
-    return warning(
+    place: kernel.Place,
+    why: str,
+    proofs: Sequence[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]],
+) -> finding.Finding:
+    return finding.warning(
         AUDIT,
         f"The {_what(place)} of round {place.round} has other last bits here: {why}.",
         evidence=tuple(proof.evidence for proof in proofs),
@@ -198,11 +207,13 @@ def _rounds_otherwise(
 
 
 def _differs(
-    place: Place, why: str, proofs: Sequence[KeptMessage[OpeningProof] | KeptMessage[StepProof]]
-) -> Finding:
-    told = listed(sorted(proof.by for proof in proofs))
+    place: kernel.Place,
+    why: str,
+    proofs: Sequence[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]],
+) -> finding.Finding:
+    told = report.listed(sorted(proof.by for proof in proofs))
     where = f"{_what(place)} of round {place.round}, as proved to {told}"
-    return breach(
+    return finding.breach(
         AUDIT,
         f"The {where}, does not make what is claimed: {why}.",
         evidence=tuple(proof.evidence for proof in proofs),

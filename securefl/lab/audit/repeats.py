@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Evidence, Finding, breach
+from securefl.lab.audit import finding
 from securefl.lab.audit.recorded import Recorded, words_of
-from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.methods import clustering
 from securefl.runtime.transcript import Entry
 
 
-def repeats(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def repeats(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield a breach for each; ``audit`` is the name of the chapter."""
     for look in (_twice, _after_release, _opened_twice, _repeated_keys):
         yield from look(recorded, audit)
 
 
-def _twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
-    seen: dict[tuple[str, PartyId, int], list[Evidence]] = defaultdict(list)
+def _twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
+    seen: dict[tuple[str, PartyId, int], list[finding.Evidence]] = defaultdict(list)
     for party in recorded.watched:
         for entry, evidence in recorded.of(party, "shares_released"):
             what = f"released{_of_what(recorded, entry)}"
@@ -29,10 +29,10 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
         place: Any = entry.fields["place"]
         seen["was received", PartyId(str(entry.fields["from"])), place[0]].append(evidence)
     # A release is sealed: of hidden groups there are two, for counts and for slots.
-    often = 2 if hides_groups(recorded.scenario.groups) else 1
+    often = 2 if clustering.hides_groups(recorded.scenario.groups) else 1
     for (what, party, round_), evidence_ in sorted(seen.items()):
         if len(evidence_) > (often if what == "was received" else 1):
-            yield breach(
+            yield finding.breach(
                 audit,
                 f"{party} {what} {len(evidence_)} times in round {round_}.",
                 evidence=tuple(evidence_),
@@ -43,30 +43,30 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
 
 def _of_what(recorded: Recorded, entry: Entry) -> str:
     """For what a party released, where it does so in two steps."""
-    if not hides_groups(recorded.scenario.groups):
+    if not clustering.hides_groups(recorded.scenario.groups):
         return ""
     instances: Any = entry.fields["instances"]
-    return " for slots" if any(r != COUNTS for r, _ in instances) else " for counts"
+    return " for slots" if any(r != clustering.COUNTS for r, _ in instances) else " for counts"
 
 
-def _after_release(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def _after_release(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     for party in recorded.watched:
-        released: dict[int, Evidence] = {}
+        released: dict[int, finding.Evidence] = {}
         known = set()
         for number, transcript in enumerate(recorded.transcripts[party]):
             source = party if not number else f"{party}.{number + 1}"
             for entry in transcript.entries:
                 place: Any = entry.fields.get("place")
                 if entry.kind == "shares_released":
-                    released[int(str(entry.fields["round"]))] = Evidence(source, entry.n, "released")
+                    released[int(str(entry.fields["round"]))] = finding.Evidence(source, entry.n, "released")
                     continue
                 if entry.kind != "sent" or entry.fields.get("message") != "MaskedInput":
                     continue
                 if place[0] in released and words_of(entry) not in known:
-                    yield breach(
+                    yield finding.breach(
                         audit,
                         f"{party} submitted another masked input in round {place[0]}, after releasing.",
-                        evidence=(released[place[0]], Evidence(source, entry.n, "masked input")),
+                        evidence=(released[place[0]], finding.Evidence(source, entry.n, "masked input")),
                         remedy=(
                             "two sums with different members give one update by subtraction; use this"
                             " version's party"
@@ -76,8 +76,8 @@ def _after_release(recorded: Recorded, audit: str) -> Iterator[Finding]:
                 known.add(words_of(entry))
 
 
-def _opened_twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
-    seen: dict[tuple[int, int, int], list[tuple[Any, Evidence]]] = defaultdict(list)
+def _opened_twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
+    seen: dict[tuple[int, int, int], list[tuple[Any, finding.Evidence]]] = defaultdict(list)
     for entry, evidence in recorded.of(SERVER, "sum_opened"):
         opened: Any = entry.fields["opened"]
         openings = seen[int(str(entry.fields["round"])), opened["reclustering"], opened["cluster"]]
@@ -86,7 +86,7 @@ def _opened_twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
             openings.append((opened, evidence))
     for (round_, r, j), openings in sorted(seen.items()):
         if len(openings) > 1:
-            yield breach(
+            yield finding.breach(
                 audit,
                 f"The sum of round {round_}, reclustering {r}, cluster {j} was opened {len(openings)} times.",
                 evidence=tuple(evidence for _, evidence in openings),
@@ -94,7 +94,7 @@ def _opened_twice(recorded: Recorded, audit: str) -> Iterator[Finding]:
             )
 
 
-def _repeated_keys(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def _repeated_keys(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     for party in recorded.watched:
         adverts = [
             (str(entry.fields["sha256"]), evidence)
@@ -102,7 +102,7 @@ def _repeated_keys(recorded: Recorded, audit: str) -> Iterator[Finding]:
         ]
         repeated = {digest for digest, times in Counter(d for d, _ in adverts).items() if times > 1}
         if repeated:
-            yield breach(
+            yield finding.breach(
                 audit,
                 f"{party} advertised the same keys for {len(repeated) + 1} sums or more.",
                 evidence=tuple(e for d, e in adverts if d in repeated),

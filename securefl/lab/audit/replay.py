@@ -14,21 +14,17 @@ from typing import Final
 
 import numpy as np
 
+from securefl.base import crypto, entropy
 from securefl.base.arrays import F32, F64, I64, Ring
-from securefl.base.crypto import make_identities
-from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.lab.audit import finding
 from securefl.lab.audit.exhibits import Table
-from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
 from securefl.lab.audit.restepping import restepped
 from securefl.lab.audit.truth import GroundTruth
+from securefl.methods import encoding, robust, server_optimisers, weighting
 from securefl.methods.clustering import Assignment, hides_groups, work_of
-from securefl.methods.encoding import to_ring
-from securefl.methods.robust import needs_server_gradient
-from securefl.methods.server_optimisers import first_moments, past_update
-from securefl.methods.weighting import public_weights
 from securefl.protocol.round import (
     Draw,
     RoundAggregate,
@@ -39,7 +35,7 @@ from securefl.protocol.round import (
     model_digest,
     next_models,
 )
-from securefl.runtime.report import counted
+from securefl.runtime import report
 
 AUDIT: Final = "replay"
 _REMEDY: Final = "the server did not compute what the scenario says: do not use its model"
@@ -56,7 +52,7 @@ class _Stepped:
     """Whether the rule kept and rejected the same sums."""
 
 
-def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
+def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapter:
     """Clusters, sums and models, recomputed."""
     vectors = Vectors(recorded, truth)
     rounds = tuple(replay_rounds(recorded, vectors))
@@ -85,7 +81,7 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> Chapter:
         *restepped(recorded, truth),
         _limits(truth, rounds, reason, whole=whole, seeded=recorded.seeded),
     ]
-    return Chapter(
+    return finding.Chapter(
         audit=AUDIT,
         title="Replay: the server's arithmetic done again",
         method=(
@@ -110,7 +106,7 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
     aggregation = recorded.scenario.aggregation
     if recorded.simulated:
         return "a simulation leaves no transcript; repeat it with the same seed instead"
-    if needs_server_gradient(aggregation.rule):
+    if robust.needs_server_gradient(aggregation.rule):
         return f"the rule {aggregation.rule.name} looks at gradients of the server's own data"
     if not whole and recorded.scenario.groups.count > 1:
         return "with task groups models and sums are sampled at other coordinates; --lab keeps whole vectors"
@@ -121,7 +117,7 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
 
 def _plan(recorded: Recorded, rounds: Sequence[ReplayRound], vectors: Vectors) -> RunPlan:
     """For the arithmetic only; the roster stands in for the real one, no key of it is used."""
-    _, roster = make_identities(recorded.parties, InsecureSeededEntropy(0))
+    _, roster = crypto.make_identities(recorded.parties, entropy.InsecureSeededEntropy(0))
     # Announced are all models.
     each = max(1, rounds[0].before.values.size // recorded.scenario.groups.count)
     state = recorded.state if vectors.whole() else recorded.state.at(vectors.places)
@@ -144,22 +140,24 @@ def _step(
     recorded: Recorded, plan: RunPlan, one: ReplayRound, moments: F64
 ) -> tuple[RoundAggregate, F32, F64]:
     """A round done again: what the rule makes of its sums, the next model, and the optimiser's moments."""
-    weights = public_weights(recorded.scenario.weighting, one.counts, one.participants)
+    weights = weighting.public_weights(recorded.scenario.weighting, one.counts, one.participants)
     drawn = _drawn(one, weights)
-    result = _aggregate(plan, one, drawn, past_update(plan.optimiser, moments, plan.averaged))
+    result = _aggregate(
+        plan, one, drawn, server_optimisers.past_update(plan.optimiser, moments, plan.averaged)
+    )
     made = next_models(plan, one.round, one.before.values, moments, result, one.sums, drawn, one.totals)
     return result, *made
 
 
 def _remembers(recorded: Recorded, plan: RunPlan, one: ReplayRound) -> bool:
     """Whether the optimiser or the rule makes something else of a round after other rounds."""
-    first = first_moments(plan.optimiser, plan.broadcast)
+    first = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
     made = [_step(recorded, plan, one, moments)[1] for moments in (first, first + 1.0)]
     return made[0].tobytes() != made[1].tobytes()
 
 
 def _models(recorded: Recorded, plan: RunPlan, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
-    moments: F64 = first_moments(plan.optimiser, plan.broadcast)
+    moments: F64 = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
     done = []
     for one in rounds:
         result, params, made_moments = _step(recorded, plan, one, moments)
@@ -179,7 +177,9 @@ def _models(recorded: Recorded, plan: RunPlan, rounds: Sequence[ReplayRound]) ->
     return done
 
 
-def _judged(rounds: Sequence[ReplayRound], stepped: Sequence[_Stepped], *, whole: bool) -> Iterator[Finding]:
+def _judged(
+    rounds: Sequence[ReplayRound], stepped: Sequence[_Stepped], *, whole: bool
+) -> Iterator[finding.Finding]:
     bad = [(one, again) for one, again in zip(rounds, stepped, strict=True) if not again.same]
     for one, again in bad[:5]:
         yield _breach(
@@ -199,15 +199,18 @@ def _judged(rounds: Sequence[ReplayRound], stepped: Sequence[_Stepped], *, whole
         size = rounds[0].before.values.size
         what = f"all {size:,} coordinates" if whole else f"{size:,} sampled coordinates"
         also = ", and the rule chose the same sums" if whole else ""
-        yield holds(
+        yield finding.holds(
             AUDIT,
-            f"The models of {counted(len(rounds), 'round')} follow from the opened sums, bit for bit on"
+            f"The models of {report.counted(len(rounds), 'round')} follow from the opened"
+            " sums, bit for bit on"
             f" {what}{also}.",
             evidence=(rounds[-1].after.evidence,),
         )
 
 
-def _draws(recorded: Recorded, plan: RunPlan | None, rounds: Sequence[ReplayRound]) -> Iterator[Finding]:
+def _draws(
+    recorded: Recorded, plan: RunPlan | None, rounds: Sequence[ReplayRound]
+) -> Iterator[finding.Finding]:
     clustering = recorded.scenario.clustering
     if clustering.fixed or plan is None:
         return
@@ -222,18 +225,19 @@ def _draws(recorded: Recorded, plan: RunPlan | None, rounds: Sequence[ReplayRoun
             bad.append(one)
     if bad:
         yield _breach(
-            f"The clusters of {counted(len(bad), 'round')} do not follow from the certified seed.",
+            f"The clusters of {report.counted(len(bad), 'round')} do not follow from the certified seed.",
             tuple(one.drawn for one in bad),
         )
     else:
-        yield holds(
-            AUDIT, f"The clusters of {counted(len(rounds), 'round')} follow from their certified seeds."
+        yield finding.holds(
+            AUDIT,
+            f"The clusters of {report.counted(len(rounds), 'round')} follow from their certified seeds.",
         )
 
 
 def _sums(
     recorded: Recorded, truth: GroundTruth | None, vectors: Vectors, rounds: Sequence[ReplayRound]
-) -> Iterator[Finding]:
+) -> Iterator[finding.Finding]:
     """With ground truth: each sum is that of what its survivors encoded."""
     if truth is None or recorded.scenario.privacy.placement == "dropout-exact":
         # There noise is added after the encoding, and some of it is taken out again.
@@ -263,9 +267,9 @@ def _sums(
                     (one.drawn,),
                 )
     if checked and not bad:
-        yield holds(
+        yield finding.holds(
             AUDIT,
-            f"{counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
+            f"{report.counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
             + (": of as many of them as the counts say." if hides_groups(recorded.scenario.groups) else "."),
         )
 
@@ -279,7 +283,7 @@ def _made_of(ring: Ring, encoded: Sequence[I64], count: int, bits: int) -> bool:
     if not 0 <= count <= len(encoded):
         return False
     some = combinations(encoded, count)
-    return any(np.array_equal(to_ring(np.sum(parts, axis=0), bits), ring) for parts in some)
+    return any(np.array_equal(encoding.to_ring(np.sum(parts, axis=0), bits), ring) for parts in some)
 
 
 def _limits(
@@ -289,12 +293,12 @@ def _limits(
     *,
     whole: bool,
     seeded: bool,
-) -> Finding:
+) -> finding.Finding:
     """Say what was not replayed."""
     if reason is not None:
-        return note(AUDIT, f"Models were not replayed: {reason}.")
+        return finding.note(AUDIT, f"Models were not replayed: {reason}.")
     if not rounds:
-        return note(
+        return finding.note(
             AUDIT,
             "No round has model, seed, sums and successor in the server's transcript: nothing to replay.",
         )
@@ -304,8 +308,8 @@ def _limits(
     parts.append("training")
     if not seeded:
         parts.append("keys and masks, which are secret and not recorded")
-    return note(AUDIT, f"Not replayed: {'; '.join(parts)}.")
+    return finding.note(AUDIT, f"Not replayed: {'; '.join(parts)}.")
 
 
-def _breach(claim: str, evidence: tuple[Evidence, ...]) -> Finding:
-    return breach(AUDIT, claim, evidence=evidence, remedy=_REMEDY)
+def _breach(claim: str, evidence: tuple[finding.Evidence, ...]) -> finding.Finding:
+    return finding.breach(AUDIT, claim, evidence=evidence, remedy=_REMEDY)

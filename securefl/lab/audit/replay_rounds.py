@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F32, I64, Ring
 from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.lab.audit import sampled
 from securefl.lab.audit.finding import Evidence
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.sampled import VectorRecord, common_places, places_of, sum_records, values_at
 from securefl.lab.audit.truth import GroundTruth
-from securefl.methods.clustering import hides_groups
+from securefl.methods import clustering
 from securefl.protocol.round import ClusterKey, ClusterSum, SlotsCounted, totals_of
 
 Key = tuple[int, int]
@@ -87,21 +87,25 @@ class Vectors:
         records = [*_records(recorded)]
         self._whole = bool(records) and all(map(self._is_whole, records))
         shortest = min((record["length"] for record in records), default=0)
-        self.places: I64 = common_places(records, self._run, shortest) if records else _NOWHERE
+        self.places: I64 = sampled.common_places(records, self._run, shortest) if records else _NOWHERE
         """Coordinates that every model and every sum has; of whole vectors all those of a model."""
 
-    def of(self, record: VectorRecord) -> npt.NDArray[Any]:
+    def of(self, record: sampled.VectorRecord) -> npt.NDArray[Any]:
         """Return the vector of a record in its own dtype: whole, or at :attr:`places`."""
         kept = None if self._truth is None else self._truth.vector(record["digest"])
         if not self._whole:
-            return values_at(record, self._run, self.places) if kept is None else kept[self.places]
-        return values_at(record, self._run, places_of(record, self._run)) if kept is None else kept
+            return sampled.values_at(record, self._run, self.places) if kept is None else kept[self.places]
+        return (
+            sampled.values_at(record, self._run, sampled.places_of(record, self._run))
+            if kept is None
+            else kept
+        )
 
     def whole(self) -> bool:
         """Whether every model and every sum is there as a whole."""
         return self._whole
 
-    def _is_whole(self, record: VectorRecord) -> bool:
+    def _is_whole(self, record: sampled.VectorRecord) -> bool:
         kept = self._truth is not None and self._truth.has(record["digest"])
         return kept or len(record["samples"]) == record["length"]
 
@@ -155,7 +159,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             tasks=tuple(draw.get("tasks", ())),
             groups={PartyId(party): group for party, group in draw.get("groups", ())},
             confirmed=round_ not in refused,
-            totals=totals.get(round_, {}) if hides_groups(recorded.scenario.groups) else None,
+            totals=totals.get(round_, {}) if clustering.hides_groups(recorded.scenario.groups) else None,
             drawn=at,
             stepped=where,
         )
@@ -204,13 +208,13 @@ def _sum(opened: Mapping[str, Any], vectors: Vectors) -> ClusterSum:
     )
 
 
-def _records(recorded: Recorded) -> Iterator[VectorRecord]:
+def _records(recorded: Recorded) -> Iterator[sampled.VectorRecord]:
     for entry, _ in recorded.messages(SERVER, "sent", "ModelAnnounce"):
         if "params" in entry.fields:
             yield cast("Any", entry.fields["params"])
     for entry, _ in recorded.of(SERVER, "model_final"):
         yield cast("Any", entry.fields["params"])
-    yield from sum_records(recorded)
+    yield from sampled.sum_records(recorded)
 
 
 def _round(fields: Mapping[str, Any]) -> int:

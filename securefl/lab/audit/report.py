@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from securefl.base import version
 from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED
-from securefl.base.version import __version__
-from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Exhibit, Pictures, Table
+from securefl.lab.audit import exhibits
 from securefl.lab.audit.finding import Chapter, Finding, Severity, worst
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.report import listed
+from securefl.runtime import report
 from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Scenario
 
@@ -71,7 +71,7 @@ class AuditReport:
         if bad:
             return f"{bad} of {len(self.findings)} findings are worse than the scenario allows"
         if breaches:
-            known = listed(sorted({f.audit for f in self.findings if f.severity is Severity.BREACH}))
+            known = report.listed(sorted({f.audit for f in self.findings if f.severity is Severity.BREACH}))
             return f"nothing is worse than the scenario allows; it states the breaches found ({known})"
         return f"nothing wrong in {len(self.findings)} findings" + (
             ", with warnings" if worst(self.findings) is Severity.WARNING else ""
@@ -92,16 +92,16 @@ class AuditReport:
             ),
             ("secrets", _secrets(recorded)),
             ("transcripts", _transcripts(recorded)),
-            ("supposed colluders", listed(sorted(recorded.colluders)) or "none"),
+            ("supposed colluders", report.listed(sorted(recorded.colluders)) or "none"),
             ("ground truth", "looked at" if self.lab else "not looked at"),
-            ("allowed breaches", listed(sorted(allowed(scenario))) or "none"),
+            ("allowed breaches", report.listed(sorted(allowed(scenario))) or "none"),
         )
 
     def to_json(self) -> dict[str, JsonValue]:
         """For programs: everything but pictures. Numbers that are not finite are null."""
         return {
             "format": FORMAT,
-            "securefl": __version__,
+            "securefl": version.__version__,
             "run": self.recorded.run,
             "scenario": self.recorded.scenario.name,
             "colluders": sorted(self.recorded.colluders),
@@ -151,14 +151,14 @@ def _finding(finding: Finding) -> JsonValue:
     }
 
 
-def _exhibit(exhibit: Exhibit) -> JsonValue:
+def _exhibit(exhibit: exhibits.Exhibit) -> JsonValue:
     match exhibit:
-        case Table():
+        case exhibits.Table():
             rows = [
                 [_number(cell) if isinstance(cell, float) else cell for cell in row] for row in exhibit.rows
             ]
             return {"table": exhibit.title, "columns": list(exhibit.columns), "rows": rows}
-        case AuditPlot():
+        case exhibits.AuditPlot():
             curves: list[JsonValue] = [
                 {
                     "label": curve.label,
@@ -169,14 +169,14 @@ def _exhibit(exhibit: Exhibit) -> JsonValue:
                 for curve in exhibit.curves
             ]
             return {"plot": exhibit.title, "x": exhibit.x_name, "y": exhibit.y_name, "curves": curves}
-        case AuditHeatMap():
+        case exhibits.AuditHeatMap():
             return {
                 "heat_map": exhibit.title,
                 "rows": list(exhibit.rows),
                 "columns": list(exhibit.columns),
                 "values": [[_number(v) for v in row] for row in exhibit.values],
             }
-        case Pictures():
+        case exhibits.Pictures():
             return {"pictures": exhibit.title, "captions": [[p.caption for p in row] for row in exhibit.rows]}
 
 

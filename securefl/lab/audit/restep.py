@@ -17,30 +17,12 @@ import numpy as np
 
 from securefl.base.arrays import I64
 from securefl.base.ids import PartyId
+from securefl.lab.audit import wiretap
 from securefl.lab.audit.finding import Evidence
 from securefl.lab.audit.truth import GroundTruth
-from securefl.lab.audit.wiretap import MessageKey, Wiretap, key_of
-from securefl.protocol.kernel import (
-    AllSent,
-    Choose,
-    Chosen,
-    DeadlinePassed,
-    Evaluate,
-    Evaluated,
-    Event,
-    Offline,
-    Online,
-    PresenceHint,
-    Report,
-    Send,
-    Train,
-    Trained,
-    WakeAt,
-)
-from securefl.protocol.messages import AnyMessage
+from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import HONEST, AnyReport, Occasion, RunEffect, RunPlan, Seams
-from securefl.protocol.wire import Delivery
-from securefl.runtime.report import entry_of
+from securefl.runtime import report
 from securefl.runtime.transcript import Entry, Transcript
 
 _UNRECORDED = frozenset({"refused", "outcome"})
@@ -62,7 +44,7 @@ class Steppable(Protocol):
         """As :class:`securefl.protocol.kernel.machine.Machine`."""
         ...
 
-    def step(self, phase: Any, event: Event[AnyMessage]) -> tuple[Any, Effects]:
+    def step(self, phase: Any, event: kernel.Event[messages.AnyMessage]) -> tuple[Any, Effects]:
         """As :class:`securefl.protocol.kernel.machine.Machine`."""
         ...
 
@@ -98,8 +80,8 @@ class Restepper:
         vantage: PartyId,
         machine: Steppable,
         plan: RunPlan,
-        tap: Wiretap,
-        hints: Sequence[PresenceHint] = (),
+        tap: wiretap.Wiretap,
+        hints: Sequence[kernel.PresenceHint] = (),
         groups: Mapping[int, int | None] | None = None,
     ) -> None:
         self._vantage = vantage
@@ -108,8 +90,8 @@ class Restepper:
         self._machine = machine
         self._plan = plan
         self._tap = tap
-        self._made: deque[Send[AnyMessage] | Report[AnyReport]] = deque()
-        self._asked: deque[Train | Evaluate | Choose] = deque()
+        self._made: deque[kernel.Send[messages.AnyMessage] | kernel.Report[AnyReport]] = deque()
+        self._asked: deque[kernel.Train | kernel.Evaluate | kernel.Choose] = deque()
         self._wake: float | None = None
         self._phase: Any = None
 
@@ -138,8 +120,8 @@ class Restepper:
             agreed += 1
         return Restepped(source, agreed)
 
-    def _receive(self, entry: Entry, taken: Mapping[MessageKey, list[Delivery]]) -> bool:
-        alike = taken.get(key_of(entry, str(entry.fields["from"])), [])
+    def _receive(self, entry: Entry, taken: Mapping[wiretap.MessageKey, list[wire.Delivery]]) -> bool:
+        alike = taken.get(wiretap.key_of(entry, str(entry.fields["from"])), [])
         if not alike:
             return False
         one = alike.pop(0)
@@ -156,18 +138,20 @@ class Restepper:
         match self._asked[0] if self._asked else None:
             case _ if entry.kind in _OF_THE_CONNECTION:
                 self._connected(entry.kind, now, fields)
-            case Train() as asked:
+            case kernel.Train() as asked:
                 update = np.zeros(self._plan.length)
-                self._step(Trained(now, asked.round, asked.work, update))
-            case Choose() as asked if asked.round in self._groups:
-                self._step(Chosen(now, asked.round, self._groups[asked.round]))
-            case Evaluate() as asked if entry.kind == "round_done":
+                self._step(kernel.Trained(now, asked.round, asked.work, update))
+            case kernel.Choose() as asked if asked.round in self._groups:
+                self._step(kernel.Chosen(now, asked.round, self._groups[asked.round]))
+            case kernel.Evaluate() as asked if entry.kind == "round_done":
                 told: Any = fields
                 loss = float("inf") if told["loss"] is None else told["loss"]
-                self._step(Evaluated(now, asked.round, told["accuracy"], loss, told["backdoor_success"]))
+                self._step(
+                    kernel.Evaluated(now, asked.round, told["accuracy"], loss, told["backdoor_success"])
+                )
             case _ if self._wake is not None and self._wake <= now:
                 self._wake = None
-                self._step(DeadlinePassed(now))
+                self._step(kernel.DeadlinePassed(now))
             case _:
                 return False
         return bool(self._made)
@@ -176,18 +160,18 @@ class Restepper:
         """Deliver what the shell told the machine of its connection, which the machine reported."""
         match kind:
             case "connection_lost":
-                self._step(Offline(now))
+                self._step(kernel.Offline(now))
             case "connection_back":
-                self._step(Online(now, fields["connection"], fields["kept"]))
+                self._step(kernel.Online(now, fields["connection"], fields["kept"]))
             case _:
-                self._step(AllSent(now, fields["round"], fields["draw"]))
+                self._step(kernel.AllSent(now, fields["round"], fields["draw"]))
 
     def _hint(self, until: float) -> None:
         while self._hints and self._hints[0].now <= until:
             self._step(self._hints.popleft())
 
-    def _step(self, event: Event[AnyMessage]) -> None:
-        if isinstance(event, Trained | Evaluated | Chosen):
+    def _step(self, event: kernel.Event[messages.AnyMessage]) -> None:
+        if isinstance(event, kernel.Trained | kernel.Evaluated | kernel.Chosen):
             self._asked.popleft()
         self._phase, effects = self._machine.step(self._phase, event)
         self._take(effects)
@@ -195,32 +179,36 @@ class Restepper:
     def _take(self, effects: Effects) -> None:
         for effect in effects:
             match effect:
-                case Send() | Report():
+                case kernel.Send() | kernel.Report():
                     self._made.append(effect)
-                case Train() | Evaluate() | Choose():
+                case kernel.Train() | kernel.Evaluate() | kernel.Choose():
                     self._asked.append(effect)
-                case WakeAt():
+                case kernel.WakeAt():
                     self._wake = effect.when
                 case _:
                     pass
 
-    def _agrees(self, entry: Entry, made: Send[AnyMessage] | Report[AnyReport]) -> bool:
-        if isinstance(made, Send):
+    def _agrees(
+        self, entry: Entry, made: kernel.Send[messages.AnyMessage] | kernel.Report[AnyReport]
+    ) -> bool:
+        if isinstance(made, kernel.Send):
             if entry.kind != "sent":
                 return False
-            return self._tap.key(made.to, made.place, made.message) == key_of(entry, str(entry.fields["to"]))
+            return self._tap.key(made.to, made.place, made.message) == wiretap.key_of(
+                entry, str(entry.fields["to"])
+            )
         # Sampled as the record is: former versions took the coordinates of a sum's whole length.
         opened: Any = entry.fields.get("opened", {})
         head = opened.get("ring", {}).get("head") if isinstance(opened, dict) else None
-        kind, fields = entry_of(made.item, str(self._plan.run), length=head)
+        kind, fields = report.entry_of(made.item, str(self._plan.run), length=head)
         if kind != entry.kind:
             return False
         recorded = {name: value for name, value in entry.fields.items() if name != "time"}
         return kind in _FROM_OUTSIDE or dict(fields) == recorded
 
 
-def _name(made: Send[AnyMessage] | Report[AnyReport]) -> str:
-    return type(made.message if isinstance(made, Send) else made.item).__name__
+def _name(made: kernel.Send[messages.AnyMessage] | kernel.Report[AnyReport]) -> str:
+    return type(made.message if isinstance(made, kernel.Send) else made.item).__name__
 
 
 def _said(entry: Entry) -> str:

@@ -9,18 +9,13 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from securefl.base.crypto import make_identities
-from securefl.base.entropy import InsecureSeededEntropy
+from securefl.base import crypto, entropy
 from securefl.base.ids import SERVER, PartyId, RunId
-from securefl.lab.audit.finding import Evidence, Finding, breach, holds, note
+from securefl.lab.audit import finding, restep, wiretap
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.restep import Restepped, Restepper, truth_seams
 from securefl.lab.audit.truth import GroundTruth
-from securefl.lab.audit.wiretap import Wiretap, frames_of
-from securefl.methods.attacks import behaviours_of
-from securefl.methods.clustering import hides_groups
-from securefl.protocol.kernel import PresenceHint
-from securefl.protocol.messages import Software
+from securefl.methods import attacks, clustering
+from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round import (
     PartyContext,
     PartyMachine,
@@ -31,10 +26,7 @@ from securefl.protocol.round import (
     party_entropy,
     server_entropy,
 )
-from securefl.protocol.secure_sum import MemoryStore
-from securefl.protocol.wire import status_party
-from securefl.runtime.process import GONE
-from securefl.runtime.report import counted, listed
+from securefl.runtime import process, report
 
 _AUDIT: Final = "replay"
 _MESSAGES: Final = 20_000
@@ -46,14 +38,14 @@ class _Stage:
     """Common starting point of all machines of a seeded run."""
 
     plan: RunPlan
-    root: InsecureSeededEntropy
-    tap: Wiretap
+    root: entropy.InsecureSeededEntropy
+    tap: wiretap.Wiretap
     first: Any
     """Parameters before the first round, f32 ``(d,)``."""
     identities: Any
 
 
-def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding]:
+def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[finding.Finding]:
     """Findings on machines that were stepped again, or why none was."""
     why = _why_not(recorded, truth)
     stage = None if why or truth is None else _stage(recorded, truth)
@@ -61,8 +53,8 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding
         why = why or "the first model is not kept as a whole"
         yield _note(f"No machine was stepped again: {why}.")
         return
-    dishonest = behaviours_of(recorded.scenario, recorded.seed or 0)
-    done: list[Restepped] = []
+    dishonest = attacks.behaviours_of(recorded.scenario, recorded.seed or 0)
+    done: list[restep.Restepped] = []
     left = _MESSAGES
     skipped = []
     unrecorded = _unrecorded(recorded)
@@ -77,30 +69,31 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[Finding
         machine = _machine(recorded, truth, stage, vantage)
         hints = tuple(_hints(recorded)) if vantage == SERVER else ()
         groups = _told(recorded, vantage)
-        done.append(Restepper(vantage, machine, stage.plan, stage.tap, hints, groups).run(some[0]))
+        done.append(restep.Restepper(vantage, machine, stage.plan, stage.tap, hints, groups).run(some[0]))
     yield from _judged(done)
     if unrecorded:
         yield _note(f"No party was stepped again: {unrecorded}.")
     if skipped:
         yield _note(
-            f"Not stepped again: {listed(sorted(skipped))}, which misbehave, were restarted, or are beyond"
+            f"Not stepped again: {report.listed(sorted(skipped))}, which misbehave, were"
+            " restarted, or are beyond"
             f" {_MESSAGES:,} entries in all."
         )
 
 
 def _unrecorded(recorded: Recorded) -> str:
     """Return which input of parties no file has; empty if all can be stepped again."""
-    if hides_groups(recorded.scenario.groups):
+    if clustering.hides_groups(recorded.scenario.groups):
         return "which model it chose is hidden, and not recorded anywhere"
     if recorded.scenario.evaluation.words:
         return "the metrics that it measured are not recorded anywhere"
     return ""
 
 
-def _judged(done: list[Restepped]) -> Iterator[Finding]:
+def _judged(done: list[restep.Restepped]) -> Iterator[finding.Finding]:
     for one in done:
         if one.differing is not None:
-            yield breach(
+            yield finding.breach(
                 _AUDIT,
                 f"{one.vantage} did not do what its machine does: it differs after {one.agreed} entries.",
                 evidence=(one.differing,),
@@ -110,11 +103,12 @@ def _judged(done: list[Restepped]) -> Iterator[Finding]:
     whole = [one for one in done if one.differing is None and not one.stopped]
     if whole:
         total = sum(one.agreed for one in whole)
-        yield holds(
+        yield finding.holds(
             _AUDIT,
-            f"{counted(len(whole), 'machine')} ({listed(one.vantage for one in whole)}) stepped again"
+            f"{report.counted(len(whole), 'machine')} ({report.listed(one.vantage for one in whole)})"
+            " stepped again"
             f" from the seed: all {total:,} messages and reports come out with the same bits.",
-            evidence=(Evidence("lab/broker.frames", None, "the messages"),),
+            evidence=(finding.Evidence("lab/broker.frames", None, "the messages"),),
         )
     for one in (one for one in done if one.stopped):
         yield _note(
@@ -130,16 +124,16 @@ def _why_not(recorded: Recorded, truth: GroundTruth | None) -> str | None:
         return "their secrets are not known, which takes a run with --insecure-seeded-entropy"
     if truth is None:
         return "that takes --lab"
-    if not frames_of(truth.folder):
+    if not wiretap.frames_of(truth.folder):
         return "transcripts have digests of messages only, and the run had no observer (--observe)"
     return None
 
 
 def _stage(recorded: Recorded, truth: GroundTruth) -> _Stage | None:
-    root = InsecureSeededEntropy(recorded.seed or 0)
-    identities, roster = make_identities(recorded.parties, root)
+    root = entropy.InsecureSeededEntropy(recorded.seed or 0)
+    identities, roster = crypto.make_identities(recorded.parties, root)
     run = RunId(recorded.run)
-    tap = Wiretap(frames_of(truth.folder), run, roster, recorded.limits.ring_bits)
+    tap = wiretap.Wiretap(wiretap.frames_of(truth.folder), run, roster, recorded.limits.ring_bits)
     entry = next((entry for entry, _ in recorded.messages(SERVER, "sent", "ModelAnnounce")), None)
     record: Any = {} if entry is None else entry.fields.get("params", {})
     params = truth.vector(str(record.get("digest")))
@@ -168,9 +162,9 @@ def _machine(
         software = _servers_software(recorded)
         keys, own = stage.identities[SERVER], server_entropy(stage.root)
         return ServerMachine(
-            ServerContext(stage.plan, keys, MemoryStore(), stage.first, own, software=software)
+            ServerContext(stage.plan, keys, secure_sum.MemoryStore(), stage.first, own, software=software)
         )
-    own, seams = party_entropy(stage.root, vantage), truth_seams(truth, vantage)
+    own, seams = party_entropy(stage.root, vantage), restep.truth_seams(truth, vantage)
     samples, sums = _samples(recorded, vantage), stage.plan.sums.prepared()
     identity, first = stage.identities[vantage], first_of(stage.plan, stage.first)
     software = stage.tap.software_of(vantage)
@@ -189,21 +183,21 @@ def _machine(
     )
 
 
-def _servers_software(recorded: Recorded) -> Software | None:
+def _servers_software(recorded: Recorded) -> messages.Software | None:
     """Return the server's versions, which it reports if they differ from those of a party; else None."""
     for entry, _ in recorded.of(SERVER, "versions_differ"):
         own: Any = entry.fields["own"]
-        return Software(**dict(zip(Software.__struct_fields__, map(str, own), strict=True)))
+        return messages.Software(**dict(zip(messages.Software.__struct_fields__, map(str, own), strict=True)))
     return None
 
 
-def _hints(recorded: Recorded) -> Iterator[PresenceHint]:
+def _hints(recorded: Recorded) -> Iterator[kernel.PresenceHint]:
     """The broker's hints on parties' connections, as the observer heard them."""
-    gone = hashlib.sha256(GONE).hexdigest()
+    gone = hashlib.sha256(process.GONE).hexdigest()
     for entry, _ in recorded.of("broker", "frame"):
-        party = status_party(str(entry.fields["topic"]))
+        party = wire.status_party(str(entry.fields["topic"]))
         if party is not None and entry.fields["sha256"] == gone:
-            yield PresenceHint(entry.time or 0.0, party)
+            yield kernel.PresenceHint(entry.time or 0.0, party)
 
 
 def _samples(recorded: Recorded, party: PartyId) -> int:
@@ -217,5 +211,5 @@ def _samples(recorded: Recorded, party: PartyId) -> int:
     return 1
 
 
-def _note(claim: str) -> Finding:
-    return note(_AUDIT, claim)
+def _note(claim: str) -> finding.Finding:
+    return finding.note(_AUDIT, claim)

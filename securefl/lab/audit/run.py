@@ -10,12 +10,10 @@ import numpy as np
 from securefl.base.arrays import I64
 from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError
+from securefl.lab.audit import chain, crypten_seeds, finding
 from securefl.lab.audit.budget import audit_budget
-from securefl.lab.audit.chain import Known, audit_chain
-from securefl.lab.audit.crypten_seeds import EFFECTIVE_BITS, attack_sum
 from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
-from securefl.lab.audit.finding import Chapter, Finding, holds, note, warning
 from securefl.lab.audit.masks import audit_masks
 from securefl.lab.audit.reconstruction import audit_reconstruction
 from securefl.lab.audit.recorded import Recorded
@@ -33,9 +31,9 @@ _BOUND: Final = 2**24
 """Words of 64 bits are below it by chance with probability 2^-39 each."""
 
 
-def audit_seeds(recorded: Recorded) -> Chapter:
+def audit_seeds(recorded: Recorded) -> finding.Chapter:
     """Attack a computation with the run's source of shares of zero."""
-    return Chapter(
+    return finding.Chapter(
         audit=AUDIT,
         title="Seeds: whether what hides members' words can be found by trying",
         method=(
@@ -47,31 +45,34 @@ def audit_seeds(recorded: Recorded) -> Chapter:
     )
 
 
-def _finding(recorded: Recorded) -> Finding:
+def _finding(recorded: Recorded) -> finding.Finding:
     source = recorded.scenario.secure_sum.mask_source
     entropy = OsEntropy()
     drawn = [np.frombuffer(entropy.draw(4 * _WORDS), dtype="<i4") for _ in range(_MEMBERS)]
     inputs: list[I64] = [words.astype(np.int64) % _BOUND for words in drawn]
     try:
-        search = attack_sum(inputs, _BOUND, _BITS, source, entropy)
+        search = crypten_seeds.attack_sum(inputs, _BOUND, _BITS, source, entropy)
     except ConfigError as error:
-        return note(AUDIT, f"Not tried: {error}.")
+        return finding.note(AUDIT, f"Not tried: {error}.")
     if search.found:
-        return warning(
+        return finding.warning(
             AUDIT,
             f"A member's update was recovered by trying {2**_BITS} seeds in {search.seconds:.2g} s; all"
-            f" 2^{EFFECTIVE_BITS} that CrypTen's generator has take {search.whole_space_hours:.0f} hours"
+            f" 2^{crypten_seeds.EFFECTIVE_BITS} that CrypTen's generator has take"
+            f" {search.whole_space_hours:.0f} hours"
             " of one processor, with one colluding neighbour of the member.",
             remedy='secure_sum.mask_source = "pairwise"',
         )
-    return holds(
+    return finding.holds(
         AUDIT,
         f"None of {2**_BITS} seeds of CrypTen's generator fits a share: shares of zero are streams of"
         " pairwise keys of 256 bits, and CrypTen's generators were never asked.",
     )
 
 
-def audit(recorded: Recorded, truth: GroundTruth | None = None, known: Known | None = None) -> AuditReport:
+def audit(
+    recorded: Recorded, truth: GroundTruth | None = None, known: chain.Known | None = None
+) -> AuditReport:
     """Audit a run.
 
     Args:
@@ -82,11 +83,11 @@ def audit(recorded: Recorded, truth: GroundTruth | None = None, known: Known | N
     Raises:
         ConfigError: the ground truth, or what a verified run kept, is damaged.
     """
-    chapters = tuple(_chapters(recorded, truth, known or Known(unknown="it was not asked for")))
+    chapters = tuple(_chapters(recorded, truth, known or chain.Known(unknown="it was not asked for")))
     return AuditReport(recorded, lab=truth is not None, chapters=chapters)
 
 
-def _chapters(recorded: Recorded, truth: GroundTruth | None, known: Known) -> Iterator[Chapter]:
+def _chapters(recorded: Recorded, truth: GroundTruth | None, known: chain.Known) -> Iterator[finding.Chapter]:
     versions = exposed_in(recorded)
     yield audit_exposure(recorded, versions)
     yield audit_views(recorded)
@@ -99,6 +100,6 @@ def _chapters(recorded: Recorded, truth: GroundTruth | None, known: Known) -> It
     yield audit_budget(recorded)
     yield audit_replay(recorded, truth)
     if recorded.scenario.secure_sum.verified:
-        yield audit_chain(recorded, known)
+        yield chain.audit_chain(recorded, known)
     if truth is not None:
         yield audit_reconstruction(recorded, truth, versions)

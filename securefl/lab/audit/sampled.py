@@ -16,7 +16,7 @@ import numpy.typing as npt
 from securefl.base.arrays import I64
 from securefl.base.ids import SERVER
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.transcript import record_positions
+from securefl.runtime import transcript
 
 VectorRecord = Mapping[str, Any]
 """Of a transcript: ``digest``, ``length``, ``dtype``, ``samples``, perhaps ``head``."""
@@ -24,7 +24,7 @@ VectorRecord = Mapping[str, Any]
 
 def places_of(record: VectorRecord, run: str) -> I64:
     """Return the coordinates of a record's samples, ascending."""
-    return record_positions(run, record["length"], record.get("head"))
+    return transcript.record_positions(run, record["length"], record.get("head"))
 
 
 def common_places(records: Iterable[VectorRecord], run: str, below: int) -> I64:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit.finding import Evidence, Finding, Severity, holds, note
-from securefl.lab.audit.openings import Opening, opened_versions
+from securefl.lab.audit import finding, openings
 from securefl.lab.audit.recorded import Recorded
-from securefl.methods.clustering import hides_groups
+from securefl.methods import clustering
 from securefl.protocol.round import FIRST_SLOT, open_slots
-from securefl.runtime.report import counted, listed
+from securefl.runtime import report
 
 _REMEDY: Final = (
     "take these updates for known, not by name; an honest member releases a slot only once it was told counts"
@@ -32,7 +31,7 @@ class Told:
 
     vantage: PartyId
     counts: tuple[int, ...]
-    evidence: Evidence
+    evidence: finding.Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Slot:
     """One slot that must be taken to be open."""
 
     round: int
-    opening: Opening
+    opening: openings.Opening
     counts: tuple[tuple[int, ...], ...]
     """All that anybody says of its cluster."""
     count: int | None
@@ -71,7 +70,7 @@ def slots_of(recorded: Recorded) -> tuple[Slot, ...]:
     told, least = told_counts(recorded), least_in_slot(recorded)
     rows = {(r.round, s.reclustering, s.cluster): s.inside for r in recorded.records for s in r.sums}
     found = []
-    for version in opened_versions(recorded):
+    for version in openings.opened_versions(recorded):
         for opening in version.openings:
             round_, group = version.version.round, opening.reclustering - FIRST_SLOT
             if group < 0:
@@ -89,48 +88,50 @@ def slots_of(recorded: Recorded) -> tuple[Slot, ...]:
     return tuple(found)
 
 
-def slotted(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield findings of ``audit`` on the slots of a run with hidden groups; none on others.
 
     A breach: a slot that was opened without counts, with impossible ones, or with fewer members than
     f + k_anonymity. A warning: with the supposed colluders, fewer than k_anonymity may be left in one.
     """
-    if not hides_groups(recorded.scenario.groups):
+    if not clustering.hides_groups(recorded.scenario.groups):
         return
     slots, least = slots_of(recorded), least_in_slot(recorded)
     if recorded.simulated and any(slot.count is None for slot in slots):
         claim = "How many are in slots is not known: rows of metrics.jsonl by an earlier version do not say."
-        yield note(audit, claim)
+        yield finding.note(audit, claim)
         return
     bad = [slot for slot in slots if not slot.allowed]
     for slot in bad[:_SHOWN]:
         yield _broken(recorded, audit, slot, least)
     if len(bad) > _SHOWN:
-        yield _finding(audit, Severity.BREACH, f"{len(bad) - _SHOWN} more slots were opened like these.")
+        yield _finding(
+            audit, finding.Severity.BREACH, f"{len(bad) - _SHOWN} more slots were opened like these."
+        )
     if slots and not bad:
         smallest = min(slots, key=lambda slot: slot.count or 0)
         closed = _closed(recorded, slots)
-        yield holds(
+        yield finding.holds(
             audit,
-            f"All {counted(len(slots), 'opened slot')} of hidden groups have f + k_anonymity = {least}"
+            f"All {report.counted(len(slots), 'opened slot')} of hidden groups have f + k_anonymity = {least}"
             f" members or more by the counts, the smallest {smallest.count} of"
             f" {len(smallest.opening.survivors)} survivors."
-            + (f" {counted(closed, 'slot')} with fewer stayed closed." if closed else ""),
+            + (f" {report.counted(closed, 'slot')} with fewer stayed closed." if closed else ""),
             evidence=(smallest.opening.evidence,),
         )
     yield from _pooled(recorded, audit, slots)
     yield from _known(recorded, audit)
 
 
-def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> Finding:
+def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> finding.Finding:
     place = f"round {slot.round}, cluster {slot.opening.cluster}"
     name = f"The slot of model {slot.opening.reclustering - FIRST_SLOT} in {place}"
     members = slot.opening.survivors
     if slot.count is None:
-        claim = f"{name} was opened, and nobody says how many of {listed(members)} are in it."
+        claim = f"{name} was opened, and nobody says how many of {report.listed(members)} are in it."
     elif slot.count == 1:
         claim = (
-            f"{name} was opened with a count of 1: it is the update of one of {listed(members)};"
+            f"{name} was opened with a count of 1: it is the update of one of {report.listed(members)};"
             f" f + k_anonymity = {least} are needed."
         )
     elif slot.count < least:
@@ -141,12 +142,12 @@ def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> Finding:
     told = told_counts(recorded).get((slot.round, slot.opening.cluster), ())
     evidence = (
         slot.opening.evidence,
-        *(Evidence(t.evidence.source, t.evidence.entry, "counts") for t in told),
+        *(finding.Evidence(t.evidence.source, t.evidence.entry, "counts") for t in told),
     )
-    return _finding(audit, Severity.BREACH, claim, evidence[:4], members)
+    return _finding(audit, finding.Severity.BREACH, claim, evidence[:4], members)
 
 
-def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[Finding]:
+def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[finding.Finding]:
     """Colluders know what they put in; at worst all of them are in the same slot."""
     k = recorded.scenario.secure_sum.k_anonymity
     left = [
@@ -160,23 +161,27 @@ def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[F
         others = tuple(sorted(set(slot.opening.survivors) - recorded.colluders))
         yield _finding(
             audit,
-            Severity.WARNING,
-            f"With {listed(sorted(recorded.colluders))}, {counted(len(short), 'slot')} may be left with fewer"
+            finding.Severity.WARNING,
+            f"With {report.listed(sorted(recorded.colluders))},"
+            f" {report.counted(len(short), 'slot')} may be left with fewer"
             f" than k_anonymity = {k} updates, if they chose the same model: in round {slot.round},"
-            f" {rest} of {listed(others)}.",
+            f" {rest} of {report.listed(others)}.",
             (slot.opening.evidence,),
             others,
         )
 
 
-def _known(recorded: Recorded, audit: str) -> Iterator[Finding]:
+def _known(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Counts by themselves: who is in a cluster all of one group has no secret. In warm-up nobody chooses."""
     warmup = recorded.scenario.groups.warmup
     counts = {key: told[0] for key, told in told_counts(recorded).items() if key[0] >= warmup}
     whole = [(key, told) for key, told in counts.items() if sum(c > 0 for c in told.counts) == 1]
     if counts:
-        known = f"{len(whole)} of {counted(len(counts), 'time')} all members of a cluster had chosen the same"
-        yield note(
+        known = (
+            f"{len(whole)} of {report.counted(len(counts), 'time')} all members of a cluster had chosen the"
+            " same"
+        )
+        yield finding.note(
             audit,
             f"Of groups, counts say how many and not who; but {known} model, and that is then known.",
             evidence=tuple(told.evidence for _, told in whole[:1]),
@@ -195,9 +200,9 @@ def _closed(recorded: Recorded, slots: Sequence[Slot]) -> int:
 
 def _finding(
     audit: str,
-    severity: Severity,
+    severity: finding.Severity,
     claim: str,
-    evidence: tuple[Evidence, ...] = (),
+    evidence: tuple[finding.Evidence, ...] = (),
     parties: tuple[PartyId, ...] = (),
-) -> Finding:
-    return Finding(severity, audit, claim, evidence=evidence, remedy=_REMEDY, parties=parties)
+) -> finding.Finding:
+    return finding.Finding(severity, audit, claim, evidence=evidence, remedy=_REMEDY, parties=parties)

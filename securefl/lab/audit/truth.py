@@ -12,7 +12,7 @@ import numpy.typing as npt
 from securefl.base.arrays import I64, digest_of
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.runtime.process import upload_file
+from securefl.runtime import process
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class GroundTruth:
         Raises:
             ConfigError: the file is no such vector.
         """
-        path = upload_file(self.folder.parent, party, round_, work)
+        path = process.upload_file(self.folder.parent, party, round_, work)
         if not path.exists():
             return None
         values = _read(path)

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from securefl.base.ids import PartyId
-from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
+from securefl.lab.audit import finding
 from securefl.lab.audit.pooled_shares import opened_by_colluders
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.repeats import repeats
 from securefl.lab.audit.slots import least_in_slot
-from securefl.methods.clustering import COUNTS, hides_groups
+from securefl.methods import clustering
 from securefl.protocol.round import FIRST_SLOT, open_slots
-from securefl.runtime.report import counted, listed
+from securefl.runtime import report
 
 AUDIT: Final = "unmasking"
 _CERTIFY: Final = (
@@ -37,10 +37,10 @@ class _Given:
     giver: PartyId
     seeds_of: frozenset[PartyId]
     keys_of: frozenset[PartyId]
-    evidence: Evidence
+    evidence: finding.Evidence
 
 
-def audit_unmasking(recorded: Recorded) -> Chapter:
+def audit_unmasking(recorded: Recorded) -> finding.Chapter:
     """Both kinds of share, second releases, resubmissions and repeated keys."""
     given, old = _given(recorded)
     findings = [
@@ -53,9 +53,10 @@ def audit_unmasking(recorded: Recorded) -> Chapter:
     if not findings and given:
         releases = sum(map(len, given.values()))
         findings.append(
-            holds(
+            finding.holds(
                 AUDIT,
-                f"In {counted(releases, 'release')} of shares for {counted(len(given), 'sum')} nobody"
+                f"In {report.counted(releases, 'release')} of shares for"
+                f" {report.counted(len(given), 'sum')} nobody"
                 " gave or was asked for both kinds of one member, nobody released twice or submitted"
                 " after releasing, no sum was opened twice, and no key was advertised twice.",
             )
@@ -63,15 +64,15 @@ def audit_unmasking(recorded: Recorded) -> Chapter:
     findings += pooled
     if old:
         findings.append(
-            note(
+            finding.note(
                 AUDIT,
-                f"{counted(old, 'release')} do not say whose shares they held: recorded by an earlier"
+                f"{report.counted(old, 'release')} do not say whose shares they held: recorded by an earlier"
                 " version.",
             )
         )
     if recorded.simulated:
-        findings = [note(AUDIT, "A simulation has no masks: nothing to unmask.")]
-    return Chapter(
+        findings = [finding.note(AUDIT, "A simulation has no masks: nothing to unmask.")]
+    return finding.Chapter(
         audit=AUDIT,
         title="Unmasking: what was released, and how often",
         method=(
@@ -101,7 +102,7 @@ def _given(recorded: Recorded) -> tuple[Mapping[_Where, list[_Given]], int]:
     return found, old
 
 
-def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Iterator[Finding]:
+def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Iterator[finding.Finding]:
     threshold = recorded.scenario.secure_sum.threshold
     for where, some in sorted(given.items()):
         for member in sorted(
@@ -111,15 +112,15 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
             keys = [one for one in some if member in one.keys_of]
             alone = sorted({one.giver for one in seeds} & {one.giver for one in keys})
             open_ = min(len(seeds), len(keys)) >= threshold
-            yield Finding(
-                Severity.BREACH if open_ or alone else Severity.WARNING,
+            yield finding.Finding(
+                finding.Severity.BREACH if open_ or alone else finding.Severity.WARNING,
                 AUDIT,
-                f"Of {member}, in {_place(where)}, {counted(len(seeds), 'share')} of the seed and"
+                f"Of {member}, in {_place(where)}, {report.counted(len(seeds), 'share')} of the seed and"
                 f" {len(keys)} of the key were released; {threshold} of each open its update alone."
-                + (f" {listed(alone)} gave both." if alone else "")
+                + (f" {report.listed(alone)} gave both." if alone else "")
                 + (" They are there: the update is open." if open_ else ""),
                 evidence=tuple(
-                    Evidence(one.evidence.source, one.evidence.entry, f"{kind} of {member}")
+                    finding.Evidence(one.evidence.source, one.evidence.entry, f"{kind} of {member}")
                     for kind, them in (("seed share", seeds), ("key share", keys))
                     for one in them
                 ),
@@ -128,20 +129,21 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
             )
 
 
-def _asked_for_both(recorded: Recorded) -> Iterator[Finding]:
+def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
     """Members of one cluster who were told different things about one of them."""
     for round_, told in sorted(_told(recorded).items()):
         for member in sorted(set().union(*(survivors for _, survivors, _ in told))):
             without = [(p, e) for p, survivors, e in told if member not in survivors]
             if without:
                 with_ = [(p, e) for p, survivors, e in told if member in survivors]
-                yield breach(
+                yield finding.breach(
                     AUDIT,
                     f"In round {round_} the server said that {member} survived to"
-                    f" {listed(sorted(p for p, _ in with_))}, and that it did not to"
-                    f" {listed(sorted(p for p, _ in without))}: it asked for both kinds of its shares.",
+                    f" {report.listed(sorted(p for p, _ in with_))}, and that it did not to"
+                    f" {report.listed(sorted(p for p, _ in without))}: it asked for both kinds of its"
+                    " shares.",
                     evidence=tuple(
-                        Evidence(e.source, e.entry, f"{member} {what}")
+                        finding.Evidence(e.source, e.entry, f"{member} {what}")
                         for what, them in (("survives", with_[:3]), ("is dropped", without[:3]))
                         for _, e in them
                     ),
@@ -150,9 +152,9 @@ def _asked_for_both(recorded: Recorded) -> Iterator[Finding]:
                 )
 
 
-def _told(recorded: Recorded) -> Mapping[int, list[tuple[PartyId, frozenset[PartyId], Evidence]]]:
+def _told(recorded: Recorded) -> Mapping[int, list[tuple[PartyId, frozenset[PartyId], finding.Evidence]]]:
     """By round, each survivor set that a party was told."""
-    found: dict[int, list[tuple[PartyId, frozenset[PartyId], Evidence]]] = defaultdict(list)
+    found: dict[int, list[tuple[PartyId, frozenset[PartyId], finding.Evidence]]] = defaultdict(list)
     for party in recorded.watched:
         for entry, evidence in recorded.of(party, "survivors_frozen"):
             survivors: Any = entry.fields["survivors"]
@@ -161,9 +163,9 @@ def _told(recorded: Recorded) -> Mapping[int, list[tuple[PartyId, frozenset[Part
     return found
 
 
-def _untold(recorded: Recorded) -> Iterator[Finding]:
+def _untold(recorded: Recorded) -> Iterator[finding.Finding]:
     """Slots of hidden groups for which a member released before it was told a count that allows it."""
-    if not hides_groups(recorded.scenario.groups):
+    if not clustering.hides_groups(recorded.scenario.groups):
         return
     least = least_in_slot(recorded)
     for party in recorded.watched:
@@ -176,13 +178,15 @@ def _untold(recorded: Recorded) -> Iterator[Finding]:
                     slots = open_slots(fields["counts"], sum(fields["counts"]), least)
                     may |= {(fields["round"], FIRST_SLOT + slot, fields["cluster"]) for slot in slots}
                 elif entry.kind == "shares_released":
-                    given = {(fields["round"], r, j) for r, j in fields["instances"] if r != COUNTS}
+                    given = {
+                        (fields["round"], r, j) for r, j in fields["instances"] if r != clustering.COUNTS
+                    }
                     for _, r, j in sorted(given - may):
-                        yield breach(
+                        yield finding.breach(
                             AUDIT,
                             f"{party} released shares for the slot of model {r - FIRST_SLOT} of cluster"
                             f" {j} in round {fields['round']}, and was told no count of {least} or more.",
-                            evidence=(Evidence(source, entry.n, "released"),),
+                            evidence=(finding.Evidence(source, entry.n, "released"),),
                             remedy=(
                                 "it runs another program, or counts came late: exposure says what is open"
                             ),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from securefl.base.version import __version__
-from securefl.lab.audit.chain import COLUMNS, VerifiedRun
-from securefl.runtime.transcript import JsonValue
+from securefl.base import version
+from securefl.lab.audit import chain
+from securefl.runtime import transcript
 
 FORMAT: Final = "securefl verify 1"
 
 
-def verification_page(run: VerifiedRun) -> str:
+def verification_page(run: chain.VerifiedRun) -> str:
     """Return the page: a line for each round, what is wrong or not known, and one sentence."""
     lines = [f"# Verified rounds of run {_plain(run.run)}", ""]
-    lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+    lines += [f"| {' | '.join(chain.COLUMNS)} |", f"|{'---|' * len(chain.COLUMNS)}"]
     lines += [f"| {' | '.join(_plain(str(cell)) for cell in line.cells())} |" for line in run.lines]
     lines.append("")
     for finding in run.findings:
@@ -25,11 +25,11 @@ def verification_page(run: VerifiedRun) -> str:
     return "\n".join([*lines, "", f"**{_plain(run.sentence)}**", ""])
 
 
-def verification_json(run: VerifiedRun) -> dict[str, JsonValue]:
+def verification_json(run: chain.VerifiedRun) -> dict[str, transcript.JsonValue]:
     """Return the same for programs."""
     return {
         "format": FORMAT,
-        "securefl": __version__,
+        "securefl": version.__version__,
         "run": run.run,
         "transcripts": run.transcripts,
         "model": run.digest,

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from securefl.base.ids import SERVER, PartyId
+from securefl.lab.audit import finding
 from securefl.lab.audit.exhibits import Table
-from securefl.lab.audit.finding import Chapter, Evidence, Finding, breach, holds, note
 from securefl.lab.audit.holes import holes
 from securefl.lab.audit.never_came import never_came
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.report import counted, listed
+from securefl.runtime import report
 
 AUDIT: Final = "views"
 
@@ -45,17 +45,17 @@ _TOPICS: Final = (
 class _Seen:
     party: PartyId
     value: str
-    evidence: Evidence
+    evidence: finding.Evidence
 
 
 Sightings = Mapping[tuple[str, int, int], tuple[_Seen, ...]]
 """By topic, round and draw of nonces, or cluster of counts: what each party saw, once for each time."""
 
 
-def audit_views(recorded: Recorded) -> Chapter:
+def audit_views(recorded: Recorded) -> finding.Chapter:
     """One model, one assignment, one survivor set for everybody in each round."""
     found = _sightings(recorded)
-    findings: list[Finding] = []
+    findings: list[finding.Finding] = []
     rows = []
     for topic in _TOPICS:
         mine = {key: seen for key, seen in found.items() if key[0] == topic.key}
@@ -66,19 +66,20 @@ def audit_views(recorded: Recorded) -> Chapter:
     if not findings and recorded.watched:
         server = " and with the server's" if recorded.has_server else ""
         findings.append(
-            holds(
+            finding.holds(
                 AUDIT,
-                f"{counted(len(recorded.watched), 'party transcript')} agree with each other{server}: one"
+                f"{report.counted(len(recorded.watched), 'party transcript')} agree with"
+                f" each other{server}: one"
                 " model, one assignment and one survivor set in each of"
-                f" {counted(len({key[1] for key in found}), 'round')}.",
+                f" {report.counted(len({key[1] for key in found}), 'round')}.",
             )
         )
     missing = (
-        (note(AUDIT, "A simulation has one view: there is nothing to compare."),)
+        (finding.note(AUDIT, "A simulation has one view: there is nothing to compare."),)
         if recorded.simulated
         else holes(recorded, AUDIT)
     )
-    return Chapter(
+    return finding.Chapter(
         audit=AUDIT,
         title="Views: whether everybody was told the same",
         method=(
@@ -103,7 +104,7 @@ def _sightings(recorded: Recorded) -> Sightings:
     return {key: tuple(seen) for key, seen in found.items()}
 
 
-def _seen_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[str, int, int, str, Evidence]]:
+def _seen_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[str, int, int, str, finding.Evidence]]:
     messages = {
         "ModelAnnounce": "model",
         "Announce": "hellos",
@@ -127,7 +128,9 @@ def _seen_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[str, int, int
         yield "counts", counts["round"], counts["cluster"], str((counts["counts"], counts["seats"])), evidence
 
 
-def _split(recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: tuple[_Seen, ...]) -> Finding:
+def _split(
+    recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: tuple[_Seen, ...]
+) -> finding.Finding:
     groups: dict[str, list[_Seen]] = defaultdict(list)
     for one in seen:
         groups[one.value].append(one)
@@ -142,13 +145,19 @@ def _split(recorded: Recorded, topic: _Topic, key: tuple[str, int, int], seen: t
     }
     sizes = ", ".join(str(len({one.party for one in group})) for group in ordered)
     went = sorted(released.intersection(odd))
-    return breach(
+    return finding.breach(
         AUDIT,
         f"In round {round_} there were {len(groups)} versions of the {topic.name}, seen by {sizes} of"
-        f" those who left a transcript; {listed(odd)} saw another than most."
-        + (f" Of these, {listed(went)} released shares all the same." if went else " None of them released."),
+        f" those who left a transcript; {report.listed(odd)} saw another than most."
+        + (
+            f" Of these, {report.listed(went)} released shares all the same."
+            if went
+            else " None of them released."
+        ),
         evidence=tuple(
-            Evidence(group[0].evidence.source, group[0].evidence.entry, f"{topic.name} {group[0].value[:24]}")
+            finding.Evidence(
+                group[0].evidence.source, group[0].evidence.entry, f"{topic.name} {group[0].value[:24]}"
+            )
             for group in ordered
         ),
         remedy=f"the server split its parties: do not trust it; {topic.stops}",

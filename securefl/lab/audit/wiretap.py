@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from securefl.base import crypto
 from securefl.base.arrays import digest_of
-from securefl.base.crypto import Roster
 from securefl.base.errors import ConfigError, PeerError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.methods.encoding import ring_dtype
-from securefl.protocol.messages import AnyMessage, MaskedInput, Software
-from securefl.protocol.wire import Delivery, Inbox, encode, peek
-from securefl.runtime.process import LAB_FRAMES
-from securefl.runtime.transcript import Entry
+from securefl.methods import encoding
+from securefl.protocol import messages, wire
+from securefl.runtime import process, transcript
 
 _LARGEST = 1 << 31
 
@@ -34,7 +32,7 @@ def frames_of(folder: Path) -> tuple[bytes, ...]:
     Raises:
         ConfigError: the file is cut off.
     """
-    path = folder / LAB_FRAMES
+    path = folder / process.LAB_FRAMES
     if not path.exists():
         return ()
     raw = path.read_bytes()
@@ -61,22 +59,22 @@ class Wiretap:
         ring_bits: of masked inputs.
     """
 
-    def __init__(self, frames: tuple[bytes, ...], run: RunId, roster: Roster, ring_bits: int) -> None:
+    def __init__(self, frames: tuple[bytes, ...], run: RunId, roster: crypto.Roster, ring_bits: int) -> None:
         self._run = run
         self._roster = roster
         self._bits = ring_bits
         self._frames: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         for number, frame in enumerate(frames):
             try:
-                self._frames[peek(frame, "broker").header.recipient].append((number, frame))
+                self._frames[wire.peek(frame, "broker").header.recipient].append((number, frame))
             except PeerError:
                 # Last wills, probes and garbage have no envelope.
                 continue
 
-    def taken_by(self, vantage: PartyId) -> dict[MessageKey, list[Delivery]]:
+    def taken_by(self, vantage: PartyId) -> dict[MessageKey, list[wire.Delivery]]:
         """Messages that this process can have taken, oldest first where messages are alike."""
-        inbox = Inbox(self._run, vantage, self._roster, max_message=_LARGEST)
-        found: dict[MessageKey, list[Delivery]] = defaultdict(list)
+        inbox = wire.Inbox(self._run, vantage, self._roster, max_message=_LARGEST)
+        found: dict[MessageKey, list[wire.Delivery]] = defaultdict(list)
         for frame in self._for(vantage):
             try:
                 delivery = inbox.accept(frame, "broker", 0.0)
@@ -86,27 +84,27 @@ class Wiretap:
                 found[self.key(delivery.sender, delivery.place, delivery.message)].append(delivery)
         return found
 
-    def software_of(self, party: PartyId) -> Software | None:
+    def software_of(self, party: PartyId) -> messages.Software | None:
         """Return the versions that a party reported when it first joined; None if it reported none."""
-        inbox = Inbox(self._run, SERVER, self._roster, max_message=_LARGEST)
+        inbox = wire.Inbox(self._run, SERVER, self._roster, max_message=_LARGEST)
         for _, frame in self._frames[SERVER]:
-            header = peek(frame, "broker").header
-            if header.kind != Software.__name__ or header.sender != party:
+            header = wire.peek(frame, "broker").header
+            if header.kind != messages.Software.__name__ or header.sender != party:
                 continue
             try:
                 delivery = inbox.accept(frame, "broker", 0.0)
             except PeerError:
                 continue
-            if delivery is not None and isinstance(delivery.message, Software):
+            if delivery is not None and isinstance(delivery.message, messages.Software):
                 return delivery.message
         return None
 
-    def key(self, sender: str, place: tuple[int, ...], message: AnyMessage) -> MessageKey:
+    def key(self, sender: str, place: tuple[int, ...], message: messages.AnyMessage) -> MessageKey:
         """The key of this message in a transcript."""
-        if isinstance(message, MaskedInput):
-            words = np.frombuffer(message.vector, dtype=ring_dtype(self._bits))
+        if isinstance(message, messages.MaskedInput):
+            words = np.frombuffer(message.vector, dtype=encoding.ring_dtype(self._bits))
             return sender, type(message).__name__, tuple(place), digest_of(words).hex()
-        return sender, type(message).__name__, tuple(place), hashlib.sha256(encode(message)).hexdigest()
+        return sender, type(message).__name__, tuple(place), hashlib.sha256(wire.encode(message)).hexdigest()
 
     def _for(self, vantage: PartyId) -> Iterator[bytes]:
         """In the order in which they passed: an inbox forgets rounds that are over."""
@@ -114,7 +112,7 @@ class Wiretap:
             yield frame
 
 
-def key_of(entry: Entry, who: str) -> MessageKey:
+def key_of(entry: transcript.Entry, who: str) -> MessageKey:
     """The key of a ``received`` or ``sent`` entry; ``who`` is its sender (or, sent, its recipient)."""
     fields: Any = entry.fields
     digest = fields["sha256"] if "sha256" in fields else fields["vector"]["digest"]

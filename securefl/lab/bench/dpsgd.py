@@ -21,23 +21,11 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from securefl import scenario
+from securefl.base import entropy
 from securefl.base.arrays import F64
-from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
-from securefl.scenario import DpSgd, Training
-from securefl.training.batched import DpFleet, DpJob
-from securefl.training.data import Shard, pool_samples
-from securefl.training.dpsgd import (
-    DpSgdTrainer,
-    DpStep,
-    DrawnBatch,
-    Mapped,
-    PoolSource,
-    draw_batch,
-    draw_slots,
-)
-from securefl.training.models import GroupNormCnn, Mlp, build_model, to_vector
-from securefl.training.sgd import LocalTrainer
+from securefl.training import batched, data, dpsgd, models, sgd
 
 RECORDS = 3_000
 PARTIES = 20
@@ -99,8 +87,8 @@ def run_dpsgd(batch: int = 16, repetitions: int = 5, steps: int = 40) -> DpRepor
 
 def net(name: str) -> nn.Module:
     """``mlp`` (Xiang et al. 2023, Table 8) or ``cnn`` (Table 7), for 28x28 images and ten classes."""
-    model = Mlp(hidden=(32,), activation="elu") if name == "mlp" else GroupNormCnn()
-    return build_model(model, _SHAPE, _CLASSES, seed=1)
+    model = models.Mlp(hidden=(32,), activation="elu") if name == "mlp" else models.GroupNormCnn()
+    return models.build_model(model, _SHAPE, _CLASSES, seed=1)
 
 
 def _measure(name: str, module: nn.Module, batch: int, repetitions: int, steps: int) -> list[DpRow]:
@@ -113,7 +101,7 @@ def _measure(name: str, module: nn.Module, batch: int, repetitions: int, steps: 
     return [
         DpRow(
             name,
-            len(to_vector(module)),
+            len(models.to_vector(module)),
             way,
             1e6 * statistics.median(run[way] for run in runs),
             statistics.median(run[way] / run[PLAIN] for run in runs),
@@ -127,18 +115,18 @@ def _ways(module: nn.Module, batch: int, steps: int) -> dict[str, _Work]:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((RECORDS, *_SHAPE)).astype(np.float32)
     y = rng.integers(0, _CLASSES, RECORDS)
-    shard = Shard(x, y, _CLASSES, _SHAPE)
-    params, own = to_vector(module), InsecureSeededEntropy(1)
+    shard = data.Shard(x, y, _CLASSES, _SHAPE)
+    params, own = models.to_vector(module), entropy.InsecureSeededEntropy(1)
     carry = rng.standard_normal(len(params)) / 100
-    dp = DpSgd(sampler="fixed-size", momentum=0.1, carry="own")
-    config = Training(batch_size=batch, learning_rate=0.01)
+    dp = scenario.DpSgd(sampler="fixed-size", momentum=0.1, carry="own")
+    config = scenario.Training(batch_size=batch, learning_rate=0.01)
     examples = min(steps * batch, RECORDS)
-    plain = LocalTrainer(module, replace(shard, x=x[:examples], y=y[:examples]), config, _CPU)
-    trainer = DpSgdTrainer(module, shard, config, dp, _CPU)
-    pool, (portion,) = pool_samples([(x, y)], _CPU)
-    mapped = DpStep(module, PoolSource(pool, _SHAPE), batch, dp)
-    mapped.way = Mapped(module)
-    fleet = DpFleet(module, pool, _SHAPE, config, dp)
+    plain = sgd.LocalTrainer(module, replace(shard, x=x[:examples], y=y[:examples]), config, _CPU)
+    trainer = dpsgd.DpSgdTrainer(module, shard, config, dp, _CPU)
+    pool, (portion,) = data.pool_samples([(x, y)], _CPU)
+    mapped = dpsgd.DpStep(module, dpsgd.PoolSource(pool, _SHAPE), batch, dp)
+    mapped.way = dpsgd.Mapped(module)
+    fleet = batched.DpFleet(module, pool, _SHAPE, config, dp)
     rounds = -(-steps // PARTIES)
 
     def update(carry: F64 | None) -> None:
@@ -147,15 +135,15 @@ def _ways(module: nn.Module, batch: int, steps: int) -> dict[str, _Work]:
 
     def together() -> None:
         for step in range(rounds):
-            jobs = [DpJob(portion, own.child(step, party), None) for party in range(PARTIES)]
+            jobs = [batched.DpJob(portion, own.child(step, party), None) for party in range(PARTIES)]
             list(fleet.updates(params, jobs))
 
     def one_by_vmap() -> None:
         for step in range(steps):
             mapped.load(params)
-            drawn = draw_batch("fixed-size", RECORDS, batch, own.child(step))
-            slots = draw_slots(mapped.slots, batch, own.child("slots", step))
-            mapped.update(DrawnBatch(drawn, drawn, None), slots)
+            drawn = dpsgd.draw_batch("fixed-size", RECORDS, batch, own.child(step))
+            slots = dpsgd.draw_slots(mapped.slots, batch, own.child("slots", step))
+            mapped.update(dpsgd.DrawnBatch(drawn, drawn, None), slots)
 
     return {
         PLAIN: (lambda: plain.train(params, own), examples),

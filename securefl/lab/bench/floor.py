@@ -40,8 +40,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from securefl.protocol.messages import MAX_FRAME
-from securefl.protocol.wire import HEADER_ROOM
+from securefl.protocol import messages, wire
 
 CHUNK = 256 * 1024
 """Bytes of keystream made at a time: the fastest size on the machines we know."""
@@ -79,7 +78,7 @@ def vector_frames(length: int, word: int = 4) -> int:
     # Around the vector: an array of two, the tag "MaskedInput", a length of 2, 3 or 5 bytes.
     size = length * word
     head = 1 + 1 + len("MaskedInput") + (2 if size < 2**8 else 3 if size < 2**16 else 5)
-    return -(-(size + head) // (MAX_FRAME - HEADER_ROOM))
+    return -(-(size + head) // (messages.MAX_FRAME - wire.HEADER_ROOM))
 
 
 def member_operations(members: int, alive: int, length: int, hashed: int, word: int = 4) -> Operations:
@@ -124,7 +123,7 @@ def measure_rates(length: int) -> Rates:
     own, peer = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key()
     signer = Ed25519PrivateKey.generate()
     verifier, message = signer.public_key(), os.urandom(48)
-    signature, frame = signer.sign(message), os.urandom(MAX_FRAME)
+    signature, frame = signer.sign(message), os.urandom(messages.MAX_FRAME)
 
     def add() -> None:
         for chunk in chunks:

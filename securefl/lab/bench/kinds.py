@@ -19,24 +19,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from securefl.base.crypto import make_identities
+from securefl.base import crypto
 from securefl.base.entropy import Entropy, OsEntropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
-from securefl.methods.feasibility import check
-from securefl.protocol.kernel import (
-    Aborted,
-    Evaluate,
-    Evaluated,
-    Event,
-    Lead,
-    Machine,
-    Report,
-    Send,
-    Train,
-    Trained,
-)
-from securefl.protocol.messages import AnyMessage
+from securefl.methods import feasibility
+from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round import (
     DealerMachine,
     PartyContext,
@@ -47,8 +35,6 @@ from securefl.protocol.round import (
     ServerMachine,
     SumOpened,
 )
-from securefl.protocol.secure_sum import MemoryStore, sums_of
-from securefl.protocol.wire import Inbox, Outbox
 from securefl.scenario import parse_scenario
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -112,9 +98,9 @@ class Cost:
 
 @dataclass(slots=True)
 class _Node:
-    machine: Machine[Any, Event[AnyMessage], RunEffect]
-    outbox: Outbox
-    inbox: Inbox
+    machine: kernel.Machine[Any, kernel.Event[messages.AnyMessage], RunEffect]
+    outbox: wire.Outbox
+    inbox: wire.Inbox
     phase: object = None
     seconds: float = 0.0
     sent: int = 0
@@ -171,19 +157,21 @@ class _Round:
 
     def __init__(self, kind: str, members: int, length: int, entropy: Entropy) -> None:
         scenario = parse_scenario(_SCENARIO.format(members=members), KINDS[kind])
-        limits = check(scenario)
+        limits = feasibility.check(scenario)
         names = [PartyId(f"p{i:02d}") for i in range(members)]
-        dealt = sums_of(scenario).dealer is not None
-        keys, roster = make_identities(names, entropy, with_dealer=dealt)
+        dealt = secure_sum.sums_of(scenario).dealer is not None
+        keys, roster = crypto.make_identities(names, entropy, with_dealer=dealt)
         plan = RunPlan(_RUN, scenario, limits, roster, length)
         sums = plan.sums.prepared()
         words = np.random.default_rng(1).standard_normal((members, length))
         self._kind, self._length = kind, length
         self._updates = dict(zip(names, words, strict=True))
         initial = np.zeros(length, dtype=np.float32)
-        store = MemoryStore()
+        store = secure_sum.MemoryStore()
         server = ServerMachine(ServerContext(plan, keys[SERVER], store, initial, entropy.child("server")))
-        machines: dict[PartyId, Machine[Any, Event[AnyMessage], RunEffect]] = {SERVER: server}
+        machines: dict[PartyId, kernel.Machine[Any, kernel.Event[messages.AnyMessage], RunEffect]] = {
+            SERVER: server
+        }
         for name in names:
             own = entropy.child("party", name)
             machines[name] = PartyMachine(PartyContext(plan, name, 10, own, prepared=sums))
@@ -193,13 +181,13 @@ class _Round:
         self._nodes = {
             name: _Node(
                 machine,
-                Outbox(_RUN, keys[name], entropy.child("outbox", name)),
-                Inbox(_RUN, name, roster, max_message=largest),
+                wire.Outbox(_RUN, keys[name], entropy.child("outbox", name)),
+                wire.Inbox(_RUN, name, roster, max_message=largest),
             )
             for name, machine in machines.items()
         }
         self._tally = _Tally()
-        self._wave: list[tuple[PartyId, list[bytes] | Event[AnyMessage], bool]] = []
+        self._wave: list[tuple[PartyId, list[bytes] | kernel.Event[messages.AnyMessage], bool]] = []
 
     def run(self) -> Cost:
         """Run to the opened sum."""
@@ -228,7 +216,9 @@ class _Round:
             tally.ended - tally.began,
         )
 
-    def _take(self, name: PartyId, item: list[bytes] | Event[AnyMessage], counts: bool) -> None:
+    def _take(
+        self, name: PartyId, item: list[bytes] | kernel.Event[messages.AnyMessage], counts: bool
+    ) -> None:
         node = self._nodes[name]
         start = time.process_time()
         event = self._received(node, item, counts) if isinstance(item, list) else item
@@ -236,7 +226,7 @@ class _Round:
         node.seconds += (time.process_time() - start) * counts
         self._perform(name, effects)
 
-    def _received(self, node: _Node, frames: list[bytes], counts: bool) -> Event[AnyMessage]:
+    def _received(self, node: _Node, frames: list[bytes], counts: bool) -> kernel.Event[messages.AnyMessage]:
         delivery = None
         for frame in frames:
             delivery = node.inbox.accept(frame, "bench", 0.0)
@@ -248,24 +238,24 @@ class _Round:
     def _perform(self, name: PartyId, effects: tuple[RunEffect, ...]) -> None:
         for effect in effects:
             match effect:
-                case Send():
+                case kernel.Send():
                     self._send(name, effect)
-                case Train():
+                case kernel.Train():
                     update = self._updates[name].copy()
-                    self._wave.append((name, Trained(0.0, effect.round, effect.work, update), True))
-                case Lead():
+                    self._wave.append((name, kernel.Trained(0.0, effect.round, effect.work, update), True))
+                case kernel.Lead():
                     self._nodes[name].outbox.lead(effect.session)
-                case Evaluate():
-                    self._wave.append((name, Evaluated(0.0, effect.round, 0.5, 1.0), False))
-                case Report(item=SumOpened() as opened):
+                case kernel.Evaluate():
+                    self._wave.append((name, kernel.Evaluated(0.0, effect.round, 0.5, 1.0), False))
+                case kernel.Report(item=SumOpened() as opened):
                     self._tally.opened.append(opened)
                     self._tally.ended = time.perf_counter()
-                case Aborted():
+                case kernel.Aborted():
                     raise UsageError(f"the benchmark was aborted: {effect.reason}")
                 case _:
                     pass
 
-    def _send(self, name: PartyId, effect: Send[AnyMessage]) -> None:
+    def _send(self, name: PartyId, effect: kernel.Send[messages.AnyMessage]) -> None:
         node, counts = self._nodes[name], type(effect.message).__name__ not in _AROUND
         if counts and self._tally.began is None:
             self._tally.began = time.perf_counter()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from securefl.protocol.wire import SIGNATURE
+from securefl.protocol import wire
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Meter:
         for frame in frames:
             self.sent += len(frame)
             self.signatures += 1
-            self.hashed += len(frame) - SIGNATURE
+            self.hashed += len(frame) - wire.SIGNATURE
 
     def verified(self, frame: bytes) -> None:
         """Count a frame that arrived and was verified."""
@@ -48,4 +48,4 @@ class Meter:
     def relayed(self, frame: bytes) -> None:
         """Count a frame that was verified inside another: its bytes have been counted with that one."""
         self.verifications += 1
-        self.hashed += len(frame) - SIGNATURE
+        self.hashed += len(frame) - wire.SIGNATURE

@@ -20,37 +20,22 @@ from typing import TypeVar
 
 import numpy as np
 
+from securefl.base import crypto
 from securefl.base.arrays import F64, Ring
-from securefl.base.crypto import Identity, Roster, _weights_at_zero
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER, Instance, PartyId, RunId
 from securefl.lab.bench.meter import Meter
-from securefl.methods.encoding import FixedPoint, to_ring
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import (
-    AnyMessage,
-    BoxList,
-    Freeze,
-    InstanceShares,
-    KeyAdvert,
-    KeyList,
-    MaskedInput,
-    Message,
-    Receipt,
-    Release,
-    ReleasedShares,
-    ShareBoxes,
-)
+from securefl.methods import encoding
+from securefl.protocol import kernel, messages, wire
 from securefl.protocol.secure_sum import MemoryStore, Setup, collecting, masking
-from securefl.protocol.wire import Delivery, Inbox, Outbox, decode_struct, encode, open_relayed
 
 RUN = RunId("bench")
 RING_BITS = 32
 ENCODE = "encode"
 """The stage that is shown apart: clip, rounding and ring belong to the update, not to the sum."""
-_MessageT = TypeVar("_MessageT", bound=Message)
-_PLACE = Place(0, 0, 0, 0)
+_MessageT = TypeVar("_MessageT", bound=messages.Message)
+_PLACE = kernel.Place(0, 0, 0, 0)
 _CONTEXT = b"securefl bench release"
 
 
@@ -68,18 +53,18 @@ class _End:
     """One process: its meter and its ends of the wire."""
 
     name: PartyId
-    identity: Identity
-    outbox: Outbox
-    inbox: Inbox
+    identity: crypto.Identity
+    outbox: wire.Outbox
+    inbox: wire.Inbox
     meter: Meter
 
-    def send(self, to: PartyId, message: AnyMessage) -> list[bytes]:
+    def send(self, to: PartyId, message: messages.AnyMessage) -> list[bytes]:
         with self.meter.stage("sign"):
             frames = list(self.outbox.frames(to, _PLACE, message))
         self.meter.signed(frames)
         return frames
 
-    def receive(self, frames: list[bytes]) -> Delivery:
+    def receive(self, frames: list[bytes]) -> wire.Delivery:
         delivery = None
         with self.meter.stage("verify"):
             for frame in frames:
@@ -96,17 +81,17 @@ class _Sum:
 
     def __init__(self, members: int, length: int, entropy: Entropy) -> None:
         names = tuple(PartyId(f"p{index:04d}") for index in range(members))
-        identities = {name: Identity.generate(name, entropy.child("identity", name)) for name in names}
-        identities[SERVER] = Identity.generate(SERVER, entropy.child("identity", SERVER))
+        identities = {name: crypto.Identity.generate(name, entropy.child("identity", name)) for name in names}
+        identities[SERVER] = crypto.Identity.generate(SERVER, entropy.child("identity", SERVER))
         publics = {name: identity.public for name, identity in identities.items()}
-        self.roster = Roster(publics.pop(SERVER), publics)
+        self.roster = crypto.Roster(publics.pop(SERVER), publics)
         limit = 8 * length + 2**22
         self.ends = {
             name: _End(
                 name,
                 identity,
-                Outbox(RUN, identity, entropy.child("outbox", name)),
-                Inbox(RUN, name, self.roster, max_message=limit),
+                wire.Outbox(RUN, identity, entropy.child("outbox", name)),
+                wire.Inbox(RUN, name, self.roster, max_message=limit),
                 Meter(),
             )
             for name, identity in identities.items()
@@ -129,7 +114,7 @@ class _Sum:
                 advertised[name], advert = masking.client.advertise(self.setup, name, self._entropy(name))
             delivery = self.server.receive(end.send(SERVER, advert))
             with self.server.meter.stage("adverts"):
-                phase = collecting.on_advert(phase, name, _of(KeyAdvert, delivery), delivery.signed)
+                phase = collecting.on_advert(phase, name, _of(messages.KeyAdvert, delivery), delivery.signed)
         with self.server.meter.stage("adverts"):
             boxing, key_list = masking.server.close_keys(phase)
         boxed: dict[PartyId, masking.client.Boxed] = {}
@@ -137,7 +122,7 @@ class _Sum:
             raise UsageError("the benchmark lost its own instance")
         for name in self.names:
             end = self.ends[name]
-            received = _of(KeyList, end.receive(self.server.send(name, key_list)))
+            received = _of(messages.KeyList, end.receive(self.server.send(name, key_list)))
             with end.meter.stage("key list"):
                 boxed[name], boxes = masking.client.on_key_list(
                     advertised.pop(name), received, self.roster, self._entropy(name)
@@ -147,7 +132,7 @@ class _Sum:
                     end.meter.relayed(frame)
             delivery = self.server.receive(end.send(SERVER, boxes))
             with self.server.meter.stage("boxes"):
-                boxing = masking.server.on_boxes(boxing, name, _of(ShareBoxes, delivery))
+                boxing = masking.server.on_boxes(boxing, name, _of(messages.ShareBoxes, delivery))
         return boxed, boxing
 
     def inputs(
@@ -168,17 +153,17 @@ class _Sum:
             if name not in alive:
                 continue
             end = self.ends[name]
-            received = _of(BoxList, end.receive(frames))
+            received = _of(messages.BoxList, end.receive(frames))
             with end.meter.stage("box list"):
                 ready = masking.client.on_box_list(boxed.pop(name), received)
             with end.meter.stage("mask"):
                 submitted[name], masked, receipt = masking.client.mask(ready, encoded)
             delivery = self.server.receive(end.send(SERVER, masked))
             with self.server.meter.stage("inputs"):
-                phase = collecting.on_input(phase, name, _of(MaskedInput, delivery), self.store)
+                phase = collecting.on_input(phase, name, _of(messages.MaskedInput, delivery), self.store)
             delivery = self.server.receive(end.send(SERVER, receipt))
             with self.server.meter.stage("inputs"):
-                phase = collecting.on_receipt(phase, name, _of(Receipt, delivery), delivery.signed)
+                phase = collecting.on_receipt(phase, name, _of(messages.Receipt, delivery), delivery.signed)
         return submitted, phase
 
     def open(
@@ -186,17 +171,17 @@ class _Sum:
     ) -> Ring:
         """Freeze, sealed releases, and the sum."""
         survivors = phase.submitted
-        releases: dict[PartyId, InstanceShares] = {}
+        releases: dict[PartyId, messages.InstanceShares] = {}
         for name, held in submitted.items():
             receipts = tuple(frame for i, frame in phase.receipts.items() if self.names[i] != name)
-            freeze = Freeze(survivors=tuple(sorted(survivors)), attempts=(), receipts=receipts)
+            freeze = messages.Freeze(survivors=tuple(sorted(survivors)), attempts=(), receipts=receipts)
             release = self._release(self.ends[name], held, self.server.send(name, freeze))
             delivery = self.server.receive(release)
             with self.server.meter.stage("releases"):
-                sealed = _of(Release, delivery).sealed
+                sealed = _of(messages.Release, delivery).sealed
                 opened = self.server.identity.open_sealed(sealed, _CONTEXT)
-                shares = decode_struct(ReleasedShares, opened, name).instances[0]
-                if not isinstance(shares, InstanceShares):
+                shares = wire.decode_struct(messages.ReleasedShares, opened, name).instances[0]
+                if not isinstance(shares, messages.InstanceShares):
                     raise UsageError("the benchmark of masking opens a sum of another kind")
                 masking.opening.check_release(phase, survivors, name, shares)
                 releases[name] = shares
@@ -204,19 +189,19 @@ class _Sum:
             return masking.Masking().server.open(phase, survivors, releases, self.store)
 
     def _release(self, end: _End, held: masking.client.Submitted, frames: list[bytes]) -> list[bytes]:
-        freeze = _of(Freeze, end.receive(frames))
+        freeze = _of(messages.Freeze, end.receive(frames))
         with end.meter.stage("receipts"):
             for frame in freeze.receipts:
-                receipt = _of(Receipt, open_relayed(frame, self.roster, RUN, SERVER, SERVER))
+                receipt = _of(messages.Receipt, wire.open_relayed(frame, self.roster, RUN, SERVER, SERVER))
                 if receipt.lists_digest != held.lists_digest:
                     raise UsageError("the benchmark showed its members different lists")
         for frame in freeze.receipts:
             end.meter.relayed(frame)
         with end.meter.stage("release"):
             shares = masking.client.shares_for(held, frozenset(PartyId(name) for name in freeze.survivors))
-            plaintext = encode(ReleasedShares(instances=(shares,)))
+            plaintext = wire.encode(messages.ReleasedShares(instances=(shares,)))
             sealed = self.roster.server.seal(plaintext, _CONTEXT, self._entropy(end.name))
-        return end.send(SERVER, Release(sealed=sealed))
+        return end.send(SERVER, messages.Release(sealed=sealed))
 
     def _entropy(self, name: PartyId) -> Entropy:
         return self.entropy.child("member", name)
@@ -229,12 +214,14 @@ def rehearse(members: int, length: int, dropped: int, entropy: Entropy) -> Rehea
         UsageError: the opened sum is not the sum of what went in, or too few members are left to open it.
     """
     # A round with the survivors of the last one finds its Lagrange weights in the cache; this one shall not.
-    _weights_at_zero.cache_clear()
+    crypto._weights_at_zero.cache_clear()
     run = _Sum(members, length, entropy)
     update: F64 = np.sin(np.arange(length, dtype=np.float64))
     meter = Meter()
     with meter.stage(ENCODE):
-        encoded = to_ring(FixedPoint(16, 256.0).encode(update, entropy.child("rounding")).values, RING_BITS)
+        encoded = encoding.to_ring(
+            encoding.FixedPoint(16, 256.0).encode(update, entropy.child("rounding")).values, RING_BITS
+        )
     alive = run.names[: members - dropped]
     submitted, phase = run.inputs(*run.keys(), encoded, alive)
     opened = run.open(submitted, phase)
@@ -246,7 +233,7 @@ def rehearse(members: int, length: int, dropped: int, entropy: Entropy) -> Rehea
     return Rehearsal(meters, run.server.meter)
 
 
-def _of(kind: type[_MessageT], delivery: Delivery) -> _MessageT:
+def _of(kind: type[_MessageT], delivery: wire.Delivery) -> _MessageT:
     if not isinstance(delivery.message, kind):
         raise UsageError(f"expected {kind.__name__}, got {type(delivery.message).__name__}")
     return delivery.message

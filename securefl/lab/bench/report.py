@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from securefl.lab.bench.secagg import BenchReport, Fit, RowResult, Side
+from securefl.lab.bench import secagg
 
 AIMS = ((1_000_000, 2.0), (0, 4.0))
 """From how many words on, at most how many times the floor."""
@@ -26,7 +26,7 @@ _TITLES = {
 """Floor operations as the tables call them."""
 
 
-def print_report(console: Console, report: BenchReport) -> None:
+def print_report(console: Console, report: secagg.BenchReport) -> None:
     """Print what was measured: against the floor, stage by stage, and bytes."""
     console.print(_overview(report))
     for title, side in (("member", lambda r: r.member), ("server", lambda r: r.server)):
@@ -48,7 +48,7 @@ def aim(length: int) -> float:
     return next(limit for least, limit in AIMS if length >= least)
 
 
-def _overview(report: BenchReport) -> Table:
+def _overview(report: secagg.BenchReport) -> Table:
     columns = ("member", "floor", "ratio", "server", "floor", "ratio", "aim", "encode")
     table = _table(
         f"one secure sum: CPU ms, median of {report.repetitions}",
@@ -73,9 +73,9 @@ def _overview(report: BenchReport) -> Table:
 
 def _breakdown(
     title: str,
-    rows: Sequence[RowResult],
-    side: Callable[[RowResult], Side],
-    parts: Callable[[Side], dict[str, float]],
+    rows: Sequence[secagg.RowResult],
+    side: Callable[[secagg.RowResult], secagg.Side],
+    parts: Callable[[secagg.Side], dict[str, float]],
 ) -> Table:
     columns = tuple(dict.fromkeys(name for r in rows for name in parts(side(r))))
     table = _table(title, columns)
@@ -84,7 +84,7 @@ def _breakdown(
     return table
 
 
-def _bytes(report: BenchReport) -> Table:
+def _bytes(report: secagg.BenchReport) -> Table:
     table = _table(
         "bytes on the wire",
         ("member up", "member down", "rest / m", "server in", "server out"),
@@ -108,14 +108,14 @@ def _table(title: str, columns: Sequence[str], caption: str | None = None) -> Ta
     return table
 
 
-def _formula(fit: Fit) -> str:
+def _formula(fit: secagg.Fit) -> str:
     return (
         f"{fit.per_word:.4f} d + {fit.per_member:.0f} m {fit.constant:+.0f}"
         f" (off by at most {100 * fit.error:.2f} %)"
     )
 
 
-def _name(result: RowResult) -> str:
+def _name(result: secagg.RowResult) -> str:
     row = result.row
     return f"{row.members} x {_count(row.length)}, {row.dropped}"
 
@@ -131,6 +131,6 @@ def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:,.1f}"
 
 
-def _ratio(side: Side, limit: float) -> str:
+def _ratio(side: secagg.Side, limit: float) -> str:
     style = "green" if side.ratio <= limit else "yellow"
     return f"[{style}]{side.ratio:.2f}[/]"

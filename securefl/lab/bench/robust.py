@@ -27,31 +27,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from securefl import scenario
 from securefl.base.errors import UsageError
 from securefl.base.stack import Stack
-from securefl.methods.robust import (
-    AdaptiveClipping,
-    Bucketing,
-    Bulyan,
-    CentredClipping,
-    FlTrust,
-    GeometricMedian,
-    InnerProduct,
-    Krum,
-    Mean,
-    MeanAroundMedian,
-    Median,
-    MinimumDiameter,
-    MultiKrum,
-    NearestNeighbourMixing,
-    NormClipping,
-    SignMajority,
-    TrimmedMean,
-    ZenoPlusPlus,
-    aggregate,
-    prepare,
-)
-from securefl.scenario import PreAggregation, Rule
+from securefl.methods import robust
 
 ROBUST_SIZES = ((20, 1_000_000), (60, 100_000), (100, 1_000_000))
 """(clusters, coordinates) of the default rows."""
@@ -101,35 +80,35 @@ def run_robust(sizes: Iterable[tuple[int, int]] = ROBUST_SIZES, repetitions: int
     return RobustReport(repetitions, tuple(rows))
 
 
-def rules_for(clusters: int) -> tuple[tuple[Rule, Floor], ...]:
+def rules_for(clusters: int) -> tuple[tuple[scenario.Rule, Floor], ...]:
     """The measured rules with demanding parameters, and their floors."""
     third, quarter = (clusters - 1) // 3, (clusters - 3) // 4
     return (
-        (Mean(), "gram"),
-        (Median(), "sort"),
-        (TrimmedMean(trim=third), "sort"),
-        (MeanAroundMedian(byzantine=third), "sort"),
-        (SignMajority(step=1.0), "sort"),
-        (Krum(byzantine=third), "gram"),
-        (MultiKrum(byzantine=third), "gram"),
-        (Bulyan(byzantine=quarter), "sort + gram"),
-        (GeometricMedian(), "gram"),
-        (CentredClipping(radius=1.0, iterations=3), "gram"),
-        (MinimumDiameter(byzantine=min(third, 20)), "gram"),
-        (FlTrust(), "gram"),
-        (ZenoPlusPlus(), "gram"),
-        (InnerProduct(gamma=0.5), "gram"),
+        (robust.Mean(), "gram"),
+        (robust.Median(), "sort"),
+        (robust.TrimmedMean(trim=third), "sort"),
+        (robust.MeanAroundMedian(byzantine=third), "sort"),
+        (robust.SignMajority(step=1.0), "sort"),
+        (robust.Krum(byzantine=third), "gram"),
+        (robust.MultiKrum(byzantine=third), "gram"),
+        (robust.Bulyan(byzantine=quarter), "sort + gram"),
+        (robust.GeometricMedian(), "gram"),
+        (robust.CentredClipping(radius=1.0, iterations=3), "gram"),
+        (robust.MinimumDiameter(byzantine=min(third, 20)), "gram"),
+        (robust.FlTrust(), "gram"),
+        (robust.ZenoPlusPlus(), "gram"),
+        (robust.InnerProduct(gamma=0.5), "gram"),
     )
 
 
-def steps_for(clusters: int) -> tuple[tuple[PreAggregation, Floor], ...]:
+def steps_for(clusters: int) -> tuple[tuple[scenario.PreAggregation, Floor], ...]:
     """The measured pre-aggregators and their floors."""
     third = (clusters - 1) // 3
     return (
-        (NormClipping(radius=1.0), "copy"),
-        (Bucketing(size=2), "copy"),
-        (NearestNeighbourMixing(byzantine=third), "gram + product"),
-        (AdaptiveClipping(byzantine=third), "copy"),
+        (robust.NormClipping(radius=1.0), "copy"),
+        (robust.Bucketing(size=2), "copy"),
+        (robust.NearestNeighbourMixing(byzantine=third), "gram + product"),
+        (robust.AdaptiveClipping(byzantine=third), "copy"),
     )
 
 
@@ -155,9 +134,9 @@ def _measure_size(clusters: int, dimension: int, repetitions: int) -> Iterable[R
         return RobustRow(_name(what), clusters, dimension, taken, floor, least, ratio, memory)
 
     for rule, floor in rules_for(clusters):
-        yield row(rule, floor, partial(aggregate, rule, stack))
+        yield row(rule, floor, partial(robust.aggregate, rule, stack))
     for step, floor in steps_for(clusters):
-        yield row(step, floor, partial(prepare, step, stack, _SEED))
+        yield row(step, floor, partial(robust.prepare, step, stack, _SEED))
 
 
 def _floors(stack: Stack) -> dict[Floor, Callable[[], object]]:

@@ -28,7 +28,7 @@ from securefl.lab.bench.floor import (
 )
 from securefl.lab.bench.meter import Meter
 from securefl.lab.bench.rehearsal import ENCODE, rehearse
-from securefl.protocol.messages import MAX_CLUSTER, MAX_VECTOR
+from securefl.protocol import messages
 
 SIZES = ((10, 100_000), (10, 1_000_000), (32, 100_000), (32, 1_000_000), (100, 100_000))
 """(members, words) of the default rows; each is measured without dropouts and with 10 %."""
@@ -51,8 +51,8 @@ class BenchRow:
 
     def __post_init__(self) -> None:
         if (
-            not 3 <= self.members <= MAX_CLUSTER
-            or not 1 <= self.length <= MAX_VECTOR // 4
+            not 3 <= self.members <= messages.MAX_CLUSTER
+            or not 1 <= self.length <= messages.MAX_VECTOR // 4
             or not 0 <= 3 * self.dropped <= self.members
         ):
             raise UsageError(f"cannot measure {self.members} members, {self.length} words, -{self.dropped}")

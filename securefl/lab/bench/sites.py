@@ -38,15 +38,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
 from securefl.lab.bench.echo import Echo
-from securefl.scenario import Scenario, Training
-from securefl.training.data import Shard
-from securefl.training.models import Mlp, build_model, change, load_vector, seeded, to_vector
-from securefl.training.sgd import LocalTrainer
-from securefl.training.sites import Layout, Round, SiteLog, SiteTrainer, TorchSite, maker_of
+from securefl.training import data, models, sgd, sites
 
 SAMPLES, BATCH, RATE = 1_000, 32, 0.1
 LENGTH = 10_000_000
@@ -176,31 +173,31 @@ def _row(name: str, way: str, seconds: list[tuple[float, float]]) -> HereRow:
 
 def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
     """Each way of training in round ``number``."""
-    module, own = (build_model(Mlp(hidden=(64,)), _SHAPE, _CLASSES, seed=1) for _ in range(2))
-    params, (x, y) = to_vector(module), _samples()
-    site = TorchSite(module, loader, cross_entropy, _sgd, samples=SAMPLES)
-    trainer = SiteTrainer(site, Layout.of(module), 1, SiteLog(log))
-    config = Training(batch_size=BATCH, learning_rate=RATE)
-    built_in = LocalTrainer(own, Shard(x.numpy(), y.numpy(), _CLASSES, _SHAPE), config, _CPU)
+    module, own = (models.build_model(models.Mlp(hidden=(64,)), _SHAPE, _CLASSES, seed=1) for _ in range(2))
+    params, (x, y) = models.to_vector(module), _samples()
+    site = sites.TorchSite(module, loader, cross_entropy, _sgd, samples=SAMPLES)
+    trainer = sites.SiteTrainer(site, sites.Layout.of(module), 1, sites.SiteLog(log))
+    config = scenario.Training(batch_size=BATCH, learning_rate=RATE)
+    built_in = sgd.LocalTrainer(own, data.Shard(x.numpy(), y.numpy(), _CLASSES, _SHAPE), config, _CPU)
 
     def bare(number: int) -> Run:
-        load_vector(module, params)
+        models.load_vector(module, params)
         # As a site is told.
-        with seeded(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
+        with models.seeded(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
             spent, _ = _timed(lambda: _descend(module, loader))
-        return spent, change(params, to_vector(module))
+        return spent, models.change(params, models.to_vector(module))
 
     def as_a_trainer(number: int) -> Run:
         """What any local training owes its party: from f32 parameters to a finite update of f64."""
 
         def train() -> F64:
-            load_vector(module, params)
-            with seeded(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
+            models.load_vector(module, params)
+            with models.seeded(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
                 _descend(module, loader)
-            after = to_vector(module)
+            after = models.to_vector(module)
             if not np.isfinite(after).all():
                 raise UsageError("the loop diverges")
-            return change(params, after)
+            return models.change(params, after)
 
         return _timed(train)
 
@@ -211,7 +208,7 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
     def by_ourselves(number: int) -> Run:
         entropy = InsecureSeededEntropy(number)
         spent, after = _timed(lambda: built_in.train(params, entropy))
-        return spent, change(params, after)
+        return spent, models.change(params, after)
 
     return {TRAINER: as_a_trainer, SITE: through_a_site, BARE: bare, BUILT_IN: by_ourselves}
 
@@ -234,18 +231,20 @@ def _descend(module: nn.Module, loader: Any) -> float:
 
 
 def _apart(length: int, repetitions: int) -> ApartRow:
-    layout, params = Layout({"w": (length,)}), np.zeros(length, np.float32)
-    site: Any = maker_of(_ECHO, Scenario(name="bench", parties=1), Path(sys.executable), 0)(str(length))
+    layout, params = sites.Layout({"w": (length,)}), np.zeros(length, np.float32)
+    site: Any = sites.maker_of(_ECHO, scenario.Scenario(name="bench", parties=1), Path(sys.executable), 0)(
+        str(length)
+    )
     own: Any = Echo(str(length))
     try:
-        trainer, here = (SiteTrainer(one, layout, 1, SiteLog(None)) for one in (site, own))
+        trainer, here = (sites.SiteTrainer(one, layout, 1, sites.SiteLog(None)) for one in (site, own))
         numbers = itertools.count()
 
         def asked() -> dict[str, float]:
-            told = Round(next(numbers), 1, 0, None)
+            told = sites.Round(next(numbers), 1, 0, None)
             return dict(site.fit(layout.views(params), told)[2])
 
-        def trained(by: SiteTrainer) -> float:
+        def trained(by: sites.SiteTrainer) -> float:
             number = next(numbers)
             entropy = InsecureSeededEntropy(number)
             start = time.perf_counter()

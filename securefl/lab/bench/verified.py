@@ -22,27 +22,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from securefl.base.crypto import make_identities
+from securefl.base import crypto
 from securefl.base.entropy import Entropy, OsEntropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.methods.feasibility import check
-from securefl.protocol.kernel import (
-    Aborted,
-    AllSent,
-    AwaitSent,
-    Evaluate,
-    Evaluated,
-    Event,
-    Finished,
-    Lead,
-    Machine,
-    Report,
-    Send,
-    Train,
-    Trained,
-)
-from securefl.protocol.messages import AnyMessage, OpeningProof, StepProof
+from securefl.methods import feasibility
+from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round import (
     ClaimConfirmed,
     PartyContext,
@@ -53,8 +38,6 @@ from securefl.protocol.round import (
     ServerMachine,
     first_of,
 )
-from securefl.protocol.secure_sum import MemoryStore
-from securefl.protocol.wire import Inbox, Outbox
 from securefl.scenario import parse_scenario
 
 VERIFIED_SIZES: Final = ((10, 100_000), (10, 1_000_000))
@@ -124,9 +107,9 @@ class VerifiedCost:
 
 @dataclass(slots=True)
 class _Node:
-    machine: Machine[Any, Event[AnyMessage], RunEffect]
-    outbox: Outbox
-    inbox: Inbox
+    machine: kernel.Machine[Any, kernel.Event[messages.AnyMessage], RunEffect]
+    outbox: wire.Outbox
+    inbox: wire.Inbox
     phase: object = None
     spent: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Seconds of each handled event of the measured round, by role."""
@@ -140,7 +123,7 @@ class _Item:
     round: int
     role: Role
     frames: tuple[bytes, ...] = ()
-    event: Event[AnyMessage] | None = None
+    event: kernel.Event[messages.AnyMessage] | None = None
 
 
 def run_verified(
@@ -205,12 +188,14 @@ class _Rounds:
         text = _SCENARIO.format(parties=parties, members=members, threshold=threshold, verify=verify)
         scenario = parse_scenario(text)
         names = [PartyId(f"p{i:04d}") for i in range(parties)]
-        keys, roster = make_identities(names, entropy)
-        plan = RunPlan(_RUN, scenario, check(scenario), roster, length)
+        keys, roster = crypto.make_identities(names, entropy)
+        plan = RunPlan(_RUN, scenario, feasibility.check(scenario), roster, length)
         start = np.zeros(length, dtype=np.float32)
         words = np.random.default_rng(1).standard_normal(length)
-        server = ServerContext(plan, keys[SERVER], MemoryStore(), start, entropy.child("server"))
-        machines: dict[PartyId, Machine[Any, Event[AnyMessage], RunEffect]] = {SERVER: ServerMachine(server)}
+        server = ServerContext(plan, keys[SERVER], secure_sum.MemoryStore(), start, entropy.child("server"))
+        machines: dict[PartyId, kernel.Machine[Any, kernel.Event[messages.AnyMessage], RunEffect]] = {
+            SERVER: ServerMachine(server)
+        }
         for name in names:
             own = entropy.child("party", name)
             context = PartyContext(plan, name, 10, own, identity=keys[name], first=first_of(plan, start))
@@ -219,8 +204,8 @@ class _Rounds:
         self.nodes = {
             name: _Node(
                 machine,
-                Outbox(_RUN, keys[name], entropy.child("outbox", name)),
-                Inbox(_RUN, name, roster, max_message=largest),
+                wire.Outbox(_RUN, keys[name], entropy.child("outbox", name)),
+                wire.Inbox(_RUN, name, roster, max_message=largest),
             )
             for name, machine in machines.items()
         }
@@ -274,36 +259,40 @@ class _Rounds:
         seconds = 0.0
         for effect in effects:
             match effect:
-                case Send():
+                case kernel.Send():
                     seconds += self._send(name, effect)
-                case Lead():
+                case kernel.Lead():
                     self.nodes[name].outbox.lead(effect.session)
-                case Train():
+                case kernel.Train():
                     update = self._update.copy()
-                    self._later(name, effect.round, role, Trained(0.0, effect.round, effect.work, update))
-                case Evaluate():
-                    self._later(name, effect.round, role, Evaluated(0.0, effect.round, 0.5, 1.0))
-                case AwaitSent():
-                    self._later(name, effect.round, role, AllSent(0.0, effect.round, effect.draw))
-                case Report(item=ClaimConfirmed() as confirmed):
+                    self._later(
+                        name, effect.round, role, kernel.Trained(0.0, effect.round, effect.work, update)
+                    )
+                case kernel.Evaluate():
+                    self._later(name, effect.round, role, kernel.Evaluated(0.0, effect.round, 0.5, 1.0))
+                case kernel.AwaitSent():
+                    self._later(name, effect.round, role, kernel.AllSent(0.0, effect.round, effect.draw))
+                case kernel.Report(item=ClaimConfirmed() as confirmed):
                     self._confirmed.add(confirmed.round)
-                case Aborted():
+                case kernel.Aborted():
                     raise UsageError(f"the benchmark was aborted: {effect.reason}")
-                case Finished():
+                case kernel.Finished():
                     self._finished |= name == SERVER
                 case _:
                     pass
         return seconds
 
-    def _later(self, name: PartyId, round_: int, role: Role, event: Event[AnyMessage]) -> None:
+    def _later(
+        self, name: PartyId, round_: int, role: Role, event: kernel.Event[messages.AnyMessage]
+    ) -> None:
         self._waiting.append(_Item(name, round_, role, event=event))
 
-    def _send(self, name: PartyId, effect: Send[AnyMessage]) -> float:
+    def _send(self, name: PartyId, effect: kernel.Send[messages.AnyMessage]) -> float:
         start = time.process_time()
         frames = tuple(self.nodes[name].outbox.frames(effect.to, effect.place, effect.message))
         seconds = time.process_time() - start
         role: Role = "server" if effect.to == SERVER else "member"
-        for kind, other in ((OpeningProof, "opening"), (StepProof, "step")):
+        for kind, other in ((messages.OpeningProof, "opening"), (messages.StepProof, "step")):
             if isinstance(effect.message, kind):
                 role = "opening" if other == "opening" else "step"
                 self.sizes[other] = sum(map(len, frames))
@@ -312,7 +301,7 @@ class _Rounds:
         return seconds
 
 
-def _received(node: _Node, frames: tuple[bytes, ...]) -> Event[AnyMessage]:
+def _received(node: _Node, frames: tuple[bytes, ...]) -> kernel.Event[messages.AnyMessage]:
     delivery = None
     for frame in frames:
         delivery = node.inbox.accept(frame, "bench", 0.0)

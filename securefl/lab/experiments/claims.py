@@ -13,8 +13,8 @@ from typing import Annotated, Literal, assert_never
 import msgspec
 from msgspec import Meta, Struct
 
-from securefl.base.sums import ordered_sum
-from securefl.scenario import NonNegativeReal, PositiveReal, Section
+from securefl import scenario
+from securefl.base import sums
 
 Measure = Literal["final", "unrest"]
 Text = Annotated[str, Meta(min_length=1)]
@@ -33,7 +33,7 @@ _COUNTED: dict[Ruling, tuple[str, str]] = {
 """In words, of one claim and of several."""
 
 
-class Claim(Section, tag_field="kind", frozen=True, kw_only=True):
+class Claim(scenario.Section, tag_field="kind", frozen=True, kw_only=True):
     """A statement of the paper, and how to decide it.
 
     ``final``: mean accuracy over the file's ``last`` rounds. ``unrest``: mean change of accuracy from one
@@ -52,9 +52,9 @@ class Trend(Claim, frozen=True, kw_only=True):
     """Goes one way along ``curves``, in their order."""
 
     curves: Annotated[tuple[Text, ...], Meta(min_length=2)]
-    tolerance: NonNegativeReal = 0.005
+    tolerance: scenario.NonNegativeReal = 0.005
     """How far a step may go the other way."""
-    margin: PositiveReal = 0.01
+    margin: scenario.PositiveReal = 0.01
     """How far first and last must be apart at least."""
 
 
@@ -86,7 +86,7 @@ class Within(Claim, tag="within", frozen=True, kw_only=True):
     """Every one of ``curves`` is at most ``distance`` away from ``of``."""
 
     of: Text
-    distance: PositiveReal
+    distance: scenario.PositiveReal
 
 
 class AtLeast(Claim, tag="at-least", frozen=True, kw_only=True):
@@ -155,10 +155,10 @@ def measured(accuracies: Accuracies, measure: Measure, last: int, rounds: int) -
     whole = [*accuracies, *[accuracies[-1]] * (rounds - len(accuracies))]
     if measure == "final":
         tail = whole[-last:]
-        return ordered_sum(tail) / len(tail)
+        return sums.ordered_sum(tail) / len(tail)
     half = whole[len(whole) // 2 :]
     steps = [abs(after - before) for before, after in pairwise(half)]
-    return ordered_sum(steps) / max(1, len(steps))
+    return sums.ordered_sum(steps) / max(1, len(steps))
 
 
 def judge(
@@ -180,13 +180,13 @@ def judge(
         for label, seeds in curves.items()
     }
     seeds = len(next(iter(values.values())))
-    ruling = _ruling(claim, lambda label: ordered_sum(values[label]) / seeds)
+    ruling = _ruling(claim, lambda label: sums.ordered_sum(values[label]) / seeds)
     alone = [_ruling(claim, _of_seed(values, index)) for index in range(seeds)]
     digits = 3 if claim.measure == "final" else 4
     return ClaimVerdict(
         says=claim.says,
         ruling=ruling,
-        numbers=_numbers(claim, lambda label: f"{ordered_sum(values[label]) / seeds:.{digits}f}"),
+        numbers=_numbers(claim, lambda label: f"{sums.ordered_sum(values[label]) / seeds:.{digits}f}"),
         agreeing=alone.count(ruling),
         seeds=seeds,
         ours=claim.ours,

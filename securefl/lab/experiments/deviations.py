@@ -15,7 +15,7 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64
 from securefl.base.entropy import Entropy
-from securefl.methods.privacy import MAX_STD, BoundedRounding, CheckPlan, noise_table
+from securefl.methods import privacy
 
 STD: Final = 1024.0
 """Standard deviation of one party's noise, steps."""
@@ -42,23 +42,23 @@ class PowerSetting:
         """Standard deviation of the noise in a sum, steps: the unit of deviations."""
         return math.sqrt(self.members) * STD
 
-    def plan(self, alpha: float) -> CheckPlan:
+    def plan(self, alpha: float) -> privacy.CheckPlan:
         """The checks that this setting has."""
-        rounded = BoundedRounding(self.norm, self.dim).sensitivity
-        return CheckPlan(law="skellam", std=STD, member_norm=rounded, alpha=alpha)
+        rounded = privacy.BoundedRounding(self.norm, self.dim).sensitivity
+        return privacy.CheckPlan(law="skellam", std=STD, member_norm=rounded, alpha=alpha)
 
     def noise(self, parties: int, entropy: Entropy) -> I64:
         """Of so many parties together, i64 ``(dim,)``."""
         total = np.zeros(self.dim, dtype=np.int64)
-        most = int((MAX_STD / STD) ** 2)
+        most = int((privacy.MAX_STD / STD) ** 2)
         for group in range(0, parties, most):
             count = min(most, parties - group)
-            total += noise_table("skellam", STD * math.sqrt(count)).sample(self.dim, entropy)
+            total += privacy.noise_table("skellam", STD * math.sqrt(count)).sample(self.dim, entropy)
         return total
 
     def direction(self, entropy: Entropy) -> F64:
         """A random direction, f64 ``(dim,)`` of norm 1."""
-        dense = noise_table("skellam", 256.0).sample(self.dim, entropy).astype(np.float64)
+        dense = privacy.noise_table("skellam", 256.0).sample(self.dim, entropy).astype(np.float64)
         return dense / math.sqrt(float(np.square(dense).sum()))
 
 

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 from securefl.base.entropy import Entropy, InsecureSeededEntropy
 from securefl.base.ids import PartyId
+from securefl.lab.experiments import noise
 from securefl.lab.experiments.experiment import Place
-from securefl.lab.experiments.noise import honest, relative_exposure, spent
 from securefl.lab.experiments.record import SeedRecord
 from securefl.lab.experiments.sweep import Sweep, SweepSetting
-from securefl.methods.clustering import Assignment, draw_assignment, draw_unions, form_atoms, survivor_set
-from securefl.methods.leakage import LeakageLedger, draw_prime, leverages, planned
-from securefl.methods.privacy import fresh_exposure
+from securefl.methods import clustering, leakage, privacy
 
 LEAST_SURVIVORS = 2
 """A cluster with fewer is not opened: a sum of one is that one's update."""
@@ -43,13 +41,13 @@ def look(setting: SweepSetting, reclusterings: int, seed: int) -> Found:
     silent = {name for name in names if _chance(entropy, "dropout", name) < setting.dropout}
     instances = {(r, j): cluster for r, row in enumerate(drawn.clusters) for j, cluster in enumerate(row)}
     arrived = {key: set(members) - silent for key, members in instances.items()}
-    survivors = survivor_set(instances, arrived, LEAST_SURVIVORS, drawn.atoms)
+    survivors = clustering.survivor_set(instances, arrived, LEAST_SURVIVORS, drawn.atoms)
     order = sorted(names, key=lambda name: _chance(entropy, "colluder", name))
     colluders = survivors.intersection(order[: setting.colluders])
     if len(survivors) <= len(colluders):
         return Found(0.0, 0.0, 0.0, 0.0)
-    prime = draw_prime(entropy.child("prime"))
-    ledgers = planned(drawn, survivors, 0, prime, new_work=setting.work == "new")
+    prime = leakage.draw_prime(entropy.child("prime"))
+    ledgers = leakage.planned(drawn, survivors, 0, prime, new_work=setting.work == "new")
     works = [_seen(ledger.without(colluders), survivors - colluders) for ledger in ledgers]
     # Of several works, each of which has an update of its own.
     return Found(len(survivors) / len(names), *map(max, zip(*works, strict=True)))
@@ -76,33 +74,33 @@ def draw_cell(sweep: Sweep, place: Place) -> tuple[tuple[SeedRecord, ...], dict[
     )
     if sweep.accounting is None or setting.noise is None:
         return draws, {}
-    h = honest(setting.size, setting.colluders)
-    exposure = max(relative_exposure(setting.noise, h, once=one.once, fresh=one.fresh) for one in found)
+    h = noise.honest(setting.size, setting.colluders)
+    exposure = max(noise.relative_exposure(setting.noise, h, once=one.once, fresh=one.fresh) for one in found)
     works = reclusterings if setting.work == "new" else 1
-    epsilon = spent(sweep.accounting, exposure, works)
+    epsilon = noise.spent(sweep.accounting, exposure, works)
     return draws, {"exposure": round(exposure, 4), "epsilon": round(epsilon, 3)}
 
 
 def _drawn(
     setting: SweepSetting, reclusterings: int, names: tuple[PartyId, ...], entropy: Entropy
-) -> Assignment:
+) -> clustering.Assignment:
     seed = entropy.child("clusters").draw(32)
     if setting.atoms == 1:
-        return draw_assignment(seed, names, len(names), setting.size, reclusterings)
-    atoms = form_atoms(entropy.child("atoms").draw(32), names, setting.atoms)
+        return clustering.draw_assignment(seed, names, len(names), setting.size, reclusterings)
+    atoms = clustering.form_atoms(entropy.child("atoms").draw(32), names, setting.atoms)
     per_cluster = setting.size // setting.atoms
-    return draw_unions(
+    return clustering.draw_unions(
         seed, atoms, per_cluster, reclusterings, fewest=1, wanted=len(names), largest=len(names)
     )
 
 
-def _seen(ledger: LeakageLedger, others: frozenset[PartyId]) -> tuple[float, float, float]:
+def _seen(ledger: leakage.LeakageLedger, others: frozenset[PartyId]) -> tuple[float, float, float]:
     """Exposed, once and fresh of one update version."""
     rows = ledger.matrix
     counts = rows.sum(axis=1)
     hidden = [column for column, name in enumerate(ledger.parties) if name in others]
-    once = float(leverages(ledger)[hidden].max())
-    fresh = max(fresh_exposure(counts[rows[:, column] == 1].tolist()) for column in hidden)
+    once = float(leakage.leverages(ledger)[hidden].max())
+    fresh = max(privacy.fresh_exposure(counts[rows[:, column] == 1].tolist()) for column in hidden)
     return len(ledger.exposed & others) / len(others), once, fresh
 
 

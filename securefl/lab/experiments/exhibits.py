@@ -9,30 +9,12 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.lab.experiments.experiment import (
-    JOINT,
-    UNNAMED,
-    CellChoice,
-    Comparison,
-    Experiment,
-    Item,
-    Kind,
-    Numbers,
-    Overrides,
-    Panel,
-    ScaleName,
-    Study,
-    StudyDataset,
-    Values,
-)
-from securefl.lab.experiments.quantities import derived, fill
-from securefl.lab.experiments.reading import check_labels, read_section, read_toml
+from securefl.lab.experiments import experiment, quantities, reading, trials
 from securefl.lab.experiments.sources import Source
 from securefl.lab.experiments.sweep import Sweep, read_sweep
-from securefl.lab.experiments.trials import Trials, read_trials
-from securefl.methods.feasibility import check
-from securefl.scenario import Scenario, own_parts_from, scenario_of
+from securefl.methods import feasibility
 
 _STUDY: Final = "_study.toml"
 """What the experiments of a paper share; a folder without has panels."""
@@ -48,7 +30,7 @@ _MOST: Final = 1_000
 class CellPlan:
     """A cell's scenario to simulate, or the reason why it cannot be."""
 
-    scenarios: dict[str, Scenario]
+    scenarios: dict[str, scenario.Scenario]
     """By label, each one feasible; at least one."""
     refused: dict[str, str]
     """By label: why no run can be like that."""
@@ -62,10 +44,10 @@ class Exhibit:
     """Empty of a comparison."""
     path: Path
     """Of the experiment's file."""
-    study: Study
-    sheet: Experiment
-    item: Item
-    drawn: Trials | Sweep | None = None
+    study: experiment.Study
+    sheet: experiment.Experiment
+    item: experiment.Item
+    drawn: trials.Trials | Sweep | None = None
     """What its numbers are drawn from, where they are not of a federation or of a split of data."""
     base: Mapping[str, Any] | None = None
     """The scenario of a comparison, which is in no file of its own."""
@@ -84,20 +66,20 @@ class Exhibit:
     @property
     def named(self) -> bool:
         """Whether its data sets have names, of which some may be missing or chosen."""
-        return self.study.datasets != (UNNAMED,)
+        return self.study.datasets != (experiment.UNNAMED,)
 
-    def stem(self, dataset: str, scale: ScaleName) -> str:
+    def stem(self, dataset: str, scale: experiment.ScaleName) -> str:
         """Of the names of its files."""
         if isinstance(self.drawn, Sweep) or self.base is not None:
             return self.item.number
         return f"{self.item.key}-{dataset}-{scale}" if dataset else f"{self.item.number}-{scale}"
 
-    def datasets(self) -> tuple[StudyDataset, ...]:
+    def datasets(self) -> tuple[experiment.StudyDataset, ...]:
         """Those of the study that it is about."""
         only = self.item.only
         return tuple(one for one in self.study.datasets if not only or one.name in only)
 
-    def kept(self, scale: ScaleName) -> tuple[CellChoice, ...]:
+    def kept(self, scale: experiment.ScaleName) -> tuple[experiment.CellChoice, ...]:
         """The cells that are run at a scale.
 
         Raises:
@@ -106,16 +88,18 @@ class Exhibit:
         if scale not in self.sheet.scale:
             there = ", ".join(self.sheet.scale)
             raise ConfigError("--scale", f"{self.item.kind} {self.item.number} has no {scale!r} scale", there)
-        cells = self.sheet.kept(scale, JOINT if self.drawn is None else self.drawn.joint)
+        cells = self.sheet.kept(scale, experiment.JOINT if self.drawn is None else self.drawn.joint)
         return tuple(one for one in cells if self.drawn is None or self.drawn.has(one.place))
 
-    def seeds(self, scale: ScaleName) -> int:
+    def seeds(self, scale: experiment.ScaleName) -> int:
         """The number of simulations or draws of a cell where nothing is said."""
         if self.drawn is not None:
             return self.drawn.draws_at(scale)
         return 2 if not self.named else 1 if scale == "desk" else 3
 
-    def values(self, scale: ScaleName, dataset: StudyDataset, cell: CellChoice) -> Values:
+    def values(
+        self, scale: experiment.ScaleName, dataset: experiment.StudyDataset, cell: experiment.CellChoice
+    ) -> experiment.Values:
         """Every number of one cell, those that follow from others included.
 
         Raises:
@@ -123,12 +107,14 @@ class Exhibit:
         """
         study, sheet, item = self.study, self.sheet, self.item
         given = (study.values, dataset.values, sheet.values, sheet.scale[scale].values, item.values)
-        merged: Values = {}
+        merged: experiment.Values = {}
         for values in (*given, *(level.values for level in cell.levels)):
             merged |= values
-        return derived(merged)
+        return quantities.derived(merged)
 
-    def overrides(self, scale: ScaleName, source: Source, cell: CellChoice) -> Overrides:
+    def overrides(
+        self, scale: experiment.ScaleName, source: Source, cell: experiment.CellChoice
+    ) -> experiment.Overrides:
         """Overrides that make the scale's scenario that of a cell.
 
         Raises:
@@ -148,9 +134,12 @@ class Exhibit:
         if source.auxiliary:
             values["auxiliary"] = source.auxiliary
         # The path comes last and is no template: a folder may be called what it likes.
-        return (*fill(templates, values), *((f"data.set={source.quoted}",) if dataset.name else ()))
+        return (
+            *quantities.fill(templates, values),
+            *((f"data.set={source.quoted}",) if dataset.name else ()),
+        )
 
-    def plan(self, scale: ScaleName, source: Source | None = None) -> CellPlan:
+    def plan(self, scale: experiment.ScaleName, source: Source | None = None) -> CellPlan:
         """The scenario of every cell. A field that is wrong is an error; numbers that do not fit are not.
 
         Args:
@@ -164,22 +153,24 @@ class Exhibit:
         if self.drawn is not None:
             return CellPlan({}, {})
         item, file = self.item, self.path.name
-        own_parts_from(self.path.parent)
-        base = self.base or read_toml(self.path.parent / self.sheet.scale[scale].scenario)
+        scenario.own_parts_from(self.path.parent)
+        base = self.base or reading.read_toml(self.path.parent / self.sheet.scale[scale].scenario)
         name, short = file, not self.named
         if self.base is None:
             name += f", {scale} scale" if short else f", {item.kind} {item.number}, {scale} scale"
-        scenarios: dict[str, Scenario] = {}
+        scenarios: dict[str, scenario.Scenario] = {}
         refused: dict[str, str] = {}
         for cell in cells:
             where = f"{name}, {'curve' if short else 'cell'} {cell.label!r}"
             try:
-                made = scenario_of(base, self.overrides(scale, source or Source(UNNAMED), cell))
+                made = scenario.scenario_of(
+                    base, self.overrides(scale, source or Source(experiment.UNNAMED), cell)
+                )
             except ConfigError as error:
                 raise ConfigError(f"{where}: {error.path}", error.reason, error.remedy) from error
             self._check_metric(where, made, scenarios.values())
             try:
-                check(made)
+                feasibility.check(made)
             except ConfigError as error:
                 refused[cell.label] = str(error)
             else:
@@ -188,7 +179,7 @@ class Exhibit:
             raise self.all_refused(refused)
         return CellPlan(scenarios, refused)
 
-    def _check_metric(self, where: str, made: Scenario, others: Iterable[Scenario]) -> None:
+    def _check_metric(self, where: str, made: scenario.Scenario, others: Iterable[scenario.Scenario]) -> None:
         """Refuse cells of sites without a number to compare them by, or with several."""
         if not self.sheet.site:
             return
@@ -226,15 +217,17 @@ def exhibits(root: Path, paper: str) -> tuple[Exhibit, ...]:
     """
     folder = root / paper
     if (folder / _TRIALS).exists():
-        drawn = read_trials(folder)
+        drawn = trials.read_trials(folder)
         return tuple(Exhibit(paper, one.path, one.study, one.whole(), one.item, one) for one in drawn)
     if (folder / _STUDY).exists():
         study = read_study(folder / _STUDY)
         sheets = [(path, read_sheet(path, study)) for path in _files(folder)]
     else:
-        study = Study(title=f"Figures of {paper.upper()}, reproduced", datasets=(UNNAMED,))
+        study = experiment.Study(
+            title=f"Figures of {paper.upper()}, reproduced", datasets=(experiment.UNNAMED,)
+        )
         sheets = [(path, read_panel(path)) for path in _files(folder)]
-    found: dict[tuple[Kind, str], Exhibit] = {}
+    found: dict[tuple[experiment.Kind, str], Exhibit] = {}
     for path, sheet in sheets:
         for item in sheet.items:
             former = found.setdefault((item.kind, item.number), Exhibit(paper, path, study, sheet, item))
@@ -253,8 +246,8 @@ def comparison_of(path: Path) -> Exhibit:
         ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; two
             axes, choices or curves have one label; a claim names a curve that there is not.
     """
-    own_parts_from(path.parent)
-    comparison = read_section(path, Comparison)
+    scenario.own_parts_from(path.parent)
+    comparison = reading.read_section(path, experiment.Comparison)
     if not (comparison.axes or comparison.curves):
         raise ConfigError(f"{path}, axes", "nothing to compare", "add [[axes]] or [[curves]]")
     number = prod(len(axis.choices) for axis in comparison.axes)
@@ -263,14 +256,14 @@ def comparison_of(path: Path) -> Exhibit:
     sheet = comparison.whole(path.stem)
     _check_cells(path, sheet)
     try:
-        scenario_of(comparison.scenario)
+        scenario.scenario_of(comparison.scenario)
     except ConfigError as error:
         raise ConfigError(f"{path}, scenario: {error.path}", error.reason, error.remedy) from error
-    study = Study(title=comparison.title, ours=True, datasets=(UNNAMED,))
+    study = experiment.Study(title=comparison.title, ours=True, datasets=(experiment.UNNAMED,))
     return Exhibit("", path, study, sheet, sheet.items[0], base=comparison.scenario)
 
 
-def sweep_of(path: Path, study: Study) -> Exhibit:
+def sweep_of(path: Path, study: experiment.Study) -> Exhibit:
     """A sweep over random reclusterings as an exhibit.
 
     Raises:
@@ -281,7 +274,9 @@ def sweep_of(path: Path, study: Study) -> Exhibit:
     return Exhibit("leakage", path, study, sheet, sheet.items[0], sweep)
 
 
-def choose_exhibits(known: Sequence[Exhibit], wanted: Sequence[tuple[Kind, str]]) -> tuple[Exhibit, ...]:
+def choose_exhibits(
+    known: Sequence[Exhibit], wanted: Sequence[tuple[experiment.Kind, str]]
+) -> tuple[Exhibit, ...]:
     """The exhibits ``wanted``, by kind and number (``5``: all panels of figure 5, too) or ``all``, in order.
 
     Raises:
@@ -302,13 +297,13 @@ def choose_exhibits(known: Sequence[Exhibit], wanted: Sequence[tuple[Kind, str]]
     return tuple(one for one in known if one.item.key in chosen)
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: Path) -> experiment.Study:
     """Read and check a study file.
 
     Raises:
         ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range.
     """
-    study = read_section(path, Study)
+    study = reading.read_section(path, experiment.Study)
     names = [one.name for one in study.datasets]
     if len(set(names)) < len(names):
         raise ConfigError(f"{path}, datasets", "two data sets have the same name")
@@ -318,14 +313,14 @@ def read_study(path: Path) -> Study:
     return study
 
 
-def read_panel(path: Path) -> Experiment:
+def read_panel(path: Path) -> experiment.Experiment:
     """Read and check a panel.
 
     Raises:
         ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; a claim
             names a curve that there is not; two curves have one label; the panel is not the file's name.
     """
-    panel = read_section(path, Panel)
+    panel = reading.read_section(path, experiment.Panel)
     sheet = panel.whole()
     _check_cells(path, sheet)
     if panel.panel != path.stem:
@@ -333,14 +328,14 @@ def read_panel(path: Path) -> Experiment:
     return sheet
 
 
-def read_sheet(path: Path, study: Study) -> Experiment:
+def read_sheet(path: Path, study: experiment.Study) -> experiment.Experiment:
     """Read and check the file of an experiment.
 
     Raises:
         ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; a claim,
             a scale, or published numbers that are about cells, choices or data sets that there are not.
     """
-    sheet = read_section(path, Experiment)
+    sheet = reading.read_section(path, experiment.Experiment)
     labels = _check_cells(path, sheet)
     for name, scale in sheet.scale.items():
         for axis, kept in scale.keep.items():
@@ -349,26 +344,28 @@ def read_sheet(path: Path, study: Study) -> Experiment:
                 raise ConfigError(f"{path}, scale.{name}.keep.{axis}", f"there is no choice {missing!r}")
     for index, item in enumerate(sheet.items):
         where = f"{path}, items.{index}"
-        check_labels(Path(where), labels, item.claims)
+        reading.check_labels(Path(where), labels, item.claims)
         for dataset, claims in item.claims_on.items():
-            check_labels(Path(f"{where}.claims_on.{dataset}"), labels, claims)
+            reading.check_labels(Path(f"{where}.claims_on.{dataset}"), labels, claims)
         for problem, reason in _problems(item, sheet, study):
             raise ConfigError(f"{where}.{problem}", reason)
     return sheet
 
 
-def _check_cells(path: Path, sheet: Experiment) -> list[str]:
+def _check_cells(path: Path, sheet: experiment.Experiment) -> list[str]:
     names = [axis.name for axis in sheet.axes]
     if len(set(names)) < len(names):
         raise ConfigError(f"{path}, axes", "two axes have the same name")
     labels = [cell.label for cell in sheet.cells()]
-    check_labels(path, labels, sheet.claims)
+    reading.check_labels(path, labels, sheet.claims)
     return labels
 
 
-def _problems(item: Item, sheet: Experiment, study: Study) -> Iterator[tuple[str, str]]:
+def _problems(
+    item: experiment.Item, sheet: experiment.Experiment, study: experiment.Study
+) -> Iterator[tuple[str, str]]:
     known = {one.name for one in study.datasets}
-    tables: dict[str, dict[str, Numbers]] = {"published": item.published, "spread": item.spread}
+    tables: dict[str, dict[str, experiment.Numbers]] = {"published": item.published, "spread": item.spread}
     for name in sorted(set(item.only) - known):
         yield "only", f"there is no data set {name!r}"
     for name in sorted(item.claims_on.keys() - known):
@@ -387,7 +384,7 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob("*.toml")) if not path.name.startswith("_")]
 
 
-def _order(item: Item) -> tuple[bool, bool, int, str]:
+def _order(item: experiment.Item) -> tuple[bool, bool, int, str]:
     digits = re.match(r"[0-9]*", item.number)
     first = int(digits[0]) if digits and digits[0] else None
     return item.kind == "figure", first is None, first or 0, item.number

@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from securefl.base.crypto import digest
+from securefl.base import crypto
 from securefl.base.errors import ConfigError
-from securefl.runtime.report import counted
+from securefl.runtime import report
 
 OTHER_DRAWS: Final = ", most likely under other draws of clusters"
 LAST_BITS: Final = ", and differ by what the order of a sum changes"
@@ -49,7 +49,7 @@ class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __str__(self) -> str:
         if self.unchecked:
             return f"not checked: {self.unchecked}"
-        over = f"{self.cell}, {counted(self.compared, 'number')} compared"
+        over = f"{self.cell}, {report.counted(self.compared, 'number')} compared"
         return f"stale: differs by up to {self.difference:.6f} ({over})" if self.stale else f"same ({over})"
 
 
@@ -91,7 +91,7 @@ NEVER_CHECKED = CheckRecord(paper="", commit="", versions={}, checked=())
 def fingerprint(results: Mapping[str, Iterable[Numbers]]) -> str:
     """Digest (32 hex digits) of all numbers of a result, by label and seed."""
     plain = {label: [list(one) for one in seeds] for label, seeds in results.items()}
-    return digest("checked result", msgspec.json.encode(plain, order="sorted")).hex()[:32]
+    return crypto.digest("checked result", msgspec.json.encode(plain, order="sorted")).hex()[:32]
 
 
 def compare(stem: str, result: str, cell: str, committed: Numbers, again: Numbers) -> CheckedResult:

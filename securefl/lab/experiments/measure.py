@@ -13,12 +13,11 @@ import msgspec
 from securefl.base.arrays import F32
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId, RunId
-from securefl.lab.experiments.provenance import commit, draws_of
+from securefl.lab.experiments import provenance
 from securefl.lab.experiments.record import SeedRecord, encode, nameless, scenario_key, write_result
 from securefl.lab.experiments.task_groups import GroupWatch
-from securefl.methods.attacks import party_names
-from securefl.methods.privacy import Guarantee, ledger_of, planned_releases
-from securefl.protocol.kernel import Aborted
+from securefl.methods import attacks, privacy
+from securefl.protocol import kernel
 from securefl.protocol.round import AnyReport, RoundDone, Standing
 from securefl.runtime.report import why_none
 from securefl.runtime.simulation import (
@@ -29,9 +28,7 @@ from securefl.runtime.simulation import (
     write_checkpoint,
 )
 from securefl.scenario import Scenario
-from securefl.training.data import turns_of
-from securefl.training.models import pick_device
-from securefl.training.sgd import Evaluation
+from securefl.training import data, models, sgd
 from securefl.training.sites import site_maker
 
 BETWEEN_CHECKPOINTS = 20.0
@@ -99,7 +96,7 @@ class SimulationJob:
     @property
     def draws(self) -> str:
         """The digest that its clusters are drawn under."""
-        return draws_of(self.scenario)
+        return provenance.draws_of(self.scenario)
 
     def check_device(self) -> None:
         """Refuse a device that is not there, before anything is done.
@@ -107,7 +104,7 @@ class SimulationJob:
         Raises:
             ConfigError: it is not.
         """
-        pick_device(self.device or self.scenario.training.device)
+        models.pick_device(self.device or self.scenario.training.device)
 
     @property
     def stem(self) -> str:
@@ -145,14 +142,14 @@ class SimulationJob:
         scenario = nameless(self.scenario)
         federation = self._assemble(scenario)
         told = SiteMetric(scenario.stop.metric or "") if self.site else None
-        tasks = turns_of(scenario.groups, party_names(scenario.parties))
+        tasks = data.turns_of(scenario.groups, attacks.party_names(scenario.parties))
         watch = GroupWatch(scenario, self.seed, tasks) if tasks else None
         part, standing, dead = self._former(federation)
         accuracies, before, began = list(part.accuracies), part.seconds, time.monotonic()
         saved = began
-        latest: Evaluation | None = None
+        latest: sgd.Evaluation | None = None
 
-        def evaluate(params: F32) -> Evaluation | None:
+        def evaluate(params: F32) -> sgd.Evaluation | None:
             nonlocal latest
             if told is not None:
                 on_round(told.rounds)
@@ -178,7 +175,7 @@ class SimulationJob:
                 guarantee=str(spent) if spent else (why or "") if federation.plan.mechanism else "",
                 tested_every=self.every,
                 groups=watch.conclude() if watch else None,
-                commit=commit(),
+                commit=provenance.commit(),
                 draws=self.draws,
             )
 
@@ -201,7 +198,7 @@ class SimulationJob:
             # What it saw is not in a checkpoint.
             course = SimulatedRounds(federation, (watch,), on_choice=watch.on_choice)
         outcome = course.run(evaluate)
-        record = so_far(outcome.reason if isinstance(outcome, Aborted) else "")
+        record = so_far(outcome.reason if isinstance(outcome, kernel.Aborted) else "")
         write_result(self._result, encode(record))
         for left in (self._part, self._checkpoint):
             left.unlink(missing_ok=True)
@@ -219,9 +216,9 @@ class SimulationJob:
             SimulatedRounds(federation, (told,)).run(lambda _params: None)
             return tuple(told.values)
         accuracies: list[float] = []
-        tested: list[Evaluation] = []
+        tested: list[sgd.Evaluation] = []
 
-        def evaluate(params: F32) -> Evaluation:
+        def evaluate(params: F32) -> sgd.Evaluation:
             if not tested or self._tests(len(accuracies)):
                 tested.append(_tested(federation, params))
             accuracies.append(round(tested[-1].accuracy, 6))
@@ -281,7 +278,7 @@ class SimulationJob:
         return self.folder / f"{self.stem}.safetensors"
 
 
-def _spent(federation: SimulatedFederation, rounds: int) -> Guarantee | None:
+def _spent(federation: SimulatedFederation, rounds: int) -> privacy.Guarantee | None:
     """Epsilon of a party that was in every round, had its noise been secret.
 
     None without noise, or where nobody can account for it.
@@ -290,11 +287,11 @@ def _spent(federation: SimulatedFederation, rounds: int) -> Guarantee | None:
     if mechanism is None:
         return None
     scenario = plan.scenario
-    releases = rounds * planned_releases(scenario) // scenario.stop.rounds
+    releases = rounds * privacy.planned_releases(scenario) // scenario.stop.rounds
     kept = releases if mechanism.allowed is None else min(releases, mechanism.allowed)
     shared = scenario.privacy.shared
     try:
-        return ledger_of(mechanism, kept).guarantee(
+        return privacy.ledger_of(mechanism, kept).guarantee(
             colluders=scenario.secure_sum.colluders_per_cluster if shared else None,
             failure=plan.limits.p_shares_fail if shared else 0.0,
         )
@@ -308,7 +305,7 @@ def device_of(federation: SimulatedFederation) -> str:
     return next(federation.module.parameters()).device.type
 
 
-def _tested(federation: SimulatedFederation, params: F32) -> Evaluation:
+def _tested(federation: SimulatedFederation, params: F32) -> sgd.Evaluation:
     found = federation.evaluator.evaluate(params)
     if found is None:
         raise UsageError("nothing to test on: figures are of models with a test set")

@@ -12,8 +12,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from securefl.methods.privacy import ReleaseEvent, epsilon
-from securefl.scenario import Positive, PositiveReal, Section
+from securefl import scenario
+from securefl.methods import privacy
 
 Noise = Literal["once", "fresh", "local"]
 """``once``: each party adds its share of a sum's noise to its update, which is opened R times. ``fresh``: it
@@ -26,16 +26,16 @@ IN_WORDS: Final[dict[Noise, str]] = {
 }
 
 
-class Accounting(Section, frozen=True, kw_only=True):
+class Accounting(scenario.Section, frozen=True, kw_only=True):
     """A run over which noise is accounted for: records, Poisson sampling, add-remove."""
 
-    multiplier: PositiveReal
+    multiplier: scenario.PositiveReal
     """sigma: noise in a sum of h that the adversary does not know, over the sensitivity."""
-    rounds: Positive
+    rounds: scenario.Positive
     """In each of which every party's update is opened R times."""
-    records: Positive = 1
+    records: scenario.Positive = 1
     """Of a party. 1, with a batch of 1: there is no sampling."""
-    batch: Positive = 1
+    batch: scenario.Positive = 1
     delta: Annotated[float, Meta(ge=1e-12, lt=1)]
 
 
@@ -74,7 +74,7 @@ def spent(accounting: Accounting, exposure: float, works: int) -> float:
         ConfigError: dp_accounting is missing.
     """
     sampled = accounting.batch < accounting.records
-    event = ReleaseEvent(
+    event = privacy.ReleaseEvent(
         noise_multiplier=accounting.multiplier / math.sqrt(exposure),
         steps=accounting.rounds * works,
         sampler="poisson" if sampled else "none",
@@ -82,4 +82,4 @@ def spent(accounting: Accounting, exposure: float, works: int) -> float:
         batch=accounting.batch,
         denominator=accounting.batch,
     )
-    return epsilon([event], accounting.delta)
+    return privacy.epsilon([event], accounting.delta)

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from securefl.base.errors import ConfigError
-from securefl.lab.experiments.claims import in_short, measured, overall
+from securefl.lab.experiments import claims, experiment, freshness
 from securefl.lab.experiments.exhibits import Exhibit
-from securefl.lab.experiments.experiment import JOINT, Item, Numbers, StudyDataset
-from securefl.lab.experiments.freshness import NEVER_CHECKED, CheckRecord
 from securefl.lab.experiments.record import CellRecord, Record, SeedRecord, grid
 from securefl.lab.experiments.sources import nowhere
 from securefl.lab.experiments.tabulate import sheet_key
-from securefl.runtime.report import seconds
+from securefl.runtime import report
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class Shown:
 
     exhibit: Exhibit
     records: tuple[Record, ...]
-    check: CheckRecord
+    check: freshness.CheckRecord
 
     @property
     def name(self) -> str:
@@ -35,14 +33,14 @@ class Shown:
         """Of its heading on the page."""
         return self.name.lower().replace(" ", "-")
 
-    def missing(self) -> tuple[StudyDataset, ...]:
+    def missing(self) -> tuple[experiment.StudyDataset, ...]:
         """The data sets that it was not run on at any scale."""
         run = {record.dataset for record in self.records}
         return tuple(one for one in self.exhibit.datasets() if one.name not in run)
 
     def verdict(self, record: Record, *, short: bool = False) -> str:
         """The verdict on the claims and on the paper's numbers, in a few words."""
-        found = (in_short if short else overall)(record.verdicts)
+        found = (claims.in_short if short else claims.overall)(record.verdicts)
         if not self.exhibit.study.ours and self.exhibit.named:
             found = record.agreement() if found == "nothing claimed" else f"{found}; {record.agreement()}"
         older = " (of an older figure file)" if outdated(self.exhibit, record) else ""
@@ -50,11 +48,13 @@ class Shown:
 
 
 def shown(
-    known: Sequence[Exhibit], records: Sequence[Record], check: CheckRecord = NEVER_CHECKED
+    known: Sequence[Exhibit],
+    records: Sequence[Record],
+    check: freshness.CheckRecord = freshness.NEVER_CHECKED,
 ) -> tuple[Shown, ...]:
     """Every table and figure with its records, in the order of ``known``, and what a check of them found."""
 
-    def of(item: Item) -> tuple[Record, ...]:
+    def of(item: experiment.Item) -> tuple[Record, ...]:
         return tuple(one for one in records if (one.kind, one.number) == (item.kind, item.number))
 
     return tuple(Shown(one, of(one.item), check) for one in known)
@@ -76,11 +76,14 @@ def outdated(exhibit: Exhibit, record: Record) -> bool:
 
 def time_of(record: Record) -> str:
     """The time that it takes, with as many simulations side by side as the last time."""
-    return seconds(record.seconds / record.jobs)
+    return report.seconds(record.seconds / record.jobs)
 
 
 def page(
-    known: Sequence[Exhibit], records: Sequence[Record], folder: str, check: CheckRecord = NEVER_CHECKED
+    known: Sequence[Exhibit],
+    records: Sequence[Record],
+    folder: str,
+    check: freshness.CheckRecord = freshness.NEVER_CHECKED,
 ) -> str:
     """The page on all tables and figures of a paper, in Markdown.
 
@@ -211,7 +214,7 @@ def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
         yield ""
 
 
-def _published(one: Shown, datasets: Sequence[StudyDataset]) -> Iterator[str]:
+def _published(one: Shown, datasets: Sequence[experiment.StudyDataset]) -> Iterator[str]:
     """The paper's numbers for data sets that were not run."""
     item, sheet = one.exhibit.item, one.exhibit.sheet
     tables = [
@@ -221,7 +224,7 @@ def _published(one: Shown, datasets: Sequence[StudyDataset]) -> Iterator[str]:
         return
     *others, across = sheet.axes
     columns = [level.label for level in across.choices]
-    rows = [JOINT.join(cell.place[:-1]) for cell in sheet.cells()[:: len(columns)]]
+    rows = [experiment.JOINT.join(cell.place[:-1]) for cell in sheet.cells()[:: len(columns)]]
     yield "The paper's numbers there:"
     yield ""
     if len(sheet.axes) == 1:
@@ -232,7 +235,7 @@ def _published(one: Shown, datasets: Sequence[StudyDataset]) -> Iterator[str]:
     else:
         yield from _table(
             [
-                JOINT.join(axis.name for axis in others),
+                experiment.JOINT.join(axis.name for axis in others),
                 *(f"{dataset.title}, {name}" for dataset, _ in tables for name in columns),
             ],
             [
@@ -243,7 +246,7 @@ def _published(one: Shown, datasets: Sequence[StudyDataset]) -> Iterator[str]:
     yield ""
 
 
-def _number(numbers: Numbers, row: int, column: int) -> str:
+def _number(numbers: experiment.Numbers, row: int, column: int) -> str:
     number = numbers[row][column]
     return "" if number is None else f"{number:.2f}"
 
@@ -284,7 +287,8 @@ def record_lines(record: Record, folder: str, warning: str = "") -> Iterator[str
     yield ""
     if record.titles:
         yield (
-            f"Data: {', '.join(record.titles)}. {seconds(record.seconds)} of computing, {record.jobs} at a"
+            f"Data: {', '.join(record.titles)}. {report.seconds(record.seconds)} of"
+            f" computing, {record.jobs} at a"
             f" time, on {', '.join(record.devices)}."
         )
         yield ""
@@ -343,7 +347,7 @@ def _by_seed(cell: CellRecord, last: int) -> str:
     said = []
     for seed in cell.seeds:
         ended = f" (round {len(seed.accuracies)}: {seed.ended})" if seed.ended else ""
-        said.append(f"{measured(seed.accuracies, 'final', last, cell.rounds):.3f}{ended}")
+        said.append(f"{claims.measured(seed.accuracies, 'final', last, cell.rounds):.3f}{ended}")
     return ", ".join(said)
 
 

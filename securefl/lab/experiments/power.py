@@ -10,21 +10,21 @@ from msgspec import Struct
 
 from securefl.base.arrays import I64
 from securefl.base.entropy import Entropy, InsecureSeededEntropy
-from securefl.lab.experiments.deviations import DEVIATIONS, STD, Deviation, PowerSetting
+from securefl.lab.experiments import deviations
 from securefl.lab.experiments.provenance import commit
-from securefl.methods.privacy import CHECKS, CheckPlan, OpenedSum, check_sums, first_stage, projection
+from securefl.methods import privacy
 
 FORMAT: Final = 1
 ALPHA: Final = 0.01
 """Of all checks together, on one sum."""
 _BATCHES: Final = "DP-SGD at record level: sigma = 0.8 for a record, 16 of which may point the same way."
 SETTINGS: Final = (
-    PowerSetting(dim=25_450, members=5),
-    PowerSetting(dim=25_450, members=20),
-    PowerSetting(dim=25_450, members=5, multiplier=0.05, note=_BATCHES),
-    PowerSetting(dim=25_450, members=1, multiplier=0.05, note=_BATCHES),
-    PowerSetting(dim=1_000, members=5),
-    PowerSetting(dim=100_000, members=5),
+    deviations.PowerSetting(dim=25_450, members=5),
+    deviations.PowerSetting(dim=25_450, members=20),
+    deviations.PowerSetting(dim=25_450, members=5, multiplier=0.05, note=_BATCHES),
+    deviations.PowerSetting(dim=25_450, members=1, multiplier=0.05, note=_BATCHES),
+    deviations.PowerSetting(dim=1_000, members=5),
+    deviations.PowerSetting(dim=100_000, members=5),
 )
 PUBLISHED: Final = ("published norm", "published KS", "published pair")
 ALL: Final = "all checks"
@@ -69,8 +69,8 @@ class PowerRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 def measure_power(
     trials: int,
     seed: int,
-    settings: Sequence[PowerSetting],
-    on_trial: Callable[[PowerSetting, Deviation], None],
+    settings: Sequence[deviations.PowerSetting],
+    on_trial: Callable[[deviations.PowerSetting, deviations.Deviation], None],
 ) -> PowerRecord:
     """Make ``trials`` sums of every kind in every setting, and check them all.
 
@@ -86,7 +86,7 @@ def measure_power(
         here = root.child(setting.dim, setting.members, str(setting.multiplier))
         rows = tuple(
             _row(setting, deviation, trials, here.child(deviation.name), on_trial)
-            for deviation in DEVIATIONS
+            for deviation in deviations.DEVIATIONS
             if setting.members >= deviation.fewest
         )
         blocks.append(
@@ -100,16 +100,24 @@ def measure_power(
             )
         )
     return PowerRecord(
-        format=FORMAT, trials=trials, seed=seed, alpha=ALPHA, std=STD, blocks=tuple(blocks), commit=commit()
+        format=FORMAT,
+        trials=trials,
+        seed=seed,
+        alpha=ALPHA,
+        std=deviations.STD,
+        blocks=tuple(blocks),
+        commit=commit(),
     )
 
 
-def kinds(setting: PowerSetting) -> int:
+def kinds(setting: deviations.PowerSetting) -> int:
     """The number of rows of a setting."""
-    return sum(setting.members >= deviation.fewest for deviation in DEVIATIONS)
+    return sum(setting.members >= deviation.fewest for deviation in deviations.DEVIATIONS)
 
 
-def failures(values: I64, before: I64, setting: PowerSetting, plan: CheckPlan) -> dict[str, bool]:
+def failures(
+    values: I64, before: I64, setting: deviations.PowerSetting, plan: privacy.CheckPlan
+) -> dict[str, bool]:
     """The checks that a sum fails, by name: the published pair at its own levels, ours at theirs.
 
     The projection is judged at the level of one of ours, by itself.
@@ -120,10 +128,10 @@ def failures(values: I64, before: I64, setting: PowerSetting, plan: CheckPlan) -
         setting: what is summed.
         plan: of the checks.
     """
-    published = first_stage(values.astype(np.float64), setting.spread)
-    judged = check_sums([OpenedSum(values, setting.members)], plan)[0]
-    null, level = plan.null(setting.members), plan.alpha / len(CHECKS)
-    along = projection(values, before.astype(np.float64), null, level)
+    published = privacy.first_stage(values.astype(np.float64), setting.spread)
+    judged = privacy.check_sums([privacy.OpenedSum(values, setting.members)], plan)[0]
+    null, level = plan.null(setting.members), plan.alpha / len(privacy.CHECKS)
+    along = privacy.projection(values, before.astype(np.float64), null, level)
     return {
         PUBLISHED[0]: not published.norm.ok,
         PUBLISHED[1]: not published.distribution.ok,
@@ -135,11 +143,11 @@ def failures(values: I64, before: I64, setting: PowerSetting, plan: CheckPlan) -
 
 
 def _row(
-    setting: PowerSetting,
-    deviation: Deviation,
+    setting: deviations.PowerSetting,
+    deviation: deviations.Deviation,
     trials: int,
     entropy: Entropy,
-    on_trial: Callable[[PowerSetting, Deviation], None],
+    on_trial: Callable[[deviations.PowerSetting, deviations.Deviation], None],
 ) -> PowerRow:
     plan = setting.plan(ALPHA)
     failed: dict[str, int] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from securefl.lab.experiments.power import ALL, PUBLISHED, PowerBlock, PowerRecord, PowerRow
-from securefl.methods.privacy import CHECKS
+from securefl.lab.experiments import power
+from securefl.methods import privacy
 
 _INTRODUCTION = """\
 # What the checks of opened sums see
@@ -53,12 +53,12 @@ signal is a constant shift, and at record level up to all of them where gradient
 sees energy on few coordinates only by their part in the norm.
 """
 
-_SHORT = {PUBLISHED[0]: "norm", PUBLISHED[1]: "KS", PUBLISHED[2]: "pair", ALL: "all"}
+_SHORT = {power.PUBLISHED[0]: "norm", power.PUBLISHED[1]: "KS", power.PUBLISHED[2]: "pair", power.ALL: "all"}
 
 
-def power_page(record: PowerRecord) -> str:
+def power_page(record: power.PowerRecord) -> str:
     """The whole page."""
-    checks = len(CHECKS)
+    checks = len(privacy.CHECKS)
     lines = [
         _INTRODUCTION.format(each=record.alpha / checks, alpha=record.alpha),
         f"{record.trials} sums for each row, seed {record.seed}: a share is known to"
@@ -71,7 +71,7 @@ def power_page(record: PowerRecord) -> str:
     return "\n".join(lines) + "\n" + _CONCLUSION
 
 
-def _block(block: PowerBlock, trials: int) -> Iterator[str]:
+def _block(block: power.PowerBlock, trials: int) -> Iterator[str]:
     parties = "1 party" if block.members == 1 else f"{block.members} parties"
     yield f"## d = {block.dim:,}, sums of {parties}"
     yield ""
@@ -95,7 +95,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"| {' | '.join(row)} |"
 
 
-def _percent(row: PowerRow, check: str, trials: int) -> str:
+def _percent(row: power.PowerRow, check: str, trials: int) -> str:
     share = 100 * row.failed[check] / trials
     return f"{share:.1f}" if row.honest else f"{share:.0f}"
 

@@ -10,15 +10,14 @@ import math
 from string import Template
 
 from securefl.base.errors import ConfigError
-from securefl.lab.experiments.experiment import Overrides, Values
-from securefl.methods.attacks import party_names
-from securefl.methods.privacy import steps_of_epochs
+from securefl.lab.experiments import experiment
+from securefl.methods import attacks, privacy
 
 _SLACK = 1e-9
 """3 * 0.1 / 0.3 is below 1 in floating point: an exact count must not lose a worker by rounding."""
 
 
-def derived(values: Values) -> Values:
+def derived(values: experiment.Values) -> experiment.Values:
     """``values`` and what follows from them; a number that is given is never replaced.
 
     ================ ======================== ==========================================================
@@ -52,7 +51,7 @@ def derived(values: Values) -> Values:
         parties = int(_number(known, "parties", least=1))
         known.setdefault("gamma", honest / parties)
         byzantine = int(_number(known, "byzantine", least=0))
-        last = party_names(parties)[parties - byzantine :]
+        last = attacks.party_names(parties)[parties - byzantine :]
         known.setdefault("liars", ", ".join(f"'{name}'" for name in last))
         known.setdefault("minority", min(parties - int(honest), (parties - 1) // 2))
         if "m" in known:
@@ -65,11 +64,11 @@ def derived(values: Values) -> Values:
             known.setdefault("records", math.floor(share_of))
     if {"records", "epochs", "batch"} <= known.keys():
         epochs, records = _number(known, "epochs", least=0), _number(known, "records", least=1)
-        known.setdefault("rounds", steps_of_epochs(epochs, records, _number(known, "batch", least=1)))
+        known.setdefault("rounds", privacy.steps_of_epochs(epochs, records, _number(known, "batch", least=1)))
     return known
 
 
-def fill(overrides: Overrides, values: Values) -> Overrides:
+def fill(overrides: experiment.Overrides, values: experiment.Values) -> experiment.Overrides:
     """The overrides with ``$name`` replaced by the value of that name.
 
     Raises:
@@ -92,7 +91,7 @@ def _all_honest(honest: int, parties: int, m: int) -> float:
     return math.comb(honest, m) / math.comb(parties, m) if m <= parties else 0.0
 
 
-def _number(values: Values, name: str, *, least: float) -> float:
+def _number(values: experiment.Values, name: str, *, least: float) -> float:
     value = values[name]
     if isinstance(value, str) or not math.isfinite(value) or value < least:
         raise ConfigError(f"values.{name}", f"is {value!r}", f"a number of at least {least:g}")

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
 from securefl.lab.experiments.claims import AnyClaim, labels_of
-from securefl.scenario import Section, decoded
 
 _WHERE = re.compile(r" - at `\$\.?(?P<path>.*)`$")
-_Table = TypeVar("_Table", bound=Section)
+_Table = TypeVar("_Table", bound=scenario.Section)
 
 
 def read_section(path: Path, kind: type[_Table]) -> _Table:
@@ -26,7 +26,7 @@ def read_section(path: Path, kind: type[_Table]) -> _Table:
     """
     table = read_toml(path)
     try:
-        return decoded(table, kind)
+        return scenario.decoded(table, kind)
     except ConfigError as error:
         raise ConfigError(f"{path}, {error.path}", error.reason, error.remedy) from error
     except msgspec.ValidationError as error:

@@ -12,15 +12,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from securefl.base.crypto import digest
+from securefl.base import crypto, files, sums
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.base.files import write_whole
-from securefl.base.sums import ordered_sum
-from securefl.lab.experiments.claims import Accuracies, ClaimVerdict, measured
-from securefl.lab.experiments.experiment import JOINT, Kind, Place, ScaleName, Shows
+from securefl.lab.experiments import claims, experiment, task_groups
 from securefl.lab.experiments.freshness import fingerprint
 from securefl.lab.experiments.provenance import refuse_mixed
-from securefl.lab.experiments.task_groups import GroupsRecord, found_of, heard_of, losses_of
 from securefl.scenario import Scenario, chosen_fields, own_sources
 
 FORMAT = 1
@@ -38,7 +34,7 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """One simulation, or one draw of a problem, of clusters or of a split."""
 
     seed: int
-    accuracies: Accuracies
+    accuracies: claims.Accuracies
     """By round, on the test set; of a round whose model was not tested, that of the last one that was. Of a
     drawn problem the one number that claims are about; empty where there is none."""
     ended: str = ""
@@ -56,7 +52,7 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """The same with unit, neighbouring relation, sampler, denominator and delta, or why there is none."""
     tested_every: int = 1
     """Rounds from test to test, those before the last ``last`` ones, which are all tested."""
-    groups: GroupsRecord | None = None
+    groups: task_groups.GroupsRecord | None = None
     """What became of task groups; None where there are none, or nobody knows who is in which."""
     commit: str = ""
     """That computed it (:func:`securefl.lab.experiments.provenance.commit`); empty: not known."""
@@ -80,7 +76,7 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """One cell. Without ``final`` there is no result, and ``refused`` says why."""
 
     label: str
-    place: Place
+    place: experiment.Place
     """Its choice of each axis; empty of a cell apart from the axes."""
     baseline: bool = False
     scenario: str = ""
@@ -110,7 +106,7 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def finals(self, last: int) -> tuple[float, ...]:
         """By seed, the mean of the ``last`` rounds; of those that have a number."""
         known = (seed.accuracies for seed in self.seeds if seed.accuracies)
-        return tuple(measured(one, "final", last, self.rounds) for one in known)
+        return tuple(claims.measured(one, "final", last, self.rounds) for one in known)
 
     def deviation(self, last: int) -> float | None:
         """Standard deviation over the seeds, of a sample; None with fewer than two."""
@@ -118,7 +114,7 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return stdev(finals) if len(finals) > 1 else None
 
     @property
-    def groups(self) -> tuple[GroupsRecord, ...]:
+    def groups(self) -> tuple[task_groups.GroupsRecord, ...]:
         """The fates of task groups, by seed; empty where there are none."""
         return tuple(seed.groups for seed in self.seeds if seed.groups is not None)
 
@@ -143,11 +139,11 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: int
     paper: str
     """Empty of a comparison."""
-    kind: Kind
+    kind: experiment.Kind
     number: str
     dataset: str
     """Empty where the scenario says what the data are."""
-    scale: ScaleName
+    scale: experiment.ScaleName
     stem: str
     """Of the names of its files."""
     title: str
@@ -155,13 +151,13 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Digest of cells, claims and published numbers, seeds apart."""
     note: str
     """What the scale leaves out or replaces."""
-    shows: Shows
+    shows: experiment.Shows
     axes: tuple[AxisRecord, ...]
     last: int
     tolerance: float
     leakage_reported: bool
     cells: tuple[CellRecord, ...]
-    verdicts: tuple[ClaimVerdict, ...]
+    verdicts: tuple[claims.ClaimVerdict, ...]
     unjudged: tuple[str, ...]
     """Claims about cells that were not run, each with the reason."""
     seconds: float
@@ -219,7 +215,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def losses(self) -> tuple[str, ...]:
         """A line per cell in which task groups were lost or idle: why."""
-        said = ((cell.label, losses_of(cell.groups)) for cell in self.cells)
+        said = ((cell.label, task_groups.losses_of(cell.groups)) for cell in self.cells)
         return tuple(f"groups lost or idle, {label}: {why}" for label, why in said if why)
 
     @property
@@ -269,7 +265,11 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return "refused" if cell.refused else "-"
         deviation = cell.deviation(self.last)
         span = "" if deviation is None else f" ± {deviation:.3f}"
-        groups = f"; {found_of(cell.groups)}, {heard_of(cell.groups)}" if cell.groups else ""
+        groups = (
+            f"; {task_groups.found_of(cell.groups)}, {task_groups.heard_of(cell.groups)}"
+            if cell.groups
+            else ""
+        )
         return f"{cell.final:.3f}{span}{groups}"
 
 
@@ -290,9 +290,9 @@ def grid(record: Record) -> Grid:
     rows: dict[str, dict[str, CellRecord]] = {}
     for cell in record.cells:
         if cell.place:
-            rows.setdefault(JOINT.join(cell.place[:-1]), {})[cell.place[-1]] = cell
+            rows.setdefault(experiment.JOINT.join(cell.place[:-1]), {})[cell.place[-1]] = cell
     return Grid(
-        JOINT.join(axis.name for axis in others),
+        experiment.JOINT.join(axis.name for axis in others),
         across.name,
         across.choices,
         tuple((name, tuple(map(row.get, across.choices))) for name, row in rows.items()),
@@ -318,7 +318,7 @@ def scenario_key(scenario: Scenario, site: str = "") -> str:
     fields, own = msgspec.json.encode(chosen, order="sorted"), own_sources([chosen, site])
     sources = [part for name in sorted(own) for part in (name, own[name])]
     sources += [site] if site else []
-    return digest("figure scenario", FORMAT, fields, *sources).hex()[:32]
+    return crypto.digest("figure scenario", FORMAT, fields, *sources).hex()[:32]
 
 
 def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) -> float:
@@ -328,7 +328,9 @@ def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) ->
         ConfigError: their clusters were drawn differently.
     """
     refuse_mixed(label, {seed.seed: seed.draws for seed in seeds})
-    return ordered_sum(measured(seed.accuracies, "final", last, rounds) for seed in seeds) / len(seeds)
+    return sums.ordered_sum(claims.measured(seed.accuracies, "final", last, rounds) for seed in seeds) / len(
+        seeds
+    )
 
 
 def encode(record: Struct) -> bytes:
@@ -368,7 +370,7 @@ def write_result(path: Path, content: bytes) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+        files.write_whole(path, content)
     except OSError as error:
         raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
 

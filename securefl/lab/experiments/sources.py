@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from securefl.base.errors import ConfigError
-from securefl.lab.experiments.experiment import Auxiliary, StudyDataset
+from securefl.lab.experiments import experiment
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A data set that is there."""
 
-    dataset: StudyDataset
+    dataset: experiment.StudyDataset
     path: Path | None = None
     """Of a data set with a scheme: its file or folder."""
     auxiliary: str = ""
@@ -30,7 +30,7 @@ class Source:
         return json.dumps(f"{dataset.scheme}{self.path}" if dataset.scheme else dataset.name)
 
 
-def asked_for(wanted: str, known: Sequence[StudyDataset], data_dir: Path | None) -> Source:
+def asked_for(wanted: str, known: Sequence[experiment.StudyDataset], data_dir: Path | None) -> Source:
     """The data set that ``--dataset`` names, with its files.
 
     Args:
@@ -57,7 +57,9 @@ def asked_for(wanted: str, known: Sequence[StudyDataset], data_dir: Path | None)
     raise ConfigError("--dataset", f"there is no data set {wanted!r} here", f"one of {', '.join(names)}")
 
 
-def present(known: Sequence[StudyDataset], data_dir: Path | None) -> tuple[list[Source], list[str]]:
+def present(
+    known: Sequence[experiment.StudyDataset], data_dir: Path | None
+) -> tuple[list[Source], list[str]]:
     """The data sets whose files are in the data directory, and of each other one a line on why it is not.
 
     Raises:
@@ -81,7 +83,7 @@ def present(known: Sequence[StudyDataset], data_dir: Path | None) -> tuple[list[
 
 
 def with_auxiliary(
-    source: Source, needed: Auxiliary | None, data_dir: Path | None, given: str = ""
+    source: Source, needed: experiment.Auxiliary | None, data_dir: Path | None, given: str = ""
 ) -> Source:
     """The source with the further data set that an item needs.
 
@@ -120,12 +122,12 @@ def _with_given(source: Source, given: str) -> Source:
     return replace(source, auxiliary=json.dumps(f"{scheme}:{path}"), instead=path.name)
 
 
-def nowhere(dataset: StudyDataset, needed: Auxiliary | None) -> Source:
+def nowhere(dataset: experiment.StudyDataset, needed: experiment.Auxiliary | None) -> Source:
     """The data set at a place that stands for any, where only the scenarios matter."""
     return Source(dataset, Path("-"), json.dumps(f"{needed.scheme}--") if needed else "")
 
 
-def _in(dataset: StudyDataset, data_dir: Path | None) -> Source | None:
+def _in(dataset: experiment.StudyDataset, data_dir: Path | None) -> Source | None:
     if not dataset.place:
         return Source(dataset)
     if data_dir is None or not (data_dir / dataset.place).exists():
@@ -133,12 +135,12 @@ def _in(dataset: StudyDataset, data_dir: Path | None) -> Source | None:
     return Source(dataset, (data_dir / dataset.place).absolute())
 
 
-def _absent(dataset: StudyDataset, data_dir: Path | None) -> tuple[str, str]:
+def _absent(dataset: experiment.StudyDataset, data_dir: Path | None) -> tuple[str, str]:
     if data_dir is None:
         other = f", or the data by --dataset {dataset.scheme}PATH" if dataset.scheme else ""
         return "is read from files", f"name their folder by --data-dir{other}"
     return f"there is no {dataset.place} in {data_dir}", dataset.remedy
 
 
-def _names(known: Sequence[StudyDataset]) -> str:
+def _names(known: Sequence[experiment.StudyDataset]) -> str:
     return ", ".join(one.name for one in known)

@@ -15,23 +15,14 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from securefl.base.crypto import digest
+from securefl import scenario
+from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.sums import ordered_sum
+from securefl.lab.experiments import experiment, record
 from securefl.lab.experiments.claims import Text
-from securefl.lab.experiments.experiment import (
-    Choice,
-    Dimension,
-    Experiment,
-    Item,
-    Place,
-    RunScale,
-    ScaleName,
-)
 from securefl.lab.experiments.noise import IN_WORDS, Accounting, Noise
 from securefl.lab.experiments.reading import read_section
-from securefl.lab.experiments.record import FORMAT, CellRecord
-from securefl.scenario import Name, Positive, Section
 
 MATES: Final = "mates"
 """As many colluders as a party has mates in a cluster: m - 1."""
@@ -45,19 +36,19 @@ Colluders = Annotated[int, Meta(ge=0, le=10_000)] | Literal["mates"]
 Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class Sweep(Section, frozen=True, kw_only=True):
+class Sweep(scenario.Section, frozen=True, kw_only=True):
     """Every combination of the lists is a setting; the reclusterings are the columns."""
 
-    name: Name
+    name: scenario.Name
     title: Text
     claim: Text
     """What is expected, and where that is from."""
     draws: Annotated[int, Meta(ge=1, le=1_000)] = 10
     """Independent ones per cell."""
-    parties: Annotated[tuple[Positive, ...], Meta(min_length=1)]
-    sizes: Annotated[tuple[Positive, ...], Meta(min_length=1)]
+    parties: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)]
+    sizes: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)]
     """m of the clusters."""
-    reclusterings: tuple[Positive, ...] = ()
+    reclusterings: tuple[scenario.Positive, ...] = ()
     """R; from 1 to one above R* = ceil((N - 1) / (C - 1)) where nothing is said."""
     colluders: Annotated[tuple[Colluders, ...], Meta(min_length=1)] = (0,)
     """Parties, drawn at random, that tell the server all they know."""
@@ -65,7 +56,7 @@ class Sweep(Section, frozen=True, kw_only=True):
     """Probability of each party to fall silent before the freeze."""
     work: Annotated[tuple[Work, ...], Meta(min_length=1)] = ("same",)
     """Whether reclusterings sum the same updates, or each one of its own."""
-    atoms: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (1,)
+    atoms: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)] = (1,)
     """Fewest members of an atom (:mod:`securefl.methods.clustering.atoms`); 1: there are none."""
     noise: tuple[Noise, ...] = ()
     """Where privacy noise is added, of which ``accounting`` says how much; nothing is said of it without."""
@@ -106,47 +97,50 @@ class Sweep(Section, frozen=True, kw_only=True):
             "exposed parties (share)" if self.accounting is None else "epsilon of the run, worst of the draws"
         )
 
-    def whole(self) -> Experiment:
+    def whole(self) -> experiment.Experiment:
         """The same as an experiment."""
         columns = sorted({column for setting in self.settings() for column in self.columns(setting)})
         axes = (
-            Dimension(name="setting", choices=tuple(Choice(label=one.label()) for one in self.settings())),
-            Dimension(
-                name="reclusterings of one update", choices=tuple(Choice(label=f"R = {r}") for r in columns)
+            experiment.Dimension(
+                name="setting", choices=tuple(experiment.Choice(label=one.label()) for one in self.settings())
+            ),
+            experiment.Dimension(
+                name="reclusterings of one update",
+                choices=tuple(experiment.Choice(label=f"R = {r}") for r in columns),
             ),
         )
-        return Experiment(
+        return experiment.Experiment(
             title=self.title,
             claim=self.claim,
             settings="",
             shows="lines",
             last=1,
             axes=axes,
-            scale={"desk": RunScale(scenario="")},
-            items=(Item(kind="figure", number=self.name, title=self.title),),
+            scale={"desk": experiment.RunScale(scenario="")},
+            items=(experiment.Item(kind="figure", number=self.name, title=self.title),),
         )
 
-    def at(self, place: Place) -> tuple[SweepSetting, int]:
+    def at(self, place: experiment.Place) -> tuple[SweepSetting, int]:
         """The setting of a cell, and its reclusterings."""
         label, column = place
         setting = next(one for one in self.settings() if one.label() == label)
         return setting, int(column.removeprefix("R = "))
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: experiment.Place) -> bool:
         """Whether a setting is looked at with so many reclusterings."""
         setting, column = self.at(place)
         return column in self.columns(setting)
 
-    def draws_at(self, _scale: ScaleName) -> int:
+    def draws_at(self, _scale: experiment.ScaleName) -> int:
         """Of a cell."""
         return self.draws
 
-    def key(self, _scale: ScaleName) -> str:
+    def key(self, _scale: experiment.ScaleName) -> str:
         """Digest (32 hex digits) of what the numbers follow from."""
         plain = msgspec.structs.replace(self, title="-", claim="-")
-        return digest("sweep", FORMAT, msgspec.json.encode(plain, order="sorted")).hex()[:32]
+        return crypto.digest("sweep", record.FORMAT, msgspec.json.encode(plain, order="sorted")).hex()[:32]
 
-    def shown(self, cell: CellRecord) -> CellRecord:
+    def shown(self, cell: record.CellRecord) -> record.CellRecord:
         """The cell with what a table shows of it: its share of exposed parties or epsilon, and exposures."""
         setting, column = self.at(cell.place)
         seen, epsilon = cell.finals(1), cell.values.get("epsilon")

@@ -9,21 +9,12 @@ from typing import Any
 
 import msgspec
 
-from securefl.base.sums import ordered_sum
+from securefl.base import sums
+from securefl.lab.experiments import experiment, record
 from securefl.lab.experiments.claims import AnyClaim, judge, labels_of
 from securefl.lab.experiments.exhibits import CellPlan, Exhibit
-from securefl.lab.experiments.experiment import SPLITS, CellChoice, Dimension, ScaleName, StudyDataset
 from securefl.lab.experiments.provenance import commit
-from securefl.lab.experiments.record import (
-    FORMAT,
-    AxisRecord,
-    CellRecord,
-    Record,
-    SeedRecord,
-    final_of,
-    scenario_key,
-)
-from securefl.methods.metrics import names_of
+from securefl.methods import metrics
 from securefl.scenario import Scenario
 
 
@@ -32,10 +23,10 @@ class ExhibitResults:
     """The simulations, or the draws, of one table or figure on one data set."""
 
     exhibit: Exhibit
-    dataset: StudyDataset
-    scale: ScaleName
+    dataset: experiment.StudyDataset
+    scale: experiment.ScaleName
     plan: CellPlan
-    results: dict[str, list[SeedRecord]] = field(default_factory=dict)
+    results: dict[str, list[record.SeedRecord]] = field(default_factory=dict)
     """By label of the cell, one per seed; a cell without is in ``refused``."""
     refused: dict[str, str] = field(default_factory=dict)
     """By label: why it has no result."""
@@ -49,7 +40,7 @@ class ExhibitResults:
     """By label (:attr:`CellRecord.values`)."""
 
 
-def tabulate(done: ExhibitResults) -> Record:
+def tabulate(done: ExhibitResults) -> record.Record:
     """Set our numbers beside the paper's, and judge the claims."""
     exhibit, scale = done.exhibit, done.scale
     sheet, item = exhibit.sheet, exhibit.item
@@ -61,9 +52,9 @@ def tabulate(done: ExhibitResults) -> Record:
     placed = [cell.place for cell in cells if cell.place]
     kept = {axis.name: [place[at] for place in placed] for at, axis in enumerate(sheet.axes)}
     drawn = exhibit.drawn
-    scenarios, trains = done.plan.scenarios, sheet.shows not in SPLITS and drawn is None
-    return Record(
-        format=FORMAT,
+    scenarios, trains = done.plan.scenarios, sheet.shows not in experiment.SPLITS and drawn is None
+    return record.Record(
+        format=record.FORMAT,
         paper=exhibit.paper,
         kind=item.kind,
         number=item.number,
@@ -75,7 +66,7 @@ def tabulate(done: ExhibitResults) -> Record:
         note=_note(done, scenarios if trains else {}),
         shows=sheet.shows,
         axes=tuple(
-            AxisRecord(name=axis.name, choices=_in_order(axis, kept[axis.name])) for axis in sheet.axes
+            record.AxisRecord(name=axis.name, choices=_in_order(axis, kept[axis.name])) for axis in sheet.axes
         ),
         last=min(sheet.last, rounds or sheet.last),
         tolerance=sheet.tolerance,
@@ -83,7 +74,7 @@ def tabulate(done: ExhibitResults) -> Record:
         cells=cells,
         verdicts=tuple(judge(claim, accuracies, sheet.last, rounds) for claim in judged),
         unjudged=tuple(_unjudged(claim, cells) for claim in claims if claim not in judged),
-        seconds=round(ordered_sum(seed.seconds for cell in cells for seed in cell.seeds), 1),
+        seconds=round(sums.ordered_sum(seed.seconds for cell in cells for seed in cell.seeds), 1),
         jobs=done.jobs,
         versions=dict(done.versions),
         commit=commit(),
@@ -97,12 +88,15 @@ def _measured_at_sites(scenarios: Mapping[str, Scenario]) -> dict[str, Any]:
     one = next(iter(scenarios.values()), None)
     if one is None or one.stop.metric is None:
         return {}
-    higher = names_of(one.evaluation)[one.stop.metric]
+    higher = metrics.names_of(one.evaluation)[one.stop.metric]
     return {"metric": one.stop.metric, "lower_is_better": not higher}
 
 
 def sheet_key(
-    exhibit: Exhibit, scale: ScaleName, dataset: StudyDataset, scenarios: Mapping[str, Scenario]
+    exhibit: Exhibit,
+    scale: experiment.ScaleName,
+    dataset: experiment.StudyDataset,
+    scenarios: Mapping[str, Scenario],
 ) -> str:
     """Digest (32 hex digits) of what the verdicts follow from, seeds and the place of the data apart.
 
@@ -113,7 +107,8 @@ def sheet_key(
     sheet, item = exhibit.sheet, exhibit.item
     foreign = item.auxiliary is not None
     here = {
-        label: scenario_key(_placeless(one, foreign=foreign), sheet.site) for label, one in scenarios.items()
+        label: record.scenario_key(_placeless(one, foreign=foreign), sheet.site)
+        for label, one in scenarios.items()
     }
     published = [item.published.get(dataset.name), item.spread.get(dataset.name)]
     claims = [sheet.claims, item.claims_about(dataset.name)]
@@ -121,14 +116,14 @@ def sheet_key(
     return hashlib.sha256(msgspec.json.encode(judged, order="sorted")).hexdigest()[:32]
 
 
-def _in_order(axis: Dimension, kept: Sequence[str]) -> tuple[str, ...]:
+def _in_order(axis: experiment.Dimension, kept: Sequence[str]) -> tuple[str, ...]:
     return tuple(level.label for level in axis.choices if level.label in kept)
 
 
-def _cell(done: ExhibitResults, cell: CellChoice) -> CellRecord:
+def _cell(done: ExhibitResults, cell: experiment.CellChoice) -> record.CellRecord:
     sheet, item, name = done.exhibit.sheet, done.exhibit.item, done.dataset.name
     published, spread = item.published.get(name), item.spread.get(name)
-    bare = CellRecord(
+    bare = record.CellRecord(
         label=cell.label,
         place=cell.place,
         baseline=cell.baseline,
@@ -142,17 +137,17 @@ def _cell(done: ExhibitResults, cell: CellChoice) -> CellRecord:
     if drawn is not None:
         bare = msgspec.structs.replace(bare, rounds=1, seeds=seeds, values=done.values.get(label, {}))
         finals = bare.finals(1)
-        final = round(ordered_sum(finals) / len(finals), 6) if finals else None
+        final = round(sums.ordered_sum(finals) / len(finals), 6) if finals else None
         return drawn.shown(msgspec.structs.replace(bare, final=final))
     scenario = done.plan.scenarios[label]
     rounds = scenario.stop.rounds
     return msgspec.structs.replace(
         bare,
-        scenario=scenario_key(scenario, sheet.site),
+        scenario=record.scenario_key(scenario, sheet.site),
         rounds=rounds,
         parties=scenario.parties,
-        asked=_asked(scenario) if sheet.shows not in SPLITS else "",
-        final=round(final_of(label, seeds, sheet.last, rounds), 6),
+        asked=_asked(scenario) if sheet.shows not in experiment.SPLITS else "",
+        final=round(record.final_of(label, seeds, sheet.last, rounds), 6),
         seeds=seeds,
         shares=done.shares.get(label, ()),
     )
@@ -184,7 +179,7 @@ def _note(done: ExhibitResults, scenarios: Mapping[str, Scenario]) -> str:
     return "; ".join(dict.fromkeys(line for line in said if line))
 
 
-def _unjudged(claim: AnyClaim, cells: Sequence[CellRecord]) -> str:
+def _unjudged(claim: AnyClaim, cells: Sequence[record.CellRecord]) -> str:
     run = {cell.label: cell for cell in cells}
     lacking = sorted(label for label in labels_of(claim) if label not in run or not run[label].seeds)
     label = lacking[0]

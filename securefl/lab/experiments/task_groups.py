@@ -12,8 +12,7 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 from securefl.base.ids import PartyId
-from securefl.methods.attacks import behaviours_of, is_byzantine, party_names
-from securefl.methods.clustering import group_sizes, hides_groups
+from securefl.methods import attacks, clustering
 from securefl.protocol.round import FIRST_SLOT, ClustersDrawn, ModelStepped, SumOpened
 from securefl.runtime.report import counted
 from securefl.scenario import Scenario
@@ -95,14 +94,16 @@ class GroupWatch:
     """
 
     def __init__(self, scenario: Scenario, seed: int, tasks: Mapping[PartyId, int]) -> None:
-        self._scenario, self._hidden = scenario, hides_groups(scenario.groups)
+        self._scenario, self._hidden = scenario, clustering.hides_groups(scenario.groups)
         self._liars = {
-            name for name, shown in behaviours_of(scenario, seed).items() if any(map(is_byzantine, shown))
+            name
+            for name, shown in attacks.behaviours_of(scenario, seed).items()
+            if any(map(attacks.is_byzantine, shown))
         }
-        names = party_names(scenario.parties)
+        names = attacks.party_names(scenario.parties)
         self._members = [
             [name for name in names if tasks[name] == group and name not in self._liars]
-            for group in range(len(group_sizes(scenario)))
+            for group in range(len(clustering.group_sizes(scenario)))
         ]
         self._rounds: list[_Round] = []
 

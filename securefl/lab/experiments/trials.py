@@ -16,27 +16,13 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from securefl import scenario
+from securefl.base import crypto, sums
 from securefl.base.arrays import F64
-from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.sums import ordered_sum
+from securefl.lab.experiments import experiment, reading, record
 from securefl.lab.experiments.claims import AnyClaim, Text
-from securefl.lab.experiments.experiment import (
-    UNNAMED,
-    Choice,
-    Dimension,
-    Experiment,
-    Item,
-    Label,
-    Place,
-    RunScale,
-    ScaleName,
-    Study,
-)
-from securefl.lab.experiments.reading import check_labels, read_section
-from securefl.lab.experiments.record import FORMAT, CellRecord, SeedRecord, encode, write_result
-from securefl.methods.attacks import alie
-from securefl.methods.robust import needs_server_gradient
+from securefl.methods import attacks, robust
 from securefl.methods.task_groups import (
     Adversary,
     DrawnProblem,
@@ -58,7 +44,6 @@ from securefl.methods.task_groups import (
     split,
     three_stage,
 )
-from securefl.scenario import Positive, PositiveReal, Rule, Section
 
 REVERSED = 10.0
 """How many times the honest mean the plain attack on the smallest group sends, the other way."""
@@ -75,31 +60,31 @@ own group.
 """
 
 
-class Common(Section, frozen=True, kw_only=True):
+class Common(scenario.Section, frozen=True, kw_only=True):
     """Settings that all figures of the paper share (``_trials.toml``)."""
 
     title: Text
     chosen: tuple[Text, ...] = ()
     byzantine: Share
     trim: Share
-    noise: PositiveReal
-    norm: PositiveReal
-    byzantine_norm: PositiveReal
-    points: Positive
-    rate: PositiveReal
-    iterations: Positive
-    near: PositiveReal
+    noise: scenario.PositiveReal
+    norm: scenario.PositiveReal
+    byzantine_norm: scenario.PositiveReal
+    points: scenario.Positive
+    rate: scenario.PositiveReal
+    iterations: scenario.Positive
+    near: scenario.PositiveReal
     """Distance of the start from the truth, as a share of the separation."""
 
 
-class Method(Section, frozen=True, kw_only=True):
+class Method(scenario.Section, frozen=True, kw_only=True):
     """One line of the plot."""
 
-    label: Label
-    rule: Rule | None = None
+    label: experiment.Label
+    rule: scenario.Rule | None = None
     """Of the groups; the trimmed mean of ``trim`` where none is given."""
     start: Start = "near"
-    cluster: Positive = 1
+    cluster: scenario.Positive = 1
     """Machines in the sums that a start by ``split`` or ``halves`` looks at."""
     stages: Literal["one", "three", "three-oracle"] = "one"
     """Algorithm 1, or the Three-Stage baseline by k-means or by oracle centroids."""
@@ -107,25 +92,25 @@ class Method(Section, frozen=True, kw_only=True):
     baseline: bool = False
 
 
-class Point(Section, frozen=True, kw_only=True):
+class Point(scenario.Section, frozen=True, kw_only=True):
     """A point at which all methods are run."""
 
-    groups: Positive
-    machines: Positive
-    dimension: Positive
-    points: Positive | None = None
-    fewest: Positive | None = None
+    groups: scenario.Positive
+    machines: scenario.Positive
+    dimension: scenario.Positive
+    points: scenario.Positive | None = None
+    fewest: scenario.Positive | None = None
     """Fewest points of a machine; unequal counts are drawn from there up."""
 
 
-class Size(Section, frozen=True, kw_only=True):
+class Size(scenario.Section, frozen=True, kw_only=True):
     """One scale."""
 
-    trials: Positive
+    trials: scenario.Positive
     points: Annotated[tuple[Point, ...], Meta(min_length=1)]
 
 
-class TrialSheet(Section, frozen=True, kw_only=True):
+class TrialSheet(scenario.Section, frozen=True, kw_only=True):
     """One figure."""
 
     panel: Annotated[str, Meta(pattern=r"^[0-9a-z-]{1,12}$")]
@@ -139,7 +124,7 @@ class TrialSheet(Section, frozen=True, kw_only=True):
     axis: Literal["dimension", "groups"] = "dimension"
     kind: Kind = "regression"
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
-    scale: Annotated[dict[ScaleName, Size], Meta(min_length=1)]
+    scale: Annotated[dict[experiment.ScaleName, Size], Meta(min_length=1)]
     claims: tuple[AnyClaim, ...] = ()
     """Of labels ``<method> @ <axis>``, and of the matched distance, smaller being better."""
 
@@ -152,7 +137,7 @@ class Trial:
     common: Common
     number: int
 
-    def run(self, methods: Sequence[Method]) -> Iterator[tuple[Method, SeedRecord]]:
+    def run(self, methods: Sequence[Method]) -> Iterator[tuple[Method, record.SeedRecord]]:
         """Run them one after the other, all on the same data and, where they start near the truth, there.
 
         Of each: ``nearest``, the mean distance to the nearest truth, the paper's metric as its authors
@@ -178,7 +163,9 @@ class Trial:
             seconds = round(time.perf_counter() - begun, 2)
             yield (
                 method,
-                SeedRecord(seed=self.number, accuracies=(values["matched"],), values=values, seconds=seconds),
+                record.SeedRecord(
+                    seed=self.number, accuracies=(values["matched"],), values=values, seconds=seconds
+                ),
             )
 
     def _models(
@@ -231,10 +218,10 @@ class TrialJob:
     def check_device(self) -> None:
         """Nothing to refuse: trials are computed on the CPU."""
 
-    def finished(self) -> SeedRecord | None:
+    def finished(self) -> record.SeedRecord | None:
         """The result, if it was run before; what cannot be read was not."""
         try:
-            return msgspec.json.decode(self._result.read_bytes(), type=SeedRecord)
+            return msgspec.json.decode(self._result.read_bytes(), type=record.SeedRecord)
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -242,14 +229,14 @@ class TrialJob:
         """Take the result of an earlier run away."""
         self._result.unlink(missing_ok=True)
 
-    def measure(self, on_round: Callable[[int], None]) -> SeedRecord:
+    def measure(self, on_round: Callable[[int], None]) -> record.SeedRecord:
         """Run it, and keep the result."""
         outcome = self.again()
-        write_result(self._result, encode(outcome))
+        record.write_result(self._result, record.encode(outcome))
         on_round(1)
         return outcome
 
-    def again(self) -> SeedRecord:
+    def again(self) -> record.SeedRecord:
         """Run it, and keep nothing."""
         ((_, outcome),) = self.trial.run([self.method])
         return outcome
@@ -271,7 +258,7 @@ class Trials:
     measures: str = "matched distance to the true parameters"
 
     @property
-    def study(self) -> Study:
+    def study(self) -> experiment.Study:
         """The settings that all figures of the paper share, in words."""
         common = self.common
         settings = (
@@ -282,20 +269,22 @@ class Trials:
             f" {common.near:g} of the separation away from the truth.\n"
         )
         about = f"{_METRICS}\n{settings}"
-        return Study(title=common.title, about=about, chosen=common.chosen, datasets=(UNNAMED,))
+        return experiment.Study(
+            title=common.title, about=about, chosen=common.chosen, datasets=(experiment.UNNAMED,)
+        )
 
     @property
-    def item(self) -> Item:
+    def item(self) -> experiment.Item:
         """The figure."""
         sheet = self.sheet
-        return Item(kind="figure", number=sheet.panel, title=sheet.title, ours=sheet.ours)
+        return experiment.Item(kind="figure", number=sheet.panel, title=sheet.title, ours=sheet.ours)
 
-    def whole(self) -> Experiment:
+    def whole(self) -> experiment.Experiment:
         """The same as an experiment."""
         sheet = self.sheet
         points = {self.at(point): None for size in sheet.scale.values() for point in size.points}
         name = "dimension d" if sheet.axis == "dimension" else "groups k"
-        return Experiment(
+        return experiment.Experiment(
             title=sheet.title,
             claim=sheet.claim,
             settings=sheet.settings,
@@ -304,25 +293,27 @@ class Trials:
             shows="lines",
             last=1,
             axes=(
-                Dimension(
+                experiment.Dimension(
                     name="method",
-                    choices=tuple(Choice(label=m.label, baseline=m.baseline) for m in sheet.methods),
+                    choices=tuple(
+                        experiment.Choice(label=m.label, baseline=m.baseline) for m in sheet.methods
+                    ),
                 ),
-                Dimension(name=name, choices=tuple(Choice(label=at) for at in points)),
+                experiment.Dimension(name=name, choices=tuple(experiment.Choice(label=at) for at in points)),
             ),
             scale={
-                scale: RunScale(scenario="", keep={name: tuple(map(self.at, size.points))})
+                scale: experiment.RunScale(scenario="", keep={name: tuple(map(self.at, size.points))})
                 for scale, size in sheet.scale.items()
             },
             items=(self.item,),
             claims=sheet.claims,
         )
 
-    def has(self, _place: Place) -> bool:
+    def has(self, _place: experiment.Place) -> bool:
         """Whether there is a cell: every method is run at every point."""
         return True
 
-    def draws_at(self, scale: ScaleName) -> int:
+    def draws_at(self, scale: experiment.ScaleName) -> int:
         """Trials of a cell."""
         return self.sheet.scale[scale].trials
 
@@ -346,25 +337,27 @@ class Trials:
         """The point's place on the axis."""
         return f"d = {point.dimension}" if self.sheet.axis == "dimension" else f"k = {point.groups}"
 
-    def job(self, scale: ScaleName, place: Place, number: int, folder: Path) -> TrialJob:
+    def job(
+        self, scale: experiment.ScaleName, place: experiment.Place, number: int, folder: Path
+    ) -> TrialJob:
         """One trial of a cell."""
         label, at = place
         point = next(point for point in self.sheet.scale[scale].points if self.at(point) == at)
         method = next(method for method in self.sheet.methods if method.label == label)
         return TrialJob(Trial(self.setup(point), self.common, number), method, folder)
 
-    def key(self, scale: ScaleName) -> str:
+    def key(self, scale: experiment.ScaleName) -> str:
         """Digest (32 hex digits) of what a figure's verdicts follow from."""
         sheet = self.sheet
         parts = (self.common, sheet.methods, sheet.claims, sheet.scale[scale])
         encoded = (msgspec.json.encode(one, order="sorted") for one in parts)
-        return digest("trials", FORMAT, sheet.kind, *encoded).hex()[:32]
+        return crypto.digest("trials", record.FORMAT, sheet.kind, *encoded).hex()[:32]
 
-    def shown(self, cell: CellRecord) -> CellRecord:
+    def shown(self, cell: record.CellRecord) -> record.CellRecord:
         """The cell with what a table shows of it."""
 
         def mean(name: str) -> float:
-            return ordered_sum(seed.values[name] for seed in cell.seeds) / len(cell.seeds)
+            return sums.ordered_sum(seed.values[name] for seed in cell.seeds) / len(cell.seeds)
 
         matched, nearest, recovered = map(mean, ("matched", "nearest", "recovered"))
         deviation = cell.deviation(1)
@@ -382,7 +375,7 @@ def trial_key(trial: Trial, method: Method) -> str:
     plain = msgspec.structs.replace(method, label="-", baseline=False)
     setup = msgspec.json.encode(trial.setup, order="sorted")
     rest = (msgspec.json.encode(one, order="sorted") for one in (common, plain))
-    return digest("trial", FORMAT, setup, *rest, trial.number).hex()[:32]
+    return crypto.digest("trial", record.FORMAT, setup, *rest, trial.number).hex()[:32]
 
 
 def read_trials(folder: Path) -> tuple[Trials, ...]:
@@ -392,12 +385,12 @@ def read_trials(folder: Path) -> tuple[Trials, ...]:
         ConfigError: a file is refused; a claim names what is run at no scale; two points share a place, or
             one cannot be drawn; a rule asks for the server's data.
     """
-    common = read_section(folder / "_trials.toml", Common)
+    common = reading.read_section(folder / "_trials.toml", Common)
     found = []
     for path in sorted(folder.glob("*.toml")):
         if path.name.startswith("_"):
             continue
-        sheet = read_section(path, TrialSheet)
+        sheet = reading.read_section(path, TrialSheet)
         if sheet.panel != path.stem:
             raise ConfigError(f"{path}, panel", f"is {sheet.panel!r}, and the file is called {path.name}")
         trials = Trials(path, common, sheet)
@@ -405,7 +398,7 @@ def read_trials(folder: Path) -> tuple[Trials, ...]:
         labels = [cell.label for cell in trials.whole().cells(trials.joint)]
         if len({method.label for method in sheet.methods}) < len(sheet.methods):
             raise ConfigError(f"{path}, methods", "two methods have the same label")
-        check_labels(path, labels, sheet.claims)
+        reading.check_labels(path, labels, sheet.claims)
         found.append(trials)
     return tuple(sorted(found, key=lambda one: (one.sheet.ours, one.sheet.panel)))
 
@@ -413,7 +406,7 @@ def read_trials(folder: Path) -> tuple[Trials, ...]:
 def _check(trials: Trials) -> None:
     """Refuse here what would stop a run in the middle."""
     for place, method in enumerate(trials.sheet.methods):
-        if method.rule is not None and needs_server_gradient(method.rule):
+        if method.rule is not None and robust.needs_server_gradient(method.rule):
             raise ConfigError(
                 f"{trials.path}, methods.{place}.rule",
                 "the server's own data have no group",
@@ -437,6 +430,6 @@ def _adversary(method: Method) -> Adversary | None:
         case "smallest-group":
             return SmallestGroup(reversed_mean(REVERSED))
         case "alie":
-            return SmallestGroup(lambda known: alie(known, ALIE_Z))
+            return SmallestGroup(lambda known: attacks.alie(known, ALIE_Z))
         case "nobody":
             return None

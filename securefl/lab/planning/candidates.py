@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from securefl.lab.planning import design, resilience
 from securefl.lab.planning.demand import Demand
-from securefl.lab.planning.design import Design, Shape, rules, shapes, threshold_of
 from securefl.lab.planning.losses import p_round_loses
-from securefl.lab.planning.resilience import colluders_per_cluster, colluders_together, spoiled_clusters
-from securefl.methods.privacy import Placement
+from securefl.methods import privacy
 
-_SHARED: tuple[Placement, ...] = ("threshold", "dropout-exact")
+_SHARED: tuple[privacy.Placement, ...] = ("threshold", "dropout-exact")
 
 
-def designs(demand: Demand) -> Iterator[Design]:
+def designs(demand: Demand) -> Iterator[design.Design]:
     """All designs that keep the demands, but for what only the ledger sees."""
-    for shape in shapes(demand):
+    for shape in design.shapes(demand):
         sizes = shape.sizes(demand.parties)
-        spoiled = spoiled_clusters(demand, shape)
+        spoiled = resilience.spoiled_clusters(demand, shape)
         for noise in _placements(demand, shape):
             # Who verifies a sum knows it, so that f = 0 is refused.
-            f = max(colluders_per_cluster(demand, shape, shared=noise in _SHARED), int(demand.verified))
+            f = max(
+                resilience.colluders_per_cluster(demand, shape, shared=noise in _SHARED), int(demand.verified)
+            )
             for min_survivors in survivors(demand, shape, f):
-                threshold = threshold_of(sizes, f, min_survivors, demand.server)
+                threshold = design.threshold_of(sizes, f, min_survivors, demand.server)
                 if threshold is None:
                     continue
-                for rule in rules(demand.liars, len(sizes), spoiled):
-                    yield Design(
+                for rule in design.rules(demand.liars, len(sizes), spoiled):
+                    yield design.Design(
                         shape=shape,
                         colluders=f,
                         threshold=threshold,
@@ -36,17 +37,17 @@ def designs(demand: Demand) -> Iterator[Design]:
                     )
 
 
-def fewest_survivors(demand: Demand, shape: Shape, f: int) -> int:
+def fewest_survivors(demand: Demand, shape: design.Shape, f: int) -> int:
     """The fewest survivors: f + k (or q + k), and as many as must open against an active server."""
     most = max(shape.sizes(demand.parties))
     least = max(
-        colluders_together(demand, shape, f) + demand.k,
+        resilience.colluders_together(demand, shape, f) + demand.k,
         (most + f) // 2 + 1 if demand.server == "active" else 0,
     )
     return -(-least // shape.atoms) * shape.atoms
 
 
-def survivors(demand: Demand, shape: Shape, f: int) -> Iterator[int]:
+def survivors(demand: Demand, shape: design.Shape, f: int) -> Iterator[int]:
     """Numbers of survivors to insist on: the fewest, and the most that keep lost clusters rare enough.
 
     More of them share the noise among more; without shared noise the fewest are enough.
@@ -67,7 +68,7 @@ def survivors(demand: Demand, shape: Shape, f: int) -> Iterator[int]:
         yield most
 
 
-def _placements(demand: Demand, shape: Shape) -> tuple[Placement | None, ...]:
+def _placements(demand: Demand, shape: design.Shape) -> tuple[privacy.Placement | None, ...]:
     if demand.epsilon is None:
         return (None,)
     # Shares of noise that is opened several times would be all that hides it, and whoever knows the atoms can

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from securefl.base.errors import ConfigError
-from securefl.methods.clustering import quorum_of
-from securefl.methods.privacy import Unit
-from securefl.protocol.messages import MAX_VECTOR
+from securefl.methods import clustering, privacy
+from securefl.protocol import messages
 
 MAX_PARTIES = 1_000
 """More would make odds and ledger take minutes."""
@@ -48,7 +47,7 @@ class Demand:
     """For the whole run; None: no differential privacy."""
     delta: float | None = None
     """None: units ^ -1.1, as ``privacy.delta = "auto"``."""
-    unit: Unit = "record"
+    unit: privacy.Unit = "record"
     records: int = 600
     """Of the party with the fewest (record level)."""
     batch: int = 16
@@ -111,7 +110,7 @@ def _check_population(demand: Demand) -> None:
         raise ConfigError(
             "--colluders", f"{demand.colluders} of {n} parties collude: nobody is left to protect", "fewer"
         )
-    if demand.server == "active" and quorum_of(n, demand.colluders) > n:
+    if demand.server == "active" and clustering.quorum_of(n, demand.colluders) > n:
         raise ConfigError("--colluders", "no certificate has more than (N + q) / 2 of N signatures", "fewer")
 
 
@@ -126,7 +125,7 @@ def _check_ranges(demand: Demand) -> None:
     for option, value, fits, remedy in chances:
         if not (fits and 0 <= value <= 1):
             raise ConfigError(option, f"{value:g} is no probability that can be planned for", remedy)
-    most = MAX_VECTOR // 8
+    most = messages.MAX_VECTOR // 8
     for option, number, limit in (
         ("--k", demand.k, demand.parties),
         ("--parameters", demand.parameters, most),

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from securefl import scenario
 from securefl.lab.planning.demand import Demand
-from securefl.methods.clustering import cluster_sizes
-from securefl.methods.privacy import Placement
-from securefl.methods.robust import Mean, Median, MultiKrum, TrimmedMean, breakdown
-from securefl.scenario import Rule, majority_of
+from securefl.methods import clustering, privacy, robust
 
 MOST_TRIED = 3
 """Reclusterings up to which plans are sought, unless their number is given."""
@@ -43,7 +41,9 @@ class Shape:
 
     def sizes(self, parties: int) -> tuple[int, ...]:
         """Members of the clusters of an assignment, larger ones first."""
-        return tuple(self.atoms * u for u in cluster_sizes(self.units(parties), self.units_per_cluster))
+        return tuple(
+            self.atoms * u for u in clustering.cluster_sizes(self.units(parties), self.units_per_cluster)
+        )
 
     @property
     def openings(self) -> int:
@@ -66,8 +66,8 @@ class Design:
     threshold: int
     """t: members that open a sum."""
     min_survivors: int
-    rule: Rule
-    noise: Placement | None = None
+    rule: scenario.Rule
+    noise: privacy.Placement | None = None
     """Whose noise counts; None: nobody adds any."""
 
     @property
@@ -117,31 +117,35 @@ def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str
 
     That is the least against an active server (2 t - m > f); a curious one may have as few as survive.
     """
-    wanted = majority_of(max(sizes), f)
+    wanted = scenario.majority_of(max(sizes), f)
     if server == "curious":
         return min(wanted, min_survivors)
     return wanted if wanted <= min_survivors else None
 
 
-def rules(byzantine: int, clusters: int, spoiled: int) -> Iterator[Rule]:
+def rules(byzantine: int, clusters: int, spoiled: int) -> Iterator[scenario.Rule]:
     """Rules that withstand ``spoiled`` of ``clusters`` clusters; none lie: the mean."""
     if not byzantine:
-        yield Mean()
+        yield robust.Mean()
         return
-    candidates: tuple[Rule, ...] = (TrimmedMean(trim=spoiled), MultiKrum(byzantine=spoiled), Median())
+    candidates: tuple[scenario.Rule, ...] = (
+        robust.TrimmedMean(trim=spoiled),
+        robust.MultiKrum(byzantine=spoiled),
+        robust.Median(),
+    )
     for rule in candidates:
-        if clusters >= rule.clusters_needed and breakdown(rule, clusters) >= spoiled:
+        if clusters >= rule.clusters_needed and robust.breakdown(rule, clusters) >= spoiled:
             yield rule
 
 
-def kept_of(rule: Rule, clusters: int) -> int:
+def kept_of(rule: scenario.Rule, clusters: int) -> int:
     """b: of how many cluster means a rule's result is made, at each coordinate."""
     match rule:
-        case TrimmedMean():
+        case robust.TrimmedMean():
             return clusters - 2 * rule.at_each_end(clusters)
-        case MultiKrum(byzantine=number):
+        case robust.MultiKrum(byzantine=number):
             return clusters - number
-        case Median():
+        case robust.Median():
             return 1 if clusters % 2 else 2
         case _:
             return clusters

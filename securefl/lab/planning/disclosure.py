@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 from securefl.base.ids import PartyId
 from securefl.lab.planning.design import Shape
-from securefl.methods.attacks import party_names
-from securefl.methods.clustering import Assignment, draw_assignment, draw_unions, form_atoms
-from securefl.methods.leakage import LeakageLimits, admit, leverages, planned, prime_from
+from securefl.methods import attacks, clustering, leakage
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +58,16 @@ def disclosed(parties: int, colluders: int, shape: Shape, f: int, k: int, draws:
         k: their k-anonymity.
         draws: at least 1.
     """
-    names = party_names(parties)
-    limits = dict.fromkeys(names, LeakageLimits(group=k, colluders=f))
+    names = attacks.party_names(parties)
+    limits = dict.fromkeys(names, leakage.LeakageLimits(group=k, colluders=f))
     exposed, admitted, mean, highest = [], [], [], 0.0
     for draw in range(draws):
         seed = hashlib.sha256(f"securefl/1/plan clusters {draw}".encode()).digest()
         drawn = drawn_clusters(seed, names, shape)
-        kept = admit(drawn, names, limits, round_=0, seed=seed, new_work=False)
-        (ledger,) = planned(drawn, names, 0, prime_from(seed), new_work=False)
+        kept = leakage.admit(drawn, names, limits, round_=0, seed=seed, new_work=False)
+        (ledger,) = leakage.planned(drawn, names, 0, leakage.prime_from(seed), new_work=False)
         ledger = ledger.without(names[:colluders]) if colluders else ledger
-        own = leverages(ledger)
+        own = leakage.leverages(ledger)
         exposed.append(len(ledger.exposed))
         admitted.append(len(kept.admitted))
         mean.append(float(own.mean()))
@@ -77,13 +75,13 @@ def disclosed(parties: int, colluders: int, shape: Shape, f: int, k: int, draws:
     return Disclosure(_mean(exposed), _mean(admitted), _mean(mean), highest)
 
 
-def drawn_clusters(seed: bytes, names: tuple[PartyId, ...], shape: Shape) -> Assignment:
+def drawn_clusters(seed: bytes, names: tuple[PartyId, ...], shape: Shape) -> clustering.Assignment:
     """A round's clusters as a run draws them when everybody is there; the seed founds the atoms, too."""
     n = len(names)
     if shape.atoms == 1:
-        return draw_assignment(seed, names, n, shape.size, shape.reclusterings)
-    atoms = form_atoms(seed, names, shape.atoms)
-    return draw_unions(
+        return clustering.draw_assignment(seed, names, n, shape.size, shape.reclusterings)
+    atoms = clustering.form_atoms(seed, names, shape.atoms)
+    return clustering.draw_unions(
         seed, atoms, shape.units_per_cluster, shape.reclusterings, fewest=n, wanted=n, largest=n
     )
 

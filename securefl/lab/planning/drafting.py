@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from securefl.base.errors import ConfigError
 from securefl.lab.planning.demand import Case, Demand
 from securefl.lab.planning.design import Design
-from securefl.methods.encoding import MAX_SCALE_BITS
-from securefl.methods.privacy import SharePlan, rounding_of, shares_of
+from securefl.methods import encoding, privacy
 from securefl.scenario import (
     Aggregation,
     Clustering,
@@ -32,8 +31,8 @@ from securefl.scenario import (
     Weighting,
     own_parts_from,
 )
+from securefl.training import models
 from securefl.training.data import load_dataset
-from securefl.training.models import Mlp, Softmax
 
 _TARGET_STD = 256.0
 """About so many steps of noise of one party are aimed at: tables have 4 to 4096."""
@@ -91,8 +90,8 @@ def model_of(data: DataShape, parameters: int) -> tuple[Model, int]:
     width = max(1, round((parameters - data.classes) / per_unit))
     deep = width * per_unit + data.classes
     if abs(flat - parameters) <= abs(deep - parameters):
-        return Softmax(), flat
-    return Mlp(hidden=(width,)), deep
+        return models.Softmax(), flat
+    return models.Mlp(hidden=(width,)), deep
 
 
 def draft(demand: Demand, design: Design, data: str, multiplier: float | None = None) -> Scenario:
@@ -174,12 +173,14 @@ def _scaled(scenario: Scenario, demand: Demand, multiplier: float) -> Scenario:
     """The scenario with the finest scale at which a party's noise has at most 512 steps, and tables."""
     known = replace(scenario.privacy, epsilon=None, multiplier=multiplier, delta=delta_of(demand))
     trial = replace(scenario, privacy=known)
-    for bits in range(MAX_SCALE_BITS, -1, -1):
-        rounding = rounding_of(trial, demand.parameters, bits)
+    for bits in range(encoding.MAX_SCALE_BITS, -1, -1):
+        rounding = privacy.rounding_of(trial, demand.parameters, bits)
         if rounding is None:
             continue
-        shares = shares_of(trial, rounding)
-        stds = [shares.share_std] if isinstance(shares, SharePlan) else [shares.share_std, *shares.stds]
+        shares = privacy.shares_of(trial, rounding)
+        stds = (
+            [shares.share_std] if isinstance(shares, privacy.SharePlan) else [shares.share_std, *shares.stds]
+        )
         if max(stds) <= 2 * _TARGET_STD and min(stds) >= 4:
             # A range of 2^8 in steps of 2^-16 needs a ring of 64 bits from 128 members on.
             return replace(scenario, encoding=replace(scenario.encoding, scale_bits=bits))

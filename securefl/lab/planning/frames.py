@@ -8,13 +8,12 @@ from typing import Literal
 import msgspec
 
 from securefl.base.ids import SERVER
-from securefl.protocol.messages import MAX_FRAME, AnyMessage, Message
-from securefl.protocol.wire import HEADER_ROOM, SIGNATURE, Header, encode
+from securefl.protocol import messages, wire
 
 SumKind = Literal["masking", "crypten", "validated"]
 """``secure_sum.kind``, and CrypTen's with ``secure_sum.validate``."""
 
-_ROOM = MAX_FRAME - HEADER_ROOM
+_ROOM = messages.MAX_FRAME - wire.HEADER_ROOM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,27 +86,27 @@ class Frames:
         # The number of a cluster hardly matters, as above; that of the middle one is as long as most.
         self._place = (-1, -1) if reclustering is None else (reclustering, cohort.clusters // 2)
 
-    def up(self, message: AnyMessage, bulk: int = 0) -> tuple[str, int]:
+    def up(self, message: messages.AnyMessage, bulk: int = 0) -> tuple[str, int]:
         """Kind and bytes of a message of the party; ``bulk`` bytes stand in its last, empty field."""
         return type(message).__name__, self._size(self._cohort.party, SERVER, message, bulk)
 
-    def down(self, to: str, message: AnyMessage, bulk: int = 0) -> tuple[str, int]:
+    def down(self, to: str, message: messages.AnyMessage, bulk: int = 0) -> tuple[str, int]:
         """Kind and bytes of a message of the server."""
         return type(message).__name__, self._size(SERVER, to, message, bulk)
 
-    def signed(self, message: AnyMessage, sender: str = "") -> bytes:
+    def signed(self, message: messages.AnyMessage, sender: str = "") -> bytes:
         """As many bytes as the frame of a short message to the server has: to be relayed in another one.
 
         ``sender``: a party, when left out.
         """
         return bytes(self._size(sender or self._cohort.party, SERVER, message, 0))
 
-    def _size(self, sender: str, to: str, message: AnyMessage, bulk: int) -> int:
+    def _size(self, sender: str, to: str, message: messages.AnyMessage, bulk: int) -> int:
         body = body_of(message, bulk)
         parts = max(1, -(-body // _ROOM))
         reclustering, cluster = self._place
         heads = (
-            Header(
+            wire.Header(
                 run=self._cohort.run,
                 round=self._cohort.round,
                 reclustering=reclustering,
@@ -123,10 +122,10 @@ class Frames:
             )
             for part in range(parts)
         )
-        return body + sum(SIGNATURE + 1 + len(msgspec.msgpack.encode(head)) for head in heads)
+        return body + sum(wire.SIGNATURE + 1 + len(msgspec.msgpack.encode(head)) for head in heads)
 
 
-def body_of(message: Message, bulk: int = 0) -> int:
+def body_of(message: messages.Message, bulk: int = 0) -> int:
     """Bytes of an encoded message, with ``bulk`` bytes in its last, empty field."""
     # An empty byte string has a head of 2 bytes; one of 2^8, 2^16 bytes or more has 3, 5.
-    return len(encode(message)) + bulk + (0 if bulk < 2**8 else 1 if bulk < 2**16 else 3)
+    return len(wire.encode(message)) + bulk + (0 if bulk < 2**8 else 1 if bulk < 2**16 else 3)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F64, I64
 from securefl.base.crypto import prg
-from securefl.methods.clustering import binomial_law, cluster_sizes
+from securefl.methods import clustering
 
 Flags = npt.NDArray[np.bool_]
 
@@ -27,7 +27,7 @@ _AT_ONCE = 2_000_000
 
 def p_aborted(size: int, min_survivors: int, dropout: float) -> float:
     """P(more than ``size - min_survivors`` of ``size`` parties drop out): a given cluster is lost."""
-    return float(1 - binomial_law(size, dropout)[: size - min_survivors + 1].sum())
+    return float(1 - clustering.binomial_law(size, dropout)[: size - min_survivors + 1].sum())
 
 
 def p_any_lost(parties: int, size: int, min_survivors: int, dropout: float, reclusterings: int) -> float:
@@ -37,7 +37,7 @@ def p_any_lost(parties: int, size: int, min_survivors: int, dropout: float, recl
     coefficients of x^D in the product over clusters of sum_(h <= m - s) C(m, h) (p x)^h (1 - p)^(m - h) and
     in (1 - p + p x)^N. Given who drops out, the R assignments are independent.
     """
-    whole = binomial_law(parties, dropout)
+    whole = clustering.binomial_law(parties, dropout)
     kept = _within(parties, size, min_survivors, dropout)
     count = np.arange(len(whole)) < len(kept)
     held = np.zeros_like(whole)
@@ -51,8 +51,10 @@ def p_any_lost(parties: int, size: int, min_survivors: int, dropout: float, recl
 def _within(parties: int, size: int, min_survivors: int, dropout: float) -> F64:
     """P(D parties drop out and no cluster is lost) by D."""
     product = np.ones(1)
-    for members in cluster_sizes(parties, size):
-        product = np.convolve(product, binomial_law(members, dropout)[: members - min_survivors + 1])
+    for members in clustering.cluster_sizes(parties, size):
+        product = np.convolve(
+            product, clustering.binomial_law(members, dropout)[: members - min_survivors + 1]
+        )
     return product
 
 
@@ -85,7 +87,7 @@ def sample_freezes(
     seed: int = 0,
 ) -> Freezes:
     """Simulate ``trials`` freezes with random clusters; the same arguments give the same answer."""
-    sizes = cluster_sizes(parties, size)
+    sizes = clustering.cluster_sizes(parties, size)
     labels = np.repeat(np.arange(len(sizes)), sizes)
     key = hashlib.sha256(f"securefl/1/plan freezes {seed}".encode()).digest()
     chunk = max(1, _AT_ONCE // (parties * (reclusterings + 1)))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from securefl.lab.planning import freezing
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Shape
-from securefl.lab.planning.freezing import Freezes, p_aborted, p_any_lost, sample_freezes
-from securefl.methods.clustering import cluster_sizes
+from securefl.methods import clustering
 
 
 def p_cluster_lost(demand: Demand, shape: Shape, min_survivors: int) -> float:
     """P(a given cluster, one of the smallest, is lost to its own dropouts)."""
-    smallest = min(cluster_sizes(shape.units(demand.parties), shape.units_per_cluster))
-    return p_aborted(smallest, _units(shape, min_survivors), p_unit_lost(demand, shape))
+    smallest = min(clustering.cluster_sizes(shape.units(demand.parties), shape.units_per_cluster))
+    return freezing.p_aborted(smallest, _units(shape, min_survivors), p_unit_lost(demand, shape))
 
 
 def p_round_loses(demand: Demand, shape: Shape, min_survivors: int) -> float:
     """P(a round loses any cluster of its R assignments to dropouts)."""
-    return p_any_lost(
+    return freezing.p_any_lost(
         shape.units(demand.parties),
         shape.units_per_cluster,
         _units(shape, min_survivors),
@@ -25,9 +25,9 @@ def p_round_loses(demand: Demand, shape: Shape, min_survivors: int) -> float:
     )
 
 
-def freezes(demand: Demand, shape: Shape, min_survivors: int, trials: int) -> Freezes:
+def freezes(demand: Demand, shape: Shape, min_survivors: int, trials: int) -> freezing.Freezes:
     """So many simulated freezes; its ``taken`` is of units."""
-    return sample_freezes(
+    return freezing.sample_freezes(
         shape.units(demand.parties),
         shape.units_per_cluster,
         _units(shape, min_survivors),

@@ -9,14 +9,7 @@ from dataclasses import replace
 from securefl.base.errors import ConfigError
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.drafting import delta_of
-from securefl.methods.privacy import (
-    MAX_SIGMA,
-    MIN_SIGMA,
-    ReleaseEvent,
-    calibrate,
-    falling_root,
-    quick_epsilon,
-)
+from securefl.methods import privacy
 
 _TOLERANCE = 1e-2
 
@@ -36,9 +29,9 @@ def multiplier_of(demand: Demand, works: int) -> float:
     return _multiplier(release_of(demand).times(demand.rounds * works), demand.epsilon, delta_of(demand))
 
 
-def release_of(demand: Demand) -> ReleaseEvent:
+def release_of(demand: Demand) -> privacy.ReleaseEvent:
     """One release with noise of one sensitivity."""
-    one = ReleaseEvent(noise_multiplier=1.0, steps=1, mechanism="skellam", unit=demand.unit)
+    one = privacy.ReleaseEvent(noise_multiplier=1.0, steps=1, mechanism="skellam", unit=demand.unit)
     if demand.unit == "party":
         return one
     return replace(
@@ -47,19 +40,20 @@ def release_of(demand: Demand) -> ReleaseEvent:
 
 
 @functools.lru_cache(maxsize=64)
-def _multiplier(event: ReleaseEvent, epsilon: float, delta: float) -> float:
+def _multiplier(event: privacy.ReleaseEvent, epsilon: float, delta: float) -> float:
     if event.unit == "party":
-        return calibrate(event, epsilon, delta, tolerance=_TOLERANCE).sigma
+        return privacy.calibrate(event, epsilon, delta, tolerance=_TOLERANCE).sigma
 
     def over(sigma: float) -> float:
-        spent = quick_epsilon((replace(event, noise_multiplier=sigma),), delta)
+        spent = privacy.quick_epsilon((replace(event, noise_multiplier=sigma),), delta)
         return math.log(spent / epsilon) if spent > 0 else -math.inf
 
-    found = falling_root(over, 1.0, 2.0, _TOLERANCE, (MIN_SIGMA, MAX_SIGMA))
+    found = privacy.falling_root(over, 1.0, 2.0, _TOLERANCE, (privacy.MIN_SIGMA, privacy.MAX_SIGMA))
     if found is None:
         raise ConfigError(
             "--epsilon",
-            f"no noise from {MIN_SIGMA:g} to {MAX_SIGMA:g} norms keeps epsilon = {epsilon:g} over"
+            f"no noise from {privacy.MIN_SIGMA:g} to {privacy.MAX_SIGMA:g} norms keeps"
+            f" epsilon = {epsilon:g} over"
             f" {event.steps} releases",
             "another epsilon, or fewer rounds",
         )

@@ -9,11 +9,9 @@ from itertools import combinations
 from typing import Final, Literal
 
 from securefl.base.errors import ConfigError
-from securefl.lab.planning.candidates import designs, fewest_survivors
+from securefl.lab.planning import candidates, design, resilience
 from securefl.lab.planning.demand import Demand
-from securefl.lab.planning.design import Shape, rules, shapes
 from securefl.lab.planning.losses import p_round_loses
-from securefl.lab.planning.resilience import colluders_per_cluster, p_clean, p_exceeded, spoiled_clusters
 
 Soft = Literal["lost", "risk", "clean", "k", "case"]
 _SOFT: Final[tuple[Soft, ...]] = ("lost", "risk", "clean", "k", "case")
@@ -111,20 +109,22 @@ def _best(demand: Demand, name: Soft) -> float | None:
 
 
 def _feasible(demand: Demand) -> bool:
-    return any(True for _ in designs(demand))
+    return any(True for _ in candidates.designs(demand))
 
 
-def _workable(demand: Demand) -> Iterator[Shape]:
+def _workable(demand: Demand) -> Iterator[design.Shape]:
     """Shapes for which some rule does what is demanded."""
-    for shape in shapes(demand):
+    for shape in design.shapes(demand):
         clusters = len(shape.sizes(demand.parties))
-        if any(True for _ in rules(demand.liars, clusters, spoiled_clusters(demand, shape))):
+        if any(
+            True for _ in design.rules(demand.liars, clusters, resilience.spoiled_clusters(demand, shape))
+        ):
             yield shape
 
 
-def _lost(demand: Demand, shape: Shape, f: int) -> float:
+def _lost(demand: Demand, shape: design.Shape, f: int) -> float:
     """P(a round loses a cluster) with as few survivors as may be; infinite where they are too many."""
-    fewest = fewest_survivors(demand, shape, f)
+    fewest = candidates.fewest_survivors(demand, shape, f)
     if fewest > shape.size or (shape.atoms > 1 and shape.atoms < f + demand.k):
         return math.inf
     return p_round_loses(demand, shape, fewest)
@@ -132,7 +132,7 @@ def _lost(demand: Demand, shape: Shape, f: int) -> float:
 
 def _losses(demand: Demand) -> Iterator[float]:
     for shape in _workable(demand):
-        yield _lost(demand, shape, colluders_per_cluster(demand, shape))
+        yield _lost(demand, shape, resilience.colluders_per_cluster(demand, shape))
 
 
 def _risks(demand: Demand) -> Iterator[float]:
@@ -140,13 +140,13 @@ def _risks(demand: Demand) -> Iterator[float]:
         tried = range(min(demand.colluders, shape.size - demand.k) + 1)
         kept = [f for f in tried if _lost(demand, shape, f) <= demand.lost]
         if kept:
-            yield p_exceeded(demand, shape, max(kept))
+            yield resilience.p_exceeded(demand, shape, max(kept))
 
 
 def _chances(demand: Demand) -> Iterator[float]:
-    for shape in shapes(demand):
-        if _lost(demand, shape, colluders_per_cluster(demand, shape)) <= demand.lost:
-            yield p_clean(demand, shape, (demand.parties // shape.size - 1) // 2)
+    for shape in design.shapes(demand):
+        if _lost(demand, shape, resilience.colluders_per_cluster(demand, shape)) <= demand.lost:
+            yield resilience.p_clean(demand, shape, (demand.parties // shape.size - 1) // 2)
 
 
 def _down(value: float) -> float:

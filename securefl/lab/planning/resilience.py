@@ -6,10 +6,10 @@ import functools
 import math
 from bisect import bisect_left
 
+from securefl import scenario
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Shape
 from securefl.methods.clustering import Game, cluster_sizes, odds, p_withstands
-from securefl.scenario import majority_of
 
 _NEGLIGIBLE = 1e-12
 
@@ -93,7 +93,7 @@ def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) ->
         colluders=demand.colluders,
         size=shape.size,
         # Against an active server as many as two groups of the threshold still share more than f of.
-        largest=2 * majority_of(largest, f) - f - 1 if active else largest,
+        largest=2 * scenario.majority_of(largest, f) - f - 1 if active else largest,
         server=demand.server,
         openings=demand.rounds * shape.reclusterings,
     )

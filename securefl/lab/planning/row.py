@@ -7,21 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from securefl.lab.planning import disclosure, frames, losses
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Design, Shape, kept_of
-from securefl.lab.planning.disclosure import dimensions_left, disclosed, mean_leverage
 from securefl.lab.planning.drafting import draft
-from securefl.lab.planning.frames import Cohort, SumKind
-from securefl.lab.planning.losses import freezes, p_cluster_lost, p_round_loses
 from securefl.lab.planning.noise import multiplier_of
 from securefl.lab.planning.resilience import colluders_together, p_clean, p_exceeded
 from securefl.lab.planning.traffic import PlannedTraffic, traffic
 from securefl.lab.planning.verifiers import VerifierTraffic, verifier_traffic, verifiers_of
-from securefl.methods.attacks import party_names
-from securefl.methods.clustering import exact_variance_factor, r_star
-from securefl.methods.feasibility import LEAST_SIZE, check, check_proofs, largest_checked
-from securefl.methods.privacy import components_of
-from securefl.methods.robust import breakdown
+from securefl.methods import attacks, clustering, feasibility, privacy, robust
 
 
 def sampling_variance(demand: Demand, design: Design) -> float:
@@ -38,7 +32,7 @@ def sampling_variance(demand: Demand, design: Design) -> float:
     picked = min(kept, benign // design.shape.size)
     if benign < 2 or picked < 1:
         return 1.0
-    factor = exact_variance_factor(
+    factor = clustering.exact_variance_factor(
         demand.parties, demand.liars, design.shape.size, picked, design.shape.reclusterings
     )
     return factor / (picked * design.shape.size)
@@ -191,7 +185,7 @@ class Row:
     """Of one party and round, without what it verifies."""
     verifiers: VerifierTraffic | None
     """On top of that, of those who repeat the round; None where nobody does."""
-    crypten: Mapping[SumKind, PlannedTraffic]
+    crypten: Mapping[frames.SumKind, PlannedTraffic]
     """The same with CrypTen's sums, plain and validated, where the row's settings go with them."""
     cpu: float
     """Seconds of one party and round, without training and what it verifies."""
@@ -220,14 +214,14 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
     clusters = n // shape.size
     multiplier = multiplier_of(demand, shape.works) if design.noise is not None else 0.0
     scenario = draft(demand, design, data, multiplier or None)
-    limits = check(scenario)
-    word, components = limits.ring_bits // 8, components_of(scenario)
-    check_proofs(scenario, limits.ring_bits, demand.parameters)
+    limits = feasibility.check(scenario)
+    word, components = limits.ring_bits // 8, privacy.components_of(scenario)
+    feasibility.check_proofs(scenario, limits.ring_bits, demand.parameters)
     members = round(n / clusters)
     verifiers = verifiers_of(scenario, members)
-    cohort = Cohort(
+    cohort = frames.Cohort(
         run=_RUN,
-        party=party_names(n)[-1],
+        party=attacks.party_names(n)[-1],
         parties=n,
         members=members,
         reclusterings=shape.reclusterings,
@@ -243,20 +237,20 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
     noisy = 0 if design.noise is None else 1 + components
     signatures = n if limits.quorum is not None else 0
     burden = Burden(n, demand.parameters, word, signatures, noisy, cohort.attests)
-    withstood = breakdown(design.rule, clusters)
+    withstood = robust.breakdown(design.rule, clusters)
     return Row(
         design=design,
         clusters=clusters,
         ring_bits=limits.ring_bits,
         withstood=withstood,
         p_clean=p_clean(demand, shape, withstood),
-        p_aborted=p_cluster_lost(demand, shape, design.min_survivors),
-        p_lost=p_round_loses(demand, shape, design.min_survivors),
+        p_aborted=losses.p_cluster_lost(demand, shape, design.min_survivors),
+        p_lost=losses.p_round_loses(demand, shape, design.min_survivors),
         p_alone=limits.p_alone_in_run,
         p_exceeded=max(p_exceeded(demand, shape, design.colluders), limits.p_shares_fail),
-        enough=r_star(shape.units(n), clusters),
-        dimensions=dimensions_left(n, shape, clusters),
-        leverage=mean_leverage(n, shape, clusters),
+        enough=clustering.r_star(shape.units(n), clusters),
+        dimensions=disclosure.dimensions_left(n, shape, clusters),
+        leverage=disclosure.mean_leverage(n, shape, clusters),
         multiplier=multiplier,
         noise=noise_deviation(demand, design, multiplier),
         variance=sampling_variance(demand, design),
@@ -270,8 +264,8 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
 
 
 def _with_crypten(
-    cohort: Cohort, design: Design, *, smallest: int
-) -> Iterator[tuple[SumKind, PlannedTraffic]]:
+    cohort: frames.Cohort, design: Design, *, smallest: int
+) -> Iterator[tuple[frames.SumKind, PlannedTraffic]]:
     """A party's traffic if only the kind of the sums is another one."""
     if design.min_survivors < 2:
         return
@@ -280,8 +274,8 @@ def _with_crypten(
     if (
         design.noise is None
         and not several
-        and smallest >= LEAST_SIZE
-        and cohort.members <= largest_checked(cohort.projections)
+        and smallest >= feasibility.LEAST_SIZE
+        and cohort.members <= feasibility.largest_checked(cohort.projections)
     ):
         yield "validated", traffic(replace(cohort, kind="validated", word=8))
 
@@ -291,10 +285,10 @@ def looked_at(demand: Demand, row: Row) -> Row:
     shape, n = row.design.shape, demand.parties
     cascade = 0.0
     if shape.reclusterings > 1 and row.p_lost > _RARE:
-        cascade = freezes(demand, shape, row.design.min_survivors, FREEZES).p_cascade
+        cascade = losses.freezes(demand, shape, row.design.min_survivors, FREEZES).p_cascade
     still = replace(shape, reclusterings=shape.openings, new_work=False)
     reckoned = colluders_together(demand, shape, row.design.colluders)
-    found = disclosed(n, demand.colluders, still, reckoned, demand.k, DRAWS)
+    found = disclosure.disclosed(n, demand.colluders, still, reckoned, demand.k, DRAWS)
     return replace(
         row,
         p_cascade=cascade,

@@ -9,15 +9,15 @@ import msgspec
 from rich import box
 from rich.table import Table
 
-from securefl.base.text import percent
+from securefl.base import text
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.drafting import delta_of
 from securefl.lab.planning.frames import SumKind
 from securefl.lab.planning.noise import release_of
 from securefl.lab.planning.row import Row
 from securefl.lab.planning.search import Plan
+from securefl.methods import privacy
 from securefl.methods.clustering import odds
-from securefl.methods.privacy import named
 from securefl.runtime.report import counted, on_delta, size
 
 _FINE = 1e-3
@@ -68,21 +68,21 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
     if shape.atoms > 1:
         yield _atoms(demand, row)
     yield (
-        f"dropouts at {percent(demand.dropout)}: a given cluster is lost with probability"
-        f" {percent(row.p_aborted)}, any in a round with {percent(row.p_lost)}"
+        f"dropouts at {text.percent(demand.dropout)}: a given cluster is lost with probability"
+        f" {text.percent(row.p_aborted)}, any in a round with {text.percent(row.p_lost)}"
         + (
-            f", and costs another one with {percent(row.p_cascade or 0)} (simulated)"
+            f", and costs another one with {text.percent(row.p_cascade or 0)} (simulated)"
             if shape.reclusterings > 1
             else ""
         )
     )
     yield (
         f"colluders: a given party is alone among them in some opening of the run with probability"
-        f" {percent(row.p_alone)}, and with more than f of them with {percent(row.p_exceeded)}"
+        f" {text.percent(row.p_alone)}, and with more than f of them with {text.percent(row.p_exceeded)}"
     )
     yield _exposure(demand, row)
     if design.noise is not None and demand.epsilon is not None:
-        kept = named(demand.epsilon, release_of(demand), delta_of(demand))
+        kept = privacy.named(demand.epsilon, release_of(demand), delta_of(demand))
         yield (
             f"noise ({noise_of(row)}): a multiplier of {row.multiplier:.3g} in an opened sum keeps {kept}"
             f" over {demand.rounds * shape.works} releases; each party adds"
@@ -136,7 +136,7 @@ def _robustness(demand: Demand, row: Row) -> str:
         return "rule: mean, which withstands no Byzantine party"
     return (
         f"rule: {rule_of(row)} of {row.clusters} clusters may be spoiled; {demand.liars} Byzantine parties"
-        f" ({demand.case} case) stay within it in a round with probability {percent(row.p_clean)}"
+        f" ({demand.case} case) stay within it in a round with probability {text.percent(row.p_clean)}"
     )
 
 
@@ -145,12 +145,12 @@ def _atoms(demand: Demand, row: Row) -> str:
     mates = 1 - (1 - demand.dropout) ** (size - 1)
     line = (
         f"atoms of {size} for the whole run, so that no sums of any rounds determine less; a party is not"
-        f" counted for a mate's sake in a round with probability {percent(mates)}"
+        f" counted for a mate's sake in a round with probability {text.percent(mates)}"
     )
     if not demand.liars:
         return line
     dirty = odds.tail(demand.parties - 1, demand.liars, size - 1, 1)
-    return f"{line}, and has a Byzantine mate for life with probability {percent(dirty)}"
+    return f"{line}, and has a Byzantine mate for life with probability {text.percent(dirty)}"
 
 
 def _exposure(demand: Demand, row: Row) -> str:

@@ -11,60 +11,16 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from securefl.base.crypto import OVERHEAD, SEAL_OVERHEAD, merkle_paths
+from securefl.base import crypto
 from securefl.base.ids import DEALER, EVERYONE
 from securefl.lab.planning.frames import Cohort, Frames, body_of
-from securefl.protocol.messages import (
-    MILLION,
-    Announce,
-    Attest,
-    BindingFreeze,
-    BoxList,
-    Certificate,
-    ChainedAnnounce,
-    ChainedReveal,
-    CheckWords,
-    Deals,
-    Dealt,
-    DealtTo,
-    Endorse,
-    Freeze,
-    Held,
-    HeldList,
-    Hello,
-    InstanceSeed,
-    InstanceShares,
-    Invite,
-    KeyAdvert,
-    KeyList,
-    Limits,
-    MaskedInput,
-    ModelAnnounce,
-    OwnerDeal,
-    PeerBox,
-    Receipt,
-    Release,
-    ReleasedShares,
-    Reveal,
-    Reveals,
-    RoundClaim,
-    ShareBoxes,
-    SharePair,
-    SketchNonce,
-    SketchNonces,
-    UpdateShareBox,
-    VectorReceipt,
-    Verdict,
-    Verdicts,
-)
-from securefl.protocol.secure_sum import CHECK_NUMBERS, SHARE_NUMBER, requests_of
-from securefl.protocol.wire import SIGNATURE, encode
+from securefl.protocol import messages, secure_sum, wire
 
 _HASH = bytes(32)
 _WORD = 8
 """Bytes of a word of a validated sum."""
-_ADVERT = KeyAdvert(mask_key=_HASH, box_key=_HASH, seed_digest=_HASH, shares_root=_HASH)
-_HELD, _NONCE = Held(lists=_HASH, shares=_HASH), SketchNonce(nonce=_HASH)
+_ADVERT = messages.KeyAdvert(mask_key=_HASH, box_key=_HASH, seed_digest=_HASH, shares_root=_HASH)
+_HELD, _NONCE = messages.Held(lists=_HASH, shares=_HASH), messages.SketchNonce(nonce=_HASH)
 
 
 def member_says(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
@@ -76,80 +32,82 @@ def member_says(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
         yield frames.up(_NONCE)
         yield from _up(frames, _exchanges(cohort))
         yield frames.up(_verdict(cohort))
-    yield frames.up(MaskedInput(vector=b""), cohort.parameters * cohort.word)
+    yield frames.up(messages.MaskedInput(vector=b""), cohort.parameters * cohort.word)
     yield frames.up(receipt_of(cohort))
 
 
 def member_hears(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
     """Kinds of messages that the server sends to one member, but for what all parties get."""
     m, to = cohort.members, cohort.party
-    yield frames.down(to, KeyList(adverts=(frames.signed(_ADVERT),) * m))
+    yield frames.down(to, messages.KeyList(adverts=(frames.signed(_ADVERT),) * m))
     if cohort.kind == "validated":
         # Each member is the first to hold one other's update, and the first evaluator of one other.
         yield from _down(cohort, frames, _shares(cohort))
-        yield frames.down(to, DealtTo(frame=frames.signed(_dealt(cohort), DEALER)))
-        yield frames.down(to, HeldList(receipts=(frames.signed(_HELD),) * m))
-        yield frames.down(to, SketchNonces(nonces=(frames.signed(_NONCE),) * m))
+        yield frames.down(to, messages.DealtTo(frame=frames.signed(_dealt(cohort), DEALER)))
+        yield frames.down(to, messages.HeldList(receipts=(frames.signed(_HELD),) * m))
+        yield frames.down(to, messages.SketchNonces(nonces=(frames.signed(_NONCE),) * m))
         yield from _down(cohort, frames, _exchanges(cohort))
-        yield frames.down(to, Verdicts(verdicts=(frames.signed(_verdict(cohort)),) * m))
+        yield frames.down(to, messages.Verdicts(verdicts=(frames.signed(_verdict(cohort)),) * m))
 
 
-def seed_released(cohort: Cohort, reclustering: int) -> InstanceSeed:
+def seed_released(cohort: Cohort, reclustering: int) -> messages.InstanceSeed:
     """A member's release for one instance."""
-    return InstanceSeed(reclustering=reclustering, cluster=cohort.clusters // 2, attempt=0, seed=_HASH)
+    return messages.InstanceSeed(
+        reclustering=reclustering, cluster=cohort.clusters // 2, attempt=0, seed=_HASH
+    )
 
 
-def _up(frames: Frames, boxes: Iterator[tuple[PeerBox, int, int]]) -> Iterator[tuple[str, int]]:
+def _up(frames: Frames, boxes: Iterator[tuple[messages.PeerBox, int, int]]) -> Iterator[tuple[str, int]]:
     for message, bulk, times in boxes:
         kind, size = frames.up(message, bulk)
         yield kind, times * size
 
 
 def _down(
-    cohort: Cohort, frames: Frames, boxes: Iterator[tuple[PeerBox, int, int]]
+    cohort: Cohort, frames: Frames, boxes: Iterator[tuple[messages.PeerBox, int, int]]
 ) -> Iterator[tuple[str, int]]:
     for message, bulk, times in boxes:
         kind, size = frames.down(cohort.party, message, bulk)
         yield kind, times * size
 
 
-def _shares(cohort: Cohort) -> Iterator[tuple[PeerBox, int, int]]:
+def _shares(cohort: Cohort) -> Iterator[tuple[messages.PeerBox, int, int]]:
     """A member's shares of its update: boxes without contents, bytes of these, and how many of them."""
-    message = PeerBox(peer=cohort.members // 2, number=SHARE_NUMBER, box=b"")
-    yield message, OVERHEAD + body_of(UpdateShareBox(), _WORD * cohort.parameters), 1
-    yield message, OVERHEAD + body_of(UpdateShareBox(seed=_HASH)), cohort.members - 2
+    message = messages.PeerBox(peer=cohort.members // 2, number=secure_sum.SHARE_NUMBER, box=b"")
+    yield message, crypto.OVERHEAD + body_of(messages.UpdateShareBox(), _WORD * cohort.parameters), 1
+    yield message, crypto.OVERHEAD + body_of(messages.UpdateShareBox(seed=_HASH)), cohort.members - 2
 
 
-def _exchanges(cohort: Cohort) -> Iterator[tuple[PeerBox, int, int]]:
+def _exchanges(cohort: Cohort) -> Iterator[tuple[messages.PeerBox, int, int]]:
     """The same of all its checks: one of each other member, with all but that one and itself."""
     m = cohort.members
-    message = PeerBox(peer=m // 2, number=m // 2 * CHECK_NUMBERS, box=b"")
-    requests = requests_of(m - 1, cohort.projections)
+    message = messages.PeerBox(peer=m // 2, number=m // 2 * secure_sum.CHECK_NUMBERS, box=b"")
+    requests = secure_sum.requests_of(m - 1, cohort.projections)
     opened = [((2 if one.kind == "and" else 1), one.size) for one in requests]
     for tensors, size in (*opened, (1, 1)):
-        words = CheckWords(payloads=(bytes(_WORD * size),) * tensors)
-        yield message, OVERHEAD + body_of(words), (m - 1) * (m - 2)
+        words = messages.CheckWords(payloads=(bytes(_WORD * size),) * tensors)
+        yield message, crypto.OVERHEAD + body_of(words), (m - 1) * (m - 2)
 
 
-def _verdict(cohort: Cohort) -> Verdict:
-    return Verdict(accepted=tuple(range(cohort.members - 1)))
+def _verdict(cohort: Cohort) -> messages.Verdict:
+    return messages.Verdict(accepted=tuple(range(cohort.members - 1)))
 
 
-def _dealt(cohort: Cohort) -> Dealt:
+def _dealt(cohort: Cohort) -> messages.Dealt:
     correction = _correction(cohort.members, cohort.projections)
-    plain = len(encode(_deals(cohort.members, correction)))
-    return Dealt(member=cohort.members // 2, key=_HASH, box=bytes(OVERHEAD + plain))
+    plain = len(wire.encode(_deals(cohort.members, correction)))
+    return messages.Dealt(member=cohort.members // 2, key=_HASH, box=bytes(crypto.OVERHEAD + plain))
 
 
-def _deals(members: int, correction: int) -> Deals:
+def _deals(members: int, correction: int) -> messages.Deals:
     """One member's triples of all checks; it is the first evaluator in one of them."""
-    first = OwnerDeal(owner=0, seed=_HASH, correction=bytes(correction))
-    rest = OwnerDeal(owner=0, seed=_HASH, correction=b"")
-    return Deals(checks=(first, *(rest,) * (members - 2)))
+    first = messages.OwnerDeal(owner=0, seed=_HASH, correction=bytes(correction))
+    rest = messages.OwnerDeal(owner=0, seed=_HASH, correction=b"")
+    return messages.Deals(checks=(first, *(rest,) * (members - 2)))
 
 
 def _correction(members: int, projections: int) -> int:
-    return _WORD * sum(request.size for request in requests_of(members - 1, projections))
+    return _WORD * sum(request.size for request in secure_sum.requests_of(members - 1, projections))
 
 
 _HASH, _SHARE = bytes(32), bytes(33)
@@ -186,7 +144,7 @@ def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
             continue
         yield frames.up(advert_of(cohort))
         yield frames.up(_boxes(cohort))
-        yield frames.up(MaskedInput(vector=b""), cohort.parameters * cohort.word)
+        yield frames.up(messages.MaskedInput(vector=b""), cohort.parameters * cohort.word)
         yield frames.up(receipt_of(cohort))
     if cohort.quorum is not None:
         yield whole.up(_ENDORSE)
@@ -197,82 +155,90 @@ def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that the server sends to a party, or to all, in one round."""
     whole, instances = Frames(cohort), [Frames(cohort, r) for r in range(cohort.reclusterings)]
     n, m = cohort.parties, cohort.members
-    yield whole.down(EVERYONE, ModelAnnounce(params=b""), cohort.parameters * 4)
-    yield whole.down(EVERYONE, Invite(model_digest=_HASH, config_digest=_HASH))
+    yield whole.down(EVERYONE, messages.ModelAnnounce(params=b""), cohort.parameters * 4)
+    yield whole.down(EVERYONE, messages.Invite(model_digest=_HASH, config_digest=_HASH))
     yield whole.down(EVERYONE, _announce(cohort, whole))
-    yield whole.down(EVERYONE, Reveals(reveals=(whole.signed(_reveal(cohort)),) * n))
+    yield whole.down(EVERYONE, messages.Reveals(reveals=(whole.signed(_reveal(cohort)),) * n))
     for frames in instances:
         if cohort.kind != "masking":
             yield from member_hears(cohort, frames)
             continue
-        yield frames.down(cohort.party, KeyList(adverts=(frames.signed(advert_of(cohort)),) * m))
+        yield frames.down(cohort.party, messages.KeyList(adverts=(frames.signed(advert_of(cohort)),) * m))
         # All boxes for one member hold the path to its place in the others' trees; the first has the longest.
         box = bytes(_box_sizes(cohort)[0])
-        yield frames.down(cohort.party, BoxList(boxes=tuple((index, box) for index in range(1, m))))
+        yield frames.down(cohort.party, messages.BoxList(boxes=tuple((index, box) for index in range(1, m))))
     yield whole.down(cohort.party, _freeze(cohort, instances))
     if cohort.quorum is not None:
         # The server relays all endorsements that it has, and it waits for everybody.
-        yield whole.down(EVERYONE, Certificate(endorsements=(whole.signed(_ENDORSE),) * n))
+        yield whole.down(EVERYONE, messages.Certificate(endorsements=(whole.signed(_ENDORSE),) * n))
 
 
-def receipt_of(cohort: Cohort) -> Receipt:
+def receipt_of(cohort: Cohort) -> messages.Receipt:
     """A member's receipt; where rounds are verified it states the vector, too."""
     if cohort.verifiers is None:
-        return Receipt(lists_digest=_HASH)
-    return VectorReceipt(lists_digest=_HASH, input_digest=_HASH)
+        return messages.Receipt(lists_digest=_HASH)
+    return messages.VectorReceipt(lists_digest=_HASH, input_digest=_HASH)
 
 
-def claim_of(cohort: Cohort) -> RoundClaim:
+def claim_of(cohort: Cohort) -> messages.RoundClaim:
     """What the server says that a round came to."""
     sums = (_HASH,) * cohort.sums
-    return RoundClaim(
+    return messages.RoundClaim(
         round=cohort.round, previous=_HASH, statement=_HASH, sums=sums, state=_HASH, model=_HASH
     )
 
 
-def _reveal(cohort: Cohort) -> Reveal:
-    return Reveal(nonce=_HASH) if cohort.verifiers is None else ChainedReveal(nonce=_HASH, root=_HASH)
+def _reveal(cohort: Cohort) -> messages.Reveal:
+    return (
+        messages.Reveal(nonce=_HASH)
+        if cohort.verifiers is None
+        else messages.ChainedReveal(nonce=_HASH, root=_HASH)
+    )
 
 
-def _announce(cohort: Cohort, whole: Frames) -> Announce:
+def _announce(cohort: Cohort, whole: Frames) -> messages.Announce:
     hellos = (whole.signed(_hello(cohort)),) * cohort.parties
     if cohort.verifiers is None:
-        return Announce(hellos=hellos)
-    attests = (whole.signed(Attest(root=_HASH)),) * cohort.attests
-    return ChainedAnnounce(hellos=hellos, claim=claim_of(cohort), attests=attests, signature=bytes(SIGNATURE))
+        return messages.Announce(hellos=hellos)
+    attests = (whole.signed(messages.Attest(root=_HASH)),) * cohort.attests
+    return messages.ChainedAnnounce(
+        hellos=hellos, claim=claim_of(cohort), attests=attests, signature=bytes(wire.SIGNATURE)
+    )
 
 
-def _freeze(cohort: Cohort, instances: list[Frames]) -> Freeze:
+def _freeze(cohort: Cohort, instances: list[Frames]) -> messages.Freeze:
     receipt = receipt_of(cohort)
     survivors = (cohort.party,) * cohort.parties
     receipts = tuple(frames.signed(receipt) for frames in instances for _ in range(cohort.members - 1))
     if cohort.verifiers is None:
-        return Freeze(survivors=survivors, attempts=(), receipts=receipts)
+        return messages.Freeze(survivors=survivors, attempts=(), receipts=receipts)
     commitments = (_HASH,) * cohort.sums
-    return BindingFreeze(survivors=survivors, attempts=(), receipts=receipts, commitments=commitments)
+    return messages.BindingFreeze(
+        survivors=survivors, attempts=(), receipts=receipts, commitments=commitments
+    )
 
 
-_ENDORSE = Endorse(statement=_HASH, lists=_HASH, ledger_head=_HASH)
+_ENDORSE = messages.Endorse(statement=_HASH, lists=_HASH, ledger_head=_HASH)
 
 
-def _hello(cohort: Cohort) -> Hello:
-    limits = Limits(
+def _hello(cohort: Cohort) -> messages.Hello:
+    limits = messages.Limits(
         min_survivors=cohort.min_survivors,
         k_anonymity=cohort.k,
         leakage="veto",
         colluders=0,
-        leverage=MILLION,
+        leverage=messages.MILLION,
     )
-    return Hello(
+    return messages.Hello(
         samples=cohort.samples, model_digest=_HASH, config_digest=_HASH, commitment=_HASH, limits=limits
     )
 
 
-def advert_of(cohort: Cohort) -> KeyAdvert:
+def advert_of(cohort: Cohort) -> messages.KeyAdvert:
     """A member's advert, whatever the kind of its sum."""
     if cohort.kind != "masking":
         return _ADVERT
-    return KeyAdvert(
+    return messages.KeyAdvert(
         mask_key=_HASH,
         box_key=_HASH,
         seed_digest=_HASH,
@@ -284,29 +250,29 @@ def advert_of(cohort: Cohort) -> KeyAdvert:
 def _box_sizes(cohort: Cohort) -> list[int]:
     """Bytes of a box, by holder: paths in the tree of shares differ in length."""
     return [
-        OVERHEAD
+        crypto.OVERHEAD
         + len(
-            encode(
-                SharePair(
+            wire.encode(
+                messages.SharePair(
                     seed_share=_SHARE, key_share=_SHARE, path=path, noise_shares=(_SHARE,) * cohort.components
                 )
             )
         )
-        for path in merkle_paths([_HASH] * cohort.members)
+        for path in crypto.merkle_paths([_HASH] * cohort.members)
     ]
 
 
-def _boxes(cohort: Cohort) -> ShareBoxes:
+def _boxes(cohort: Cohort) -> messages.ShareBoxes:
     digests = (_HASH,) * (2 + cohort.components)
     # All but the own one: without the last, whose box may be shorter, this is what most members send.
     boxes = tuple((holder, bytes(size)) for holder, size in enumerate(_box_sizes(cohort)[:-1]))
-    return ShareBoxes(boxes=boxes, share_digests=(digests,) * cohort.members)
+    return messages.ShareBoxes(boxes=boxes, share_digests=(digests,) * cohort.members)
 
 
-def _release(cohort: Cohort) -> Release:
+def _release(cohort: Cohort) -> messages.Release:
     shares = tuple((index, _SHARE) for index in range(cohort.members))
     instances = tuple(
-        InstanceShares(
+        messages.InstanceShares(
             reclustering=r,
             cluster=cohort.clusters // 2,
             attempt=0,
@@ -318,4 +284,6 @@ def _release(cohort: Cohort) -> Release:
         else seed_released(cohort, r)
         for r in range(cohort.reclusterings)
     )
-    return Release(sealed=bytes(SEAL_OVERHEAD + len(encode(ReleasedShares(instances=instances)))))
+    return messages.Release(
+        sealed=bytes(crypto.SEAL_OVERHEAD + len(wire.encode(messages.ReleasedShares(instances=instances))))
+    )

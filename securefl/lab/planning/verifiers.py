@@ -6,13 +6,11 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from securefl.base.crypto import SEAL_OVERHEAD
+from securefl.base import crypto
+from securefl.lab.planning import traffic
 from securefl.lab.planning.frames import Cohort, Frames, Verifiers, body_of
-from securefl.lab.planning.traffic import PlannedTraffic, advert_of, claim_of, receipt_of
-from securefl.methods.clustering import committee_size, participants_of
-from securefl.methods.feasibility import openers_asked
-from securefl.protocol.messages import Attest, Opened, OpeningProof, Step, StepProof
-from securefl.protocol.wire import SIGNATURE
+from securefl.methods import clustering, feasibility
+from securefl.protocol import messages, wire
 from securefl.scenario import Scenario
 
 _HASH = bytes(32)
@@ -26,11 +24,11 @@ _PARAMETER = 4
 class VerifierTraffic:
     """Bytes of frames, beyond those of a party that verifies nothing."""
 
-    opening: PlannedTraffic
+    opening: traffic.PlannedTraffic
     """Of a party that repeats the opening of one cluster."""
-    step: PlannedTraffic
+    step: traffic.PlannedTraffic
     """Of a member of the committee."""
-    mean: PlannedTraffic
+    mean: traffic.PlannedTraffic
     """Of all parties, on average."""
     server: int
     """That the server sends to all verifiers in a round."""
@@ -43,7 +41,7 @@ def verifier_traffic(cohort: Cohort) -> VerifierTraffic | None:
     if verifiers is None:
         return None
     opening, step = (
-        PlannedTraffic(
+        traffic.PlannedTraffic(
             sum(size for _, size in verifier_says(cohort)),
             sum(size for _, size in hears(cohort)),
         )
@@ -51,7 +49,7 @@ def verifier_traffic(cohort: Cohort) -> VerifierTraffic | None:
     )
     openers = min(verifiers.asked, cohort.members) * cohort.reclusterings / cohort.members
     seats = min(verifiers.committee, cohort.parties) / cohort.parties
-    mean = PlannedTraffic(
+    mean = traffic.PlannedTraffic(
         round(openers * opening.sent + seats * step.sent),
         round(openers * opening.received + seats * step.received),
     )
@@ -63,28 +61,28 @@ def verifiers_of(scenario: Scenario, members: int) -> Verifiers | None:
     if not scenario.secure_sum.verified:
         return None
     return Verifiers(
-        asked=openers_asked(scenario, members),
+        asked=feasibility.openers_asked(scenario, members),
         needed=scenario.secure_sum.colluders_per_cluster + 1,
-        committee=min(committee_size(scenario), participants_of(scenario)),
+        committee=min(clustering.committee_size(scenario), clustering.participants_of(scenario)),
     )
 
 
 def verifier_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that a party sends for each opening, or step, that it repeats."""
-    yield Frames(cohort).up(Attest(root=_HASH))
+    yield Frames(cohort).up(messages.Attest(root=_HASH))
 
 
 def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that the server sends to one that repeats the opening of its cluster."""
     frames, m = Frames(cohort, 0), cohort.members
     secrets = tuple((index, _HASH) for index in range(m))
-    opened = Opened(seeds=secrets, keys=(), noise=secrets if cohort.components else ())
-    proof = OpeningProof(
-        signature=bytes(SIGNATURE),
-        claim=claim_of(cohort),
-        adverts=(frames.signed(advert_of(cohort)),) * m,
-        receipts=(frames.signed(receipt_of(cohort)),) * m,
-        sealed=bytes(SEAL_OVERHEAD + body_of(opened)),
+    opened = messages.Opened(seeds=secrets, keys=(), noise=secrets if cohort.components else ())
+    proof = messages.OpeningProof(
+        signature=bytes(wire.SIGNATURE),
+        claim=traffic.claim_of(cohort),
+        adverts=(frames.signed(traffic.advert_of(cohort)),) * m,
+        receipts=(frames.signed(traffic.receipt_of(cohort)),) * m,
+        sealed=bytes(crypto.SEAL_OVERHEAD + body_of(opened)),
         vectors=b"",
     )
     yield frames.down(cohort.party, proof, m * cohort.parameters * cohort.word)
@@ -92,11 +90,13 @@ def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
 
 def committee_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
     """Kinds of messages that the server sends to a member of the committee."""
-    empty = Step(moments=b"", totals=(), sums=b"", model=b"")
+    empty = messages.Step(moments=b"", totals=(), sums=b"", model=b"")
     moments = body_of(empty, _MOMENT * cohort.parameters)
     sums = body_of(empty, cohort.sums * cohort.parameters * cohort.word)
     model = body_of(empty, _PARAMETER * cohort.parameters)
-    sealed = SEAL_OVERHEAD + moments + sums + model - 2 * body_of(empty)
+    sealed = crypto.SEAL_OVERHEAD + moments + sums + model - 2 * body_of(empty)
     yield Frames(cohort).down(
-        cohort.party, StepProof(claim=claim_of(cohort), signature=bytes(SIGNATURE), sealed=b""), sealed
+        cohort.party,
+        messages.StepProof(claim=traffic.claim_of(cohort), signature=bytes(wire.SIGNATURE), sealed=b""),
+        sealed,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from securefl.lab.planning import Plan, Row
-from securefl.lab.plots.canvas import COLOURS, blank, render
+from securefl.lab import planning
+from securefl.lab.plots import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,17 +15,17 @@ _FLOOR: Final = 1e-6
 """Where probabilities of nearly 0 are drawn."""
 
 
-def draw_plan(plan: Plan, chosen: int) -> bytes:
+def draw_plan(plan: planning.Plan, chosen: int) -> bytes:
     """Return a PNG file: each row by its number, the chosen one (from 0) ringed.
 
     Raises:
         ConfigError: matplotlib is missing.
     """
     # Fixed places: a layout that looks at every label first takes longer than all the rest.
-    figure = blank(11.0, 4.2)
+    figure = canvas.blank(11.0, 4.2)
     private = plan.demand.epsilon is not None
     error = "noise of the aggregate / sensitivity" if private else "variance of the aggregate / an update's"
-    panels: tuple[tuple[str, Callable[[Row], float]], ...] = (
+    panels: tuple[tuple[str, Callable[[planning.Row], float]], ...] = (
         (error, lambda row: row.noise if private else row.variance),
         ("P(a round loses a cluster)", lambda row: max(row.p_lost, _FLOOR)),
         ("P(more than f colluding mates, in the run)", lambda row: max(row.p_exceeded, _FLOOR)),
@@ -43,20 +43,22 @@ def draw_plan(plan: Plan, chosen: int) -> bytes:
         fontsize=10,
         weight="bold",
     )
-    return render(figure)
+    return canvas.render(figure)
 
 
-def _panel(axes: Axes, plan: Plan, chosen: int, name: str, value: Callable[[Row], float]) -> None:
+def _panel(
+    axes: Axes, plan: planning.Plan, chosen: int, name: str, value: Callable[[planning.Row], float]
+) -> None:
     kinds = sorted({_kind(row) for row in plan.rows})
     for number, row in enumerate(plan.rows):
         place = (row.bytes / 1000, value(row))
-        colour = COLOURS[kinds.index(_kind(row)) % len(COLOURS)]
+        colour = canvas.COLOURS[kinds.index(_kind(row)) % len(canvas.COLOURS)]
         axes.plot(*place, "o", color=colour, markersize=6)
         axes.annotate(str(number + 1), place, xytext=(3, 4), textcoords="offset points", fontsize=7)
         if number == chosen:
             axes.plot(*place, "o", markersize=12, fillstyle="none", color="black")
     for index, kind in enumerate(kinds):
-        axes.plot([], [], "o", color=COLOURS[index % len(COLOURS)], label=kind)
+        axes.plot([], [], "o", color=canvas.COLOURS[index % len(canvas.COLOURS)], label=kind)
     if all(value(row) > 0 for row in plan.rows):
         axes.set_yscale("log")
     axes.set_xlabel("kB per party and round")
@@ -65,7 +67,7 @@ def _panel(axes: Axes, plan: Plan, chosen: int, name: str, value: Callable[[Row]
     axes.set_axisbelow(True)
 
 
-def _kind(row: Row) -> str:
+def _kind(row: planning.Row) -> str:
     shape = row.design.shape
     kind = ", atoms" if shape.atoms > 1 else ", new work" if shape.new_work else ""
     return f"R = {shape.reclusterings}{kind}"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from securefl.base.errors import ConfigError
-from securefl.lab.plots.canvas import COLOURS, Format, blank, render
-from securefl.runtime.report import RoundRecord, best_evaluated
+from securefl.lab.plots import canvas
+from securefl.runtime import report
 from securefl.scenario import Scenario
 
 _ACROSS = 2
@@ -40,7 +40,9 @@ class RunPlot:
     traces: tuple[Trace, ...]
 
 
-def run_plot(scenario: Scenario, records: Sequence[RoundRecord], wanted: Sequence[str] = ()) -> RunPlot:
+def run_plot(
+    scenario: Scenario, records: Sequence[report.RoundRecord], wanted: Sequence[str] = ()
+) -> RunPlot:
     """The picture of a run: accuracy and loss where they were tested, and the numbers of its sites.
 
     Args:
@@ -64,7 +66,7 @@ def run_plot(scenario: Scenario, records: Sequence[RoundRecord], wanted: Sequenc
         raise ConfigError(
             "--metric" if missing else "run", f"has no {', '.join(missing) or 'numbers'}", there
         )
-    best = best_evaluated(records, scenario)
+    best = report.best_evaluated(records, scenario)
     rounds = tuple(record.round for record in records)
     nothing = (math.nan,) * 3
     traces = []
@@ -83,20 +85,20 @@ def _drawable(value: float) -> float:
     return value if abs(value) < _MOST else math.nan
 
 
-def draw_run(plot: RunPlot, kind: Format = "png") -> bytes:
+def draw_run(plot: RunPlot, kind: canvas.Format = "png") -> bytes:
     """Return a file of this kind. The same plot gives the same bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
     """
     down = max(1, math.ceil(len(plot.traces) / _ACROSS))
-    figure = blank(_ACROSS * _WIDTH, down * _HEIGHT + 0.5)
+    figure = canvas.blank(_ACROSS * _WIDTH, down * _HEIGHT + 0.5)
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an optional extra, which `blank` loads quietly
 
     figure.suptitle(plot.title, fontsize=10, fontweight="bold")
     for at, trace in enumerate(plot.traces):
         axes = figure.add_subplot(down, _ACROSS, at + 1)
-        colour = COLOURS[at % len(COLOURS)]
+        colour = canvas.COLOURS[at % len(canvas.COLOURS)]
         axes.plot(plot.rounds, trace.values, color=colour, linewidth=1.6, marker=".", markersize=4)
         if trace.low:
             axes.fill_between(plot.rounds, trace.low, trace.high, color=colour, alpha=0.18, linewidth=0)
@@ -109,4 +111,4 @@ def draw_run(plot: RunPlot, kind: Format = "png") -> bytes:
         axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
         axes.set_axisbelow(True)
     figure.tight_layout()
-    return render(figure, kind)
+    return canvas.render(figure, kind)

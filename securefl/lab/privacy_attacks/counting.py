@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.methods.clustering import binomial_law
+from securefl.methods import clustering
 
 
 class Interval(NamedTuple):
@@ -24,7 +24,7 @@ def probabilities(trials: int, rate: float) -> F64:
     """
     if trials < 0 or not 0 <= rate <= 1:
         raise UsageError(f"no binomial law has {trials} trials at rate {rate}")
-    return binomial_law(trials, rate)
+    return clustering.binomial_law(trials, rate)
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> Interval:

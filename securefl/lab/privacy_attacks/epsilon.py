@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.lab.privacy_attacks.counting import clopper_pearson, probabilities
+from securefl.lab.privacy_attacks import counting
 
 SHARES = (1 / 50, 1 / 10, 1 / 2)
 """Of the canaries, about how many on each end of the scores to guess at: few sure guesses, or all of them."""
@@ -65,7 +65,7 @@ def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
     canaries, made, right = guesses
     if not (0 <= right <= made <= canaries and epsilon >= 0 and 0 <= delta <= 1):
         raise UsageError(f"{guesses} at epsilon {epsilon}, delta {delta} is no outcome of guessing")
-    law = probabilities(made, 1 / (1 + math.exp(-epsilon)))
+    law = counting.probabilities(made, 1 / (1 + math.exp(-epsilon)))
     below = np.cumsum(law[:right][::-1]) / np.arange(1, right + 1)
     slope = float(below.max()) if right else 0.0
     return min(1.0, float(law[right:].sum()) + 2 * canaries * delta * slope)
@@ -175,8 +175,8 @@ def errors_at_most(
     absent, present = int((~included).sum()), int(included.sum())
     # Two intervals of which one end each is used: 1 - confidence in all.
     return Errors(
-        clopper_pearson(int((said & ~included).sum()), absent, confidence).high,
-        clopper_pearson(int((~said & included).sum()), present, confidence).high,
+        counting.clopper_pearson(int((said & ~included).sum()), absent, confidence).high,
+        counting.clopper_pearson(int((~said & included).sum()), present, confidence).high,
     )
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.lab.privacy_attacks.counting import Interval, clopper_pearson
+from securefl.lab.privacy_attacks import counting
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,10 +38,10 @@ class Roc:
         """The largest rate of hits at no more than this rate of false alarms."""
         return float(self.hits[self.false_alarms <= false_alarms].max())
 
-    def interval_at(self, false_alarms: float, confidence: float = 0.95) -> Interval:
+    def interval_at(self, false_alarms: float, confidence: float = 0.95) -> counting.Interval:
         """The interval of :meth:`hits_at` by chance of the members, the threshold taken as given."""
         hits = round(self.hits_at(false_alarms) * self.members)
-        return clopper_pearson(hits, self.members, confidence)
+        return counting.clopper_pearson(hits, self.members, confidence)
 
 
 def roc_of(scores: F64, member: npt.NDArray[np.bool_]) -> Roc:

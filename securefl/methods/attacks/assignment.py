@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from securefl.base import sums
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
-from securefl.base.sums import exact_sum
-from securefl.methods.attacks.needs import differing_backdoors, first_round, same_poison
+from securefl.methods.attacks import needs
 from securefl.scenario import (
     Behaviour,
     DataAttack,
@@ -86,7 +86,7 @@ def _without_honest_rounds(behaviour: Behaviour, rounds: int) -> Behaviour:
     """The same behaviour with the rounds of an adaptive attack written out."""
     if not isinstance(behaviour, Poisoning) or not behaviour.honest_until:
         return behaviour
-    start = first_round(behaviour, rounds)
+    start = needs.first_round(behaviour, rounds)
     return replace(behaviour, rounds=tuple(r for r in behaviour.rounds or range(rounds) if r >= start))
 
 
@@ -110,7 +110,7 @@ def check_behaviours(scenario: Scenario) -> None:
     for index, behaviour in enumerate(scenario.behaviours):
         _check_actors(behaviour, f"behaviours.{index}", names, scenario.parties)
     named = {name for behaviour in scenario.behaviours for name in behaviour.parties}
-    drawn = exact_sum(behaviour.count for behaviour in scenario.behaviours)
+    drawn = sums.exact_sum(behaviour.count for behaviour in scenario.behaviours)
     if len(named) + drawn > scenario.parties:
         raise ConfigError(
             "behaviours",
@@ -119,7 +119,7 @@ def check_behaviours(scenario: Scenario) -> None:
         )
     for index, behaviour in enumerate(scenario.behaviours):
         _check_fields(behaviour, f"behaviours.{index}", scenario)
-    for path in differing_backdoors(scenario.behaviours):
+    for path in needs.differing_backdoors(scenario.behaviours):
         reason = "is not that of the first backdoor, and one success rate is measured"
         raise ConfigError(path, reason, "give all backdoors the same target and size")
     for path, reason in _clashes(scenario):
@@ -170,7 +170,7 @@ def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
             "set encoding.clip to a number",
         )
     if isinstance(behaviour, Poisoning) and behaviour.honest_until:
-        start = first_round(behaviour, scenario.stop.rounds)
+        start = needs.first_round(behaviour, scenario.stop.rounds)
         if max(behaviour.rounds or (scenario.stop.rounds - 1,)) < start:
             raise ConfigError(
                 f"{path}.honest_until",
@@ -204,6 +204,10 @@ def _family(behaviour: Behaviour) -> str:
 
 def _meet(first: Behaviour, second: Behaviour) -> bool:
     """Whether there may be a round in which both act. Poisoned data of one kind are all that a party has."""
-    if isinstance(first, DataAttack) and isinstance(second, DataAttack) and not same_poison(first, second):
+    if (
+        isinstance(first, DataAttack)
+        and isinstance(second, DataAttack)
+        and not needs.same_poison(first, second)
+    ):
         return True
     return not first.rounds or not second.rounds or bool(set(first.rounds) & set(second.rounds))

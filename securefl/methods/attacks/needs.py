@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.scenario import Behaviour, CoalitionAttack, DataAttack, InformedAttack, Poisoning
 
 if TYPE_CHECKING:
     from securefl.base.arrays import I64, Inputs
@@ -20,32 +20,34 @@ if TYPE_CHECKING:
 ONLY_IN_SIMULATIONS = "omniscient attackers exist only in simulate"
 
 
-def first_round(behaviour: Poisoning, rounds: int) -> int:
+def first_round(behaviour: scenario.Poisoning, rounds: int) -> int:
     """The first round in which an attack that is honest at first may act, of ``rounds`` in all."""
     return math.ceil(behaviour.honest_until * rounds)
 
 
-def is_omniscient(behaviour: Behaviour) -> bool:
+def is_omniscient(behaviour: scenario.Behaviour) -> bool:
     """Whether it knows what honest parties trained."""
-    return isinstance(behaviour, InformedAttack) and behaviour.knowledge == "omniscient"
+    return isinstance(behaviour, scenario.InformedAttack) and behaviour.knowledge == "omniscient"
 
 
-def backdoor_of(behaviours: Sequence[Behaviour]) -> DataAttack | None:
+def backdoor_of(behaviours: Sequence[scenario.Behaviour]) -> scenario.DataAttack | None:
     """The backdoor whose success is measured; several tables have the same trigger."""
-    return next((b for b in behaviours if isinstance(b, DataAttack) and b.trigger), None)
+    return next((b for b in behaviours if isinstance(b, scenario.DataAttack) and b.trigger), None)
 
 
-def trigger_of(behaviours: Sequence[Behaviour]) -> Callable[[Inputs, I64], tuple[Inputs, I64]] | None:
+def trigger_of(
+    behaviours: Sequence[scenario.Behaviour],
+) -> Callable[[Inputs, I64], tuple[Inputs, I64]] | None:
     """The trigger of the scenario's backdoor for test samples, None if it has none."""
     backdoor = backdoor_of(behaviours)
     return None if backdoor is None else backdoor.triggered
 
 
-def differing_backdoors(behaviours: Sequence[Behaviour]) -> Iterator[str]:
+def differing_backdoors(behaviours: Sequence[scenario.Behaviour]) -> Iterator[str]:
     """Yield the paths of backdoors whose trigger is not that of the first one."""
     first = backdoor_of(behaviours)
     for index, behaviour in enumerate(behaviours):
-        if first is None or not isinstance(behaviour, DataAttack) or not behaviour.trigger:
+        if first is None or not isinstance(behaviour, scenario.DataAttack) or not behaviour.trigger:
             continue
         if type(behaviour) is not type(first):
             yield f"behaviours.{index}.kind"
@@ -55,7 +57,7 @@ def differing_backdoors(behaviours: Sequence[Behaviour]) -> Iterator[str]:
                 yield f"behaviours.{index}.{field}"
 
 
-def check_on_data(behaviours: Sequence[Behaviour], classes: int, shape: tuple[int, ...]) -> None:
+def check_on_data(behaviours: Sequence[scenario.Behaviour], classes: int, shape: tuple[int, ...]) -> None:
     """Refuse attacks on labels and images that this data set does not have.
 
     Args:
@@ -67,11 +69,11 @@ def check_on_data(behaviours: Sequence[Behaviour], classes: int, shape: tuple[in
         ConfigError: naming ``behaviours.<index>.<field>``.
     """
     for index, behaviour in enumerate(behaviours):
-        if isinstance(behaviour, DataAttack):
+        if isinstance(behaviour, scenario.DataAttack):
             behaviour.check_on_data(f"behaviours.{index}", classes, shape)
 
 
-def check_runnable(behaviours: Sequence[Behaviour]) -> None:
+def check_runnable(behaviours: Sequence[scenario.Behaviour]) -> None:
     """Refuse what no real attacker can do.
 
     Raises:
@@ -84,15 +86,15 @@ def check_runnable(behaviours: Sequence[Behaviour]) -> None:
             )
 
 
-def shares_updates(behaviour: Behaviour) -> bool:
+def shares_updates(behaviour: scenario.Behaviour) -> bool:
     """Whether those who show it have to tell each other what they trained."""
-    return isinstance(behaviour, CoalitionAttack)
+    return isinstance(behaviour, scenario.CoalitionAttack)
 
 
-def same_poison(first: Poisoning, second: Poisoning) -> bool:
+def same_poison(first: scenario.Poisoning, second: scenario.Poisoning) -> bool:
     """Whether two tables do the same, whoever shows them and when."""
     return _bare(first) == _bare(second)
 
 
-def _bare(attack: Poisoning) -> Poisoning:
+def _bare(attack: scenario.Poisoning) -> scenario.Poisoning:
     return replace(attack, parties=(), count=0, rounds=(), honest_until=0.0)

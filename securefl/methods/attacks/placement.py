@@ -8,8 +8,8 @@ from itertools import combinations
 from math import comb
 from typing import Literal
 
+from securefl.base import sums
 from securefl.base.ids import PartyId
-from securefl.base.sums import exact_sum
 
 Clusters = Sequence[Sequence[Sequence[PartyId]]]
 """By reclustering and cluster: its members."""
@@ -42,7 +42,7 @@ def acting(
     if len(clusters) == 1 or comb(len(hits), actors) > EXACT_UP_TO:
         return _greedily(hits, actors, placement)
     best = min if placement == "concentrate" else max
-    bits = {party: exact_sum(1 << cluster for cluster in own) for party, own in hits.items()}
+    bits = {party: sums.exact_sum(1 << cluster for cluster in own) for party, own in hits.items()}
     return frozenset(best(combinations(sorted(hits), actors), key=lambda chosen: _bits_set(bits, chosen)))
 
 
@@ -82,7 +82,7 @@ def _greedily(
 
     def rank(party: PartyId) -> tuple[int, int, PartyId]:
         own = hits[party]
-        return sign * len(own - covered), -sign * exact_sum(left[cluster] for cluster in own), party
+        return sign * len(own - covered), -sign * sums.exact_sum(left[cluster] for cluster in own), party
 
     while len(chosen) < actors:
         best = min(waiting, key=rank)

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from securefl.base import sums
 from securefl.base.ids import PartyId
-from securefl.base.sums import exact_sum
-from securefl.methods.clustering.assignment import Assignment, shuffled
-from securefl.methods.clustering.kept_atoms import SEED_BYTES, Atom, kept_in
+from securefl.methods.clustering import assignment, kept_atoms
 from securefl.methods.clustering.sizes import atom_sizes, dealt
 
 
-def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[Atom, ...]:
+def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[kept_atoms.Atom, ...]:
     """Return the atoms of a run, ascending; every party of the roster is in one.
 
     Kept atoms stay as they are. Parties beyond a multiple of ``size`` make some atoms larger by one (by more
@@ -41,9 +40,9 @@ def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[
         ValueError: the labels are not of this roster.
     """
     names = sorted(roster)
-    seed, kept = atom_seed[:SEED_BYTES], kept_in(atom_seed, names)
+    seed, kept = atom_seed[: kept_atoms.SEED_BYTES], kept_atoms.kept_in(atom_seed, names)
     # Whatever they state of themselves: parties that were dealt apart could choose their mates.
-    order = shuffled([party for party in names if party not in kept.bound], seed, "atoms")
+    order = assignment.shuffled([party for party in names if party not in kept.bound], seed, "atoms")
     atoms = [list(atom) for atom in (*kept.atoms, *kept.closed)]
     if atoms and len(order) < size:
         for party in order:
@@ -56,13 +55,13 @@ def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[
     return tuple(sorted(tuple(sorted(atom)) for atom in atoms))
 
 
-def whole(atoms: Iterable[Atom], present: Collection[PartyId]) -> tuple[Atom, ...]:
+def whole(atoms: Iterable[kept_atoms.Atom], present: Collection[PartyId]) -> tuple[kept_atoms.Atom, ...]:
     """Return the atoms of which nobody is missing."""
     there = frozenset(present)
     return tuple(atom for atom in atoms if there.issuperset(atom))
 
 
-def splits(atoms: Iterable[Atom], survivors: Collection[PartyId]) -> bool:
+def splits(atoms: Iterable[kept_atoms.Atom], survivors: Collection[PartyId]) -> bool:
     """Whether a set of parties has some members of an atom and lacks others."""
     counted = frozenset(survivors)
     return any(0 < len(counted.intersection(atom)) < len(atom) for atom in atoms)
@@ -70,14 +69,14 @@ def splits(atoms: Iterable[Atom], survivors: Collection[PartyId]) -> bool:
 
 def draw_unions(
     seed: bytes,
-    atoms: Sequence[Atom],
+    atoms: Sequence[kept_atoms.Atom],
     per_cluster: int,
     reclusterings: int,
     *,
     fewest: int,
     wanted: int,
     largest: int,
-) -> Assignment:
+) -> assignment.Assignment:
     """Draw participants and clusters, in whole atoms, from a round's certified seed.
 
     As many of the atoms as fit take part: up to ``wanted`` parties, in clusters of at most ``largest``. Where
@@ -96,32 +95,33 @@ def draw_unions(
         Clusters with equally many atoms, or one more; the larger atoms are spread evenly over them, so that
         cluster sizes do not depend on the seed where all atoms take part.
     """
-    order = shuffled(sorted(atoms), seed, "participants")
+    order = assignment.shuffled(sorted(atoms), seed, "participants")
     chosen = next(
         (
             taken
             for taken in _prefixes(order, per_cluster, wanted, largest)
-            if exact_sum(map(len, taken)) >= fewest
+            if sums.exact_sum(map(len, taken)) >= fewest
         ),
         (),
     )
     rows = tuple(
-        tuple(_unions(shuffled(chosen, seed, f"reclustering {r}"), per_cluster)) for r in range(reclusterings)
+        tuple(_unions(assignment.shuffled(chosen, seed, f"reclustering {r}"), per_cluster))
+        for r in range(reclusterings)
     )
-    return Assignment(tuple(sorted(party for atom in chosen for party in atom)), rows, chosen)
+    return assignment.Assignment(tuple(sorted(party for atom in chosen for party in atom)), rows, chosen)
 
 
 def _prefixes(
-    order: Sequence[Atom], per_cluster: int, wanted: int, largest: int
-) -> Iterator[tuple[Atom, ...]]:
+    order: Sequence[kept_atoms.Atom], per_cluster: int, wanted: int, largest: int
+) -> Iterator[tuple[kept_atoms.Atom, ...]]:
     """Yield the leading atoms that may take part, ascending, the most of them first."""
     for count in range(len(order), per_cluster - 1, -1):
         sizes = [len(atom) for atom in order[:count]]
-        clusters = [exact_sum(sizes[place] for place in places) for places in dealt(sizes, per_cluster)]
-        if exact_sum(sizes) <= wanted and max(clusters) <= largest:
+        clusters = [sums.exact_sum(sizes[place] for place in places) for places in dealt(sizes, per_cluster)]
+        if sums.exact_sum(sizes) <= wanted and max(clusters) <= largest:
             yield tuple(sorted(order[:count]))
 
 
-def _unions(order: Sequence[Atom], per_cluster: int) -> Iterator[tuple[PartyId, ...]]:
+def _unions(order: Sequence[kept_atoms.Atom], per_cluster: int) -> Iterator[tuple[PartyId, ...]]:
     for places in dealt([len(atom) for atom in order], per_cluster) if order else ():
         yield tuple(sorted(party for place in places for party in order[place]))

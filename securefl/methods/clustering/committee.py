@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from securefl.base.ids import PartyId
+from securefl.methods.clustering import sizes
 from securefl.methods.clustering.assignment import shuffled
 from securefl.methods.clustering.odds import tail
 from securefl.methods.clustering.presence import fewest_participants
-from securefl.methods.clustering.sizes import MAX_DRAWS, quorum_of
 from securefl.scenario import Scenario
 
 ACCEPTED = 1e-6
@@ -38,7 +38,7 @@ def attests_needed(scenario: Scenario, members: int) -> int:
     """Return how many of so many members of a committee have to attest a step."""
     sums = scenario.secure_sum
     if sums.verification == "all":
-        return quorum_of(scenario.parties, sums.colluders)
+        return sizes.quorum_of(scenario.parties, sums.colluders)
     return members // 2 + 1
 
 
@@ -52,7 +52,7 @@ def committee_size(scenario: Scenario) -> int:
         return scenario.parties
     if sums.committee is not None:
         return sums.committee
-    return _size(fewest_participants(scenario), sums.colluders, MAX_DRAWS * scenario.stop.rounds)
+    return _size(fewest_participants(scenario), sums.colluders, sizes.MAX_DRAWS * scenario.stop.rounds)
 
 
 def committee_failure(scenario: Scenario) -> float:
@@ -63,7 +63,9 @@ def committee_failure(scenario: Scenario) -> float:
     sums, size = scenario.secure_sum, committee_size(scenario)
     if sums.verification == "all":
         return 0.0 if sums.colluders < attests_needed(scenario, size) else 1.0
-    return _failure(fewest_participants(scenario), sums.colluders, size, MAX_DRAWS * scenario.stop.rounds)
+    return _failure(
+        fewest_participants(scenario), sums.colluders, size, sizes.MAX_DRAWS * scenario.stop.rounds
+    )
 
 
 @lru_cache(maxsize=64)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from securefl.base.crypto import digest
+from securefl.base import crypto
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.clustering.assignment import Assignment, draw_assignment
+from securefl.methods.clustering import assignment
 
 
 def fixed_seed(run: RunId, config: bytes) -> bytes:
     """Return the seed (32 bytes) of a run's fixed clusters."""
-    return digest("fixed clusters", run, config)
+    return crypto.digest("fixed clusters", run, config)
 
 
 def fixed_assignment(
     seed: bytes, roster: Iterable[PartyId], present: Collection[PartyId], size: int, fewest: int
-) -> Assignment:
+) -> assignment.Assignment:
     """Return the clusters of one round, as far as their members are there.
 
     Everybody of the roster is assigned and then the absent are missing, so that nobody's mates change. A
@@ -35,7 +35,7 @@ def fixed_assignment(
         fewest: members below which a sum may not be opened.
     """
     everybody = sorted(roster)
-    (whole,) = draw_assignment(seed, everybody, len(everybody), size, 1).clusters
+    (whole,) = assignment.draw_assignment(seed, everybody, len(everybody), size, 1).clusters
     there = (tuple(party for party in members if party in present) for members in whole)
     row = tuple(members for members in there if len(members) >= fewest)
-    return Assignment(tuple(sorted(party for members in row for party in members)), (row,))
+    return assignment.Assignment(tuple(sorted(party for members in row for party in members)), (row,))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from securefl.base.crypto import digest
+from securefl.base import crypto
 from securefl.base.ids import PartyId, RunId
 
 
 def commitment(nonce: bytes, run: RunId, round_: int, draw: int, party: PartyId) -> bytes:
     """Return the commitment (32 bytes) to a nonce: hiding, as the nonce has 256 random bits, and binding."""
-    return digest("nonce commitment", run, round_, draw, party, nonce)
+    return crypto.digest("nonce commitment", run, round_, draw, party, nonce)
 
 
 def certified_seed(
@@ -24,4 +24,4 @@ def certified_seed(
     fields: list[str | bytes] = []
     for party in sorted(nonces):
         fields += [party, nonces[party]]
-    return digest("round seed", run, round_, draw, model, config, *fields)
+    return crypto.digest("round seed", run, round_, draw, model, config, *fields)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from securefl.base import sums
 from securefl.base.arrays import F64
-from securefl.base.sums import exact_sum
 
 _EXACT_WORK = 300_000
 """Integer products that an exact count may cost; beyond it clusters are treated as independent."""
@@ -18,7 +18,7 @@ _EXACT_WORK = 300_000
 
 def tail(population: int, marked: int, drawn: int, at_least: int) -> float:
     """P(``drawn`` of ``population``, without replacement, hold ``at_least`` or more of the ``marked``)."""
-    ways = exact_sum(
+    ways = sums.exact_sum(
         math.comb(marked, hit) * math.comb(population - marked, drawn - hit)
         for hit in range(max(at_least, 0), min(drawn, marked) + 1)
     )
@@ -62,7 +62,7 @@ def all_within(sizes: Sequence[int], marked: int, allowed: Callable[[int], int],
         allowed: the most that a cluster of a given size may hold.
         resting: parties that are in no cluster.
     """
-    population = exact_sum(sizes) + resting
+    population = sums.exact_sum(sizes) + resting
     if population * marked > _EXACT_WORK:
         kept = {size: 1 - tail(population, marked, size, allowed(size) + 1) for size in set(sizes)}
         return math.prod(kept[size] for size in sizes)
@@ -87,7 +87,7 @@ def clusters_kept(
         min_survivors: fewest members that a cluster must keep.
         parties: all, those in no cluster included.
     """
-    resting = parties - exact_sum(map(exact_sum, clusters))
+    resting = parties - sums.exact_sum(map(sums.exact_sum, clusters))
     if parties * dropouts > _EXACT_WORK:
         rate = dropouts / parties
         return math.prod(cluster_kept_at(atoms, rate, min_survivors) for atoms in clusters)
@@ -109,7 +109,7 @@ def _ways_to_lose(atoms: tuple[int, ...], min_survivors: int, dropouts: int) -> 
             by_members[lost + atom] = _sum(by_members.get(lost + atom, []), more)
     allowed: list[int] = []
     for lost, ways in by_members.items():
-        if exact_sum(atoms) - lost >= min_survivors:
+        if sums.exact_sum(atoms) - lost >= min_survivors:
             allowed = _sum(allowed, ways)
     return allowed
 
@@ -125,7 +125,7 @@ def cluster_kept_at(atoms: Sequence[int], rate: float, min_survivors: int) -> fl
             after[lost + atom] = after.get(lost + atom, 0.0) + chance * (1 - whole)
         by_members = after
     return math.fsum(
-        chance for lost, chance in by_members.items() if exact_sum(atoms) - lost >= min_survivors
+        chance for lost, chance in by_members.items() if sums.exact_sum(atoms) - lost >= min_survivors
     )
 
 
@@ -138,10 +138,10 @@ def touched_at_most(sizes: Sequence[int], marked: int, most: int, resting: int =
     """
     if most >= min(len(sizes), marked):
         return 1.0
-    population = exact_sum(sizes) + resting
+    population = sums.exact_sum(sizes) + resting
     if population * marked * min(most + 1, marked) > _EXACT_WORK:
         return _touched_normal(sizes, population, marked, most)
-    hits = exact_sum(
+    hits = sums.exact_sum(
         (-1 if (most - chosen) % 2 else 1)
         * math.comb(len(sizes) - chosen - 1, most - chosen)
         * sets
@@ -169,7 +169,7 @@ def _touched_normal(sizes: Sequence[int], population: int, marked: int, most: in
     untouched = {size: 1 - tail(population, marked, size, 1) for size in set(sizes)}
     clean = [untouched[size] for size in sizes]
     mean = len(sizes) - math.fsum(clean)
-    size = round(exact_sum(sizes) / len(sizes))
+    size = round(sums.exact_sum(sizes) / len(sizes))
     pair = 1 - tail(population, marked, min(2 * size, population), 1)
     single = math.fsum(clean) / len(clean)
     variance = math.fsum(p * (1 - p) for p in clean) + len(sizes) * (len(sizes) - 1) * (

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from securefl.methods.clustering.sizes import (
-    max_cluster_size,
-    most_fitting,
-    participants_of,
-    quorum_of,
-    rests_on_chance,
-)
+from securefl.methods.clustering import sizes
 from securefl.scenario import Scenario
 
 
@@ -18,7 +12,7 @@ def fewest_participants(scenario: Scenario) -> int:
     The second keeps a server from showing a party a round in which nearly everybody else colludes.
     """
     size, sums = scenario.clustering.size, scenario.secure_sum
-    return max(size, quorum_of(scenario.parties, sums.colluders)) if sums.server == "active" else size
+    return max(size, sizes.quorum_of(scenario.parties, sums.colluders)) if sums.server == "active" else size
 
 
 def fewest_present(scenario: Scenario) -> int:
@@ -28,9 +22,9 @@ def fewest_present(scenario: Scenario) -> int:
     honest parties there are, the more of a cluster collude.
     """
     fewest = fewest_participants(scenario)
-    if not rests_on_chance(scenario):
+    if not sizes.rests_on_chance(scenario):
         return fewest
-    return max(fewest, quorum_of(scenario.parties, scenario.secure_sum.colluders))
+    return max(fewest, sizes.quorum_of(scenario.parties, scenario.secure_sum.colluders))
 
 
 def wanted_of(scenario: Scenario, present: int) -> int:
@@ -41,5 +35,5 @@ def wanted_of(scenario: Scenario, present: int) -> int:
     """
     if present < fewest_present(scenario):
         return 0
-    most, fewest = min(participants_of(scenario), present), fewest_participants(scenario)
-    return most_fitting(most, fewest, scenario.clustering.size, max_cluster_size(scenario))
+    most, fewest = min(sizes.participants_of(scenario), present), fewest_participants(scenario)
+    return sizes.most_fitting(most, fewest, scenario.clustering.size, sizes.max_cluster_size(scenario))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from securefl.base.errors import ConfigError
-from securefl.methods.clustering import participants_of
-from securefl.methods.robust import clusters_needed_by, needs_server_gradient, withstood
+from securefl.methods import clustering, robust
 from securefl.scenario import Scenario
 
 
@@ -21,16 +20,16 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
     plan = scenario.aggregation
     tag = plan.rule.name
     plan.rule.check("aggregation.rule")
-    needed = clusters_needed_by(plan)
+    needed = robust.clusters_needed_by(plan)
     if clusters < needed:
         raise ConfigError(
             "aggregation.rule",
             f"{tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''} needs"
-            f" {needed} clusters, but {participants_of(scenario)} participants in clusters of"
+            f" {needed} clusters, but {clustering.participants_of(scenario)} participants in clusters of"
             f" {scenario.clustering.size} make {clusters}",
             "more participants, smaller clusters, or lower parameters of the rule",
         )
-    if needs_server_gradient(plan.rule) and not scenario.data.server_holds_some:
+    if robust.needs_server_gradient(plan.rule) and not scenario.data.server_holds_some:
         raise ConfigError(
             "data.server_fraction",
             f"{tag} needs a gradient of the server's own data, and the server has none",
@@ -48,7 +47,7 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
             "the rule looks at each group's sums by themselves, and all Byzantine parties may join one group",
             'claim = "average-case"',
         )
-    tolerated = withstood(plan, clusters)
+    tolerated = robust.withstood(plan, clusters)
     # Rules that go by the server's own data need no honest majority.
     if 2 * plan.byzantine >= clusters > tolerated:
         raise ConfigError(

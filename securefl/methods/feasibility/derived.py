@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from securefl.base.crypto import digest
-from securefl.base.sums import exact_sum
+from securefl.base import crypto, sums
+from securefl.methods import robust
 from securefl.methods.clustering import (
     max_cluster_size,
     odds,
@@ -18,7 +18,6 @@ from securefl.methods.clustering import (
 )
 from securefl.methods.feasibility.atoms import tolerated_dropouts
 from securefl.methods.feasibility.task_groups import judged_together
-from securefl.methods.robust import withstood
 from securefl.scenario import Scenario, own_sources
 
 
@@ -71,11 +70,11 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
     """The limits of a scenario that :func:`securefl.methods.feasibility.limits.check` has found feasible."""
     plan, parties, byzantine = scenario.secure_sum, scenario.parties, scenario.aggregation.byzantine
     judged = judged_together(scenario, sizes)
-    tolerated = withstood(scenario.aggregation, len(judged))
+    tolerated = robust.withstood(scenario.aggregation, len(judged))
     quorum = quorum_of(parties, plan.colluders) if plan.server == "active" else None
     alone, in_run = p_alone(scenario)
     return DerivedLimits(
-        participants=exact_sum(sizes),
+        participants=sums.exact_sum(sizes),
         cluster_sizes=sizes,
         max_cluster_size=max_cluster_size(scenario),
         ring_bits=ring_bits,
@@ -83,7 +82,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
         quorum=quorum,
         breakdown=tolerated,
         p_clean=1 - odds.tail(parties, byzantine, max(sizes), 1),
-        p_rule_holds=odds.touched_at_most(judged, byzantine, tolerated, parties - exact_sum(judged)),
+        p_rule_holds=odds.touched_at_most(judged, byzantine, tolerated, parties - sums.exact_sum(judged)),
         p_alone_per_opening=alone,
         p_alone_in_run=in_run,
         p_shares_fail=p_shares_fail(scenario),
@@ -96,4 +95,4 @@ def _own_rules(scenario: Scenario) -> bytes:
     sources = own_sources(msgspec.to_builtins(scenario.aggregation))
     if not sources:
         return b""
-    return digest("own rules", *(part for name in sorted(sources) for part in (name, sources[name])))
+    return crypto.digest("own rules", *(part for name in sorted(sources) for part in (name, sources[name])))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from securefl.base.errors import ConfigError
-from securefl.methods.clustering import cluster_sizes, leakage_colluders, participants_of, works_of
+from securefl.methods import clustering
 from securefl.methods.feasibility.atoms import leaks_all_at
 from securefl.scenario import Scenario
 
@@ -25,7 +25,7 @@ LEVERAGE_BUDGET = 100_000_000
 
 def all_exposed_at(scenario: Scenario) -> int | None:
     """R*: reclusterings that as a rule give away every update; None where no number of them does."""
-    if works_of(scenario.clustering) > 1 or scenario.clustering.atoms > 1:
+    if clustering.works_of(scenario.clustering) > 1 or scenario.clustering.atoms > 1:
         return None
     return leaks_all_at(scenario)
 
@@ -39,21 +39,25 @@ def check_leakage(scenario: Scenario) -> None:
     if scenario.leakage.mode == "report":
         return
     _check_single_sums(scenario)
-    atoms, least = scenario.clustering.atoms, leakage_colluders(scenario) + scenario.secure_sum.k_anonymity
+    atoms, least = (
+        scenario.clustering.atoms,
+        clustering.leakage_colluders(scenario) + scenario.secure_sum.k_anonymity,
+    )
     if 1 < atoms < least:
         raise ConfigError(
             "leakage.colluders",
-            f"the sum of an atom of {atoms} may be determined, and besides {leakage_colluders(scenario)}"
+            f"the sum of an atom of {atoms} may be determined, and besides"
+            f" {clustering.leakage_colluders(scenario)}"
             f" colluders k = {scenario.secure_sum.k_anonymity} honest members must remain in it",
             f"clustering.atoms of at least {least}",
         )
     again = scenario.clustering.reclusterings
-    if again == 1 or works_of(scenario.clustering) > 1:
+    if again == 1 or clustering.works_of(scenario.clustering) > 1:
         return
     enough = all_exposed_at(scenario)
     if enough is not None and again >= enough:
-        participants = participants_of(scenario)
-        clusters = len(cluster_sizes(participants, scenario.clustering.size))
+        participants = clustering.participants_of(scenario)
+        clusters = len(clustering.cluster_sizes(participants, scenario.clustering.size))
         raise ConfigError(
             "clustering.reclusterings",
             f"{enough} random reclusterings of {participants} parties into {clusters} clusters as a rule give"
@@ -64,7 +68,7 @@ def check_leakage(scenario: Scenario) -> None:
 
 
 def _check_single_sums(scenario: Scenario) -> None:
-    colluders, sums, leakage = leakage_colluders(scenario), scenario.secure_sum, scenario.leakage
+    colluders, sums, leakage = clustering.leakage_colluders(scenario), scenario.secure_sum, scenario.leakage
     if not sums.colluders_per_cluster <= colluders <= sums.colluders:
         raise ConfigError(
             "leakage.colluders",
@@ -90,7 +94,7 @@ def _check_single_sums(scenario: Scenario) -> None:
 
 
 def _check_searchable(scenario: Scenario) -> None:
-    colluders, parties = leakage_colluders(scenario), participants_of(scenario)
+    colluders, parties = clustering.leakage_colluders(scenario), clustering.participants_of(scenario)
     size = colluders + scenario.secure_sum.k_anonymity - 1
     if (
         scenario.clustering.atoms == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from securefl.base.errors import ConfigError
-from securefl.methods.attacks import backdoor_of, check_behaviours
+from securefl.methods import attacks, privacy
 from securefl.methods.clustering import (
     largest_cluster,
     max_cluster_size,
@@ -16,22 +16,20 @@ from securefl.methods.clustering import (
     planned_sizes,
     steps_of,
 )
+from securefl.methods.feasibility import derived, secure_sum
 from securefl.methods.feasibility.aggregation import check_aggregation
 from securefl.methods.feasibility.atoms import check_atoms
 from securefl.methods.feasibility.crypten import check_crypten
 from securefl.methods.feasibility.data import check_data
-from securefl.methods.feasibility.derived import DerivedLimits, derive
 from securefl.methods.feasibility.dp_checks import check_checks
 from securefl.methods.feasibility.leakage import check_leakage
 from securefl.methods.feasibility.local_method import check_local_method
 from securefl.methods.feasibility.metrics import check_metrics
-from securefl.methods.feasibility.secure_sum import check_secure_sum, remedy
 from securefl.methods.feasibility.sites import check_sites
 from securefl.methods.feasibility.task_groups import check_groups
 from securefl.methods.feasibility.validation import check_validation
 from securefl.methods.feasibility.verification import check_verification
 from securefl.methods.feasibility.weighting import check_weighting
-from securefl.methods.privacy import check_privacy, noise_of
 from securefl.scenario import Scenario
 
 MAX_STEPS = 2**53 - 1
@@ -41,7 +39,7 @@ MAX_CLUSTER = 1_024
 """Most members of a cluster: what the lists of a message may hold."""
 
 
-def check(scenario: Scenario) -> DerivedLimits:
+def check(scenario: Scenario) -> derived.DerivedLimits:
     """Refuse a scenario whose numbers do not fit together; derive what they imply.
 
     Raises:
@@ -52,7 +50,7 @@ def check(scenario: Scenario) -> DerivedLimits:
     check_groups(scenario)
     _check_largest(scenario)
     sizes = planned_sizes(scenario)
-    check_secure_sum(scenario, sizes)
+    secure_sum.check_secure_sum(scenario, sizes)
     check_crypten(scenario, min(sizes))
     check_validation(scenario, sizes)
     check_verification(scenario, len(sizes))
@@ -65,13 +63,13 @@ def check(scenario: Scenario) -> DerivedLimits:
         check_sites(scenario)
     else:
         check_data(scenario)
-    check_behaviours(scenario)
+    attacks.check_behaviours(scenario)
     check_local_method(scenario)
-    check_privacy(scenario)
+    privacy.check_privacy(scenario)
     check_checks(scenario)
     check_metrics(scenario, ring_bits)
     check_deadlines(scenario)
-    return derive(scenario, sizes, ring_bits)
+    return derived.derive(scenario, sizes, ring_bits)
 
 
 def check_deadlines(scenario: Scenario) -> None:
@@ -150,7 +148,7 @@ def _check_population(scenario: Scenario) -> None:
         raise ConfigError(
             "clustering.size",
             f"{participants} participants do not fill one cluster of {size}",
-            f"{remedy(scenario, 'clustering.size')}, or let more parties take part",
+            f"{secure_sum.remedy(scenario, 'clustering.size')}, or let more parties take part",
         )
 
 
@@ -167,12 +165,12 @@ def _check_largest(scenario: Scenario) -> None:
 
 def largest_sum(scenario: Scenario, members: int) -> int:
     """Return how large a coordinate of so many members' sum can be, noise included, in steps."""
-    return members * (steps_of(scenario) + noise_of(scenario))
+    return members * (steps_of(scenario) + privacy.noise_of(scenario))
 
 
 def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
     """The narrowest allowed ring in which no sum, noise included, wraps: members x steps < 2^(bits - 1)."""
-    steps, wanted, noise = steps_of(scenario), scenario.encoding.ring_bits, noise_of(scenario)
+    steps, wanted, noise = steps_of(scenario), scenario.encoding.ring_bits, privacy.noise_of(scenario)
     size = f"range {scenario.encoding.range:g} at scale_bits {scenario.encoding.scale_bits} is {steps} steps"
     if noise:
         size += f", with noise {steps + noise}"
@@ -208,7 +206,7 @@ def _check_odds_and_ends(scenario: Scenario) -> None:
                 "there is no differential privacy, so there is no epsilon to compare",
                 "leave it out, or give [privacy]",
             )
-        if claim.metric == "backdoor_success" and backdoor_of(scenario.behaviours) is None:
+        if claim.metric == "backdoor_success" and attacks.backdoor_of(scenario.behaviours) is None:
             raise ConfigError(
                 f"{path}.metric", "no behaviour is a backdoor whose success could be measured", "leave it out"
             )

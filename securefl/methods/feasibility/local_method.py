@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from securefl.base.errors import ConfigError
-from securefl.methods.robust import server_rule
+from securefl.methods import robust
 from securefl.scenario import Scenario
 
 
@@ -34,6 +34,6 @@ def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
         yield "groups.count", "a control variate belongs to one model", "1"
     if scenario.clustering.new_work:
         yield "clustering.new_work", "a second training would begin from the first one's variates", "false"
-    if server_rule(scenario.aggregation.rule) is not None:
+    if robust.server_rule(scenario.aggregation.rule) is not None:
         rule = scenario.aggregation.rule.name
         yield "aggregation.rule.type", f"{rule} compares with gradients of the server's own", "median, as one"

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from securefl.base.errors import ConfigError
-from securefl.methods.clustering import MOST_LABELLED
-from securefl.methods.metrics import metric_words, names_of
+from securefl.methods import clustering, metrics
 from securefl.scenario import FalseMetrics, Metric, Scenario
 
 LARGEST = 1e300
@@ -29,12 +28,12 @@ def check_metrics(scenario: Scenario, ring_bits: int) -> None:
     for field, reason, remedy in (*_unnamed(scenario), *_of_each(scenario), *_together(scenario)):
         raise ConfigError(field, reason, remedy)
     if scenario.privacy.unit == "none" or scenario.privacy.multiplier is not None:
-        metric_words(scenario, ring_bits)
+        metrics.metric_words(scenario, ring_bits)
 
 
 def _unnamed(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """Names that are no numbers of the scenario."""
-    stop, known = scenario.stop, names_of(scenario.evaluation)
+    stop, known = scenario.stop, metrics.names_of(scenario.evaluation)
     there = ", ".join(known) or "none are declared"
     if stop.metric is not None and stop.metric not in known:
         yield "stop.metric", f"{stop.metric} is not a number of [evaluation]", f"one of: {there}"
@@ -142,9 +141,9 @@ def _together(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     if scenario.secure_sum.validated is not None:
         yield "secure_sum.validate", "the test of norms is of updates without metrics", "none"
     sums, noisy = scenario.secure_sum, scenario.privacy.unit != "none"
-    if not noisy and scenario.clustering.atoms > 1 and scenario.parties > MOST_LABELLED:
-        reason = f"kept atoms of metrics without noise have labels for {MOST_LABELLED:,} parties"
-        yield "parties", reason, f"at most {MOST_LABELLED:,}, noise, or no metrics"
+    if not noisy and scenario.clustering.atoms > 1 and scenario.parties > clustering.MOST_LABELLED:
+        reason = f"kept atoms of metrics without noise have labels for {clustering.MOST_LABELLED:,} parties"
+        yield "parties", reason, f"at most {clustering.MOST_LABELLED:,}, noise, or no metrics"
     if not noisy and scenario.clustering.atoms == 1 and scenario.evaluation.repeats == "refuse":
         least = sums.colluders_per_cluster + sums.k_anonymity
         yield (

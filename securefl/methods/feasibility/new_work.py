@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from securefl.base.errors import ConfigError
-from securefl.methods.clustering import batch_size_of, works_of
+from securefl.methods import clustering
 from securefl.scenario import Scenario
 
 
@@ -22,12 +22,12 @@ def check_new_work(scenario: Scenario, samples: int) -> None:
         ConfigError: with the field to change, the reason and the remedy.
     """
     if (
-        works_of(scenario.clustering) == 1
+        clustering.works_of(scenario.clustering) == 1
         or scenario.leakage.mode == "report"
         or scenario.privacy.unit != "none"
     ):
         return
-    batch = batch_size_of(scenario.training, samples)
+    batch = clustering.batch_size_of(scenario.training, samples)
     if batch >= samples:
         field = "batch_size" if scenario.training.batch_fraction is None else "batch_fraction"
         raise ConfigError(

@@ -6,13 +6,7 @@ import math
 from dataclasses import dataclass
 
 from securefl.base.errors import ConfigError
-from securefl.methods.clustering import (
-    committee_size,
-    hides_groups,
-    max_cluster_size,
-    participants_of,
-    planned_sizes,
-)
+from securefl.methods import clustering
 from securefl.scenario import Scenario
 
 MAX_PROOF = 8 * 64 * 1024 * 1024
@@ -61,19 +55,19 @@ def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:
     """
     if not scenario.secure_sum.verified:
         return Proofs(0, 0, 0, 0)
-    vector, largest = length * ring_bits // 8, max_cluster_size(scenario)
-    hidden = hides_groups(scenario.groups)
+    vector, largest = length * ring_bits // 8, clustering.max_cluster_size(scenario)
+    hidden = clustering.hides_groups(scenario.groups)
     vectors = scenario.groups.count if hidden else scenario.clustering.reclusterings
-    participants = participants_of(scenario)
+    participants = clustering.participants_of(scenario)
     moments = _MOMENT * scenario.server_optimiser.moments * scenario.groups.count * length
     model = _PARAMETER * scenario.groups.count * length
-    step = vectors * len(planned_sizes(scenario)) * vector + moments + model
+    step = vectors * len(clustering.planned_sizes(scenario)) * vector + moments + model
     return Proofs(
         opening=largest * vector,
         step=step,
         # Who is absent makes fewer clusters, and larger ones: their members are no more in all.
         openings=vectors * participants * openers_asked(scenario, largest) * vector,
-        steps=min(committee_size(scenario), participants) * step,
+        steps=min(clustering.committee_size(scenario), participants) * step,
     )
 
 
@@ -107,10 +101,10 @@ def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
     budget = sums.verify_megabytes
     if proofs.total <= budget * _MEGABYTE:
         return
-    members = min(committee_size(scenario), participants_of(scenario))
+    members = min(clustering.committee_size(scenario), clustering.participants_of(scenario))
     smaller = (
         "secure_sum.verify = committee in place of all"
-        if members == participants_of(scenario)
+        if members == clustering.participants_of(scenario)
         else f"a smaller secure_sum.committee than {members}"
     )
     raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from securefl.base.errors import ConfigError
-from securefl.methods.robust import server_rule
+from securefl.methods import robust
 from securefl.scenario import DataAttack, Scenario
 
 TESTED = frozenset({"accuracy", "backdoor_success"})
@@ -51,7 +51,7 @@ def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
         yield "evaluation.metrics", "metrics have no noise that hides records", 'privacy.unit = "party"'
     if scenario.groups.count > 1:
         yield "groups.count", "a party finds its task group by the losses of all models", "1"
-    if server_rule(scenario.aggregation.rule) is not None:
+    if robust.server_rule(scenario.aggregation.rule) is not None:
         name = scenario.aggregation.rule.name
         yield "aggregation.rule.type", f"{name} compares with gradients of the server's own", "median, as one"
     for index, behaviour in enumerate(scenario.behaviours):

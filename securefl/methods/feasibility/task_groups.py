@@ -6,9 +6,8 @@ import math
 
 from securefl.base.errors import ConfigError
 from securefl.base.sums import exact_sum
-from securefl.methods.attacks import is_of_server
+from securefl.methods import attacks, robust
 from securefl.methods.clustering import cluster_sizes, group_sizes, hides_groups, tail
-from securefl.methods.robust import clusters_needed_by, needs_server_gradient
 from securefl.scenario import CoalitionAttack, Groups, Scenario
 
 
@@ -108,12 +107,12 @@ def _check_company(scenario: Scenario) -> None:
             raise ConfigError(
                 f"participation.{name}", "a draw of participants does not go with groups", "leave it out"
             )
-    if needs_server_gradient(scenario.aggregation.rule):
+    if robust.needs_server_gradient(scenario.aggregation.rule):
         raise ConfigError(
             "aggregation.rule", "the server's own data have no group", "a rule without server data"
         )
     for index, behaviour in enumerate(scenario.behaviours):
-        if isinstance(behaviour, CoalitionAttack) or is_of_server(behaviour):
+        if isinstance(behaviour, CoalitionAttack) or attacks.is_of_server(behaviour):
             raise ConfigError(
                 f"behaviours.{index}.kind",
                 f"{behaviour.kind} knows of one model only",
@@ -167,7 +166,7 @@ def _check_open(scenario: Scenario) -> None:
             f" {clustering.size}: it would wait for ever",
             f"at most {least}",
         )
-    clusters, needed = least // clustering.size, clusters_needed_by(scenario.aggregation)
+    clusters, needed = least // clustering.size, robust.clusters_needed_by(scenario.aggregation)
     if clusters < needed:
         raise ConfigError(
             "aggregation.rule",

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from securefl.base.errors import ConfigError
-from securefl.methods.clustering import (
-    committee_size,
-    fewest_present,
-)
-from securefl.methods.robust import clusters_needed_by, needs_server_gradient, withstood
+from securefl.methods import clustering, robust
 from securefl.scenario import Scenario
 
 
@@ -42,13 +38,13 @@ def check_verification(scenario: Scenario, clusters: int) -> None:
         raise ConfigError(
             "secure_sum.verify", "plain sums prove nothing", "another secure_sum.kind, or verify = off"
         )
-    if needs_server_gradient(scenario.aggregation.rule):
+    if robust.needs_server_gradient(scenario.aggregation.rule):
         raise ConfigError(
             "secure_sum.verify",
             "nobody can repeat a rule that looks at the server's own data",
             "another aggregation.rule, or secure_sum.verify = off",
         )
-    members, fewest = committee_size(scenario), fewest_present(scenario)
+    members, fewest = clustering.committee_size(scenario), clustering.fewest_present(scenario)
     if sums.committee is not None and members > fewest:
         raise ConfigError(
             "secure_sum.committee",
@@ -74,8 +70,8 @@ def _check_lost(scenario: Scenario, clusters: int) -> None:
         )
     left = clusters - sums.lost_clusters
     liars = max(plan.byzantine, min(sums.colluders, max(left, 0)))
-    if left < clusters_needed_by(plan) or withstood(plan, left) < liars:
-        most = withstood(plan, left) if left >= clusters_needed_by(plan) else 0
+    if left < robust.clusters_needed_by(plan) or robust.withstood(plan, left) < liars:
+        most = robust.withstood(plan, left) if left >= robust.clusters_needed_by(plan) else 0
         raise ConfigError(
             "secure_sum.lost_clusters",
             f"of {clusters} clusters {max(left, 0)} are left, of which {plan.rule.name} withstands {most};"

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from securefl.base.crypto import digest, encode
+from securefl.base import crypto
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import Assignment
+from securefl.methods import clustering
 from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion
 from securefl.methods.leakage.limits import TOLERANCE, Crossing, LeakageLimits, crossings
 from securefl.methods.leakage.modular import prime_from
@@ -39,15 +39,15 @@ class Admission:
 
     def head(self) -> bytes:
         """Hash (32 bytes) of all openings, for the parties to sign. No prime is a part of it."""
-        fields = [encode(*self.admitted)]
+        fields = [crypto.encode(*self.admitted)]
         for version, sums in sorted(self.openings.items()):
-            fields.append(encode(*version, len(sums)))
-            fields += [encode(*members) for members in sums]
-        return digest("leakage ledger", *fields)
+            fields.append(crypto.encode(*version, len(sums)))
+            fields += [crypto.encode(*members) for members in sums]
+        return crypto.digest("leakage ledger", *fields)
 
 
 def admit(
-    assignment: Assignment,
+    assignment: clustering.Assignment,
     survivors: Collection[PartyId],
     limits: Mapping[PartyId, LeakageLimits],
     *,
@@ -172,7 +172,7 @@ def _harmless(sums: Sums, limits: Mapping[PartyId, LeakageLimits]) -> bool:
     )
 
 
-def _alive(assignment: Assignment, survivors: Collection[PartyId], reclustering: int) -> Sums:
+def _alive(assignment: clustering.Assignment, survivors: Collection[PartyId], reclustering: int) -> Sums:
     kept = set(survivors)
     rows = (tuple(p for p in members if p in kept) for members in assignment.clusters[reclustering])
     return tuple(row for row in rows if row)

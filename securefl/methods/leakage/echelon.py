@@ -9,7 +9,7 @@ import numpy as np
 
 from securefl.base.arrays import I64
 from securefl.base.errors import UsageError
-from securefl.methods.leakage.modular import product, times, total
+from securefl.methods.leakage import modular
 
 _BLOCK = 32
 """New rows wait until there are this many, and are then taken out of the old ones by one matrix product."""
@@ -57,7 +57,7 @@ class Echelon:
             return self
         pivot = int(places[0])
         scale = pow(int(rest[pivot]), -1, self.prime)
-        rest = times(rest, np.array([scale], np.int64), self.prime)
+        rest = modular.times(rest, np.array([scale], np.int64), self.prime)
         fresh = _cleared(self.fresh, (pivot,), rest[None, :], self.prime)
         grown = replace(
             self, fresh=np.concatenate([fresh, rest[None, :]]), fresh_pivots=(*self.fresh_pivots, pivot)
@@ -71,9 +71,9 @@ class Echelon:
             return row
         # Rows of zeros and ones meet the old rows with factors of 1: a sum instead of a product.
         if (factors[used] == 1).all():
-            rest: I64 = row - total(rows[used], self.prime)
+            rest: I64 = row - modular.total(rows[used], self.prime)
         else:
-            rest = row - product(factors[None, used], rows[used], self.prime)[0]
+            rest = row - modular.product(factors[None, used], rows[used], self.prime)[0]
         return rest + (rest < 0) * self.prime
 
     @cached_property
@@ -118,7 +118,7 @@ class Echelon:
         whole = self.settled
         image = np.zeros((self.width, functionals.shape[1]), np.int64)
         image[list(whole.free)] = functionals
-        down = product(whole.basis[:, list(whole.free)], functionals, self.prime)
+        down = modular.product(whole.basis[:, list(whole.free)], functionals, self.prime)
         image[list(whole.pivots)] = (self.prime - down) * (down != 0)
         return image
 
@@ -131,7 +131,7 @@ def _cleared(rows: I64, pivots: tuple[int, ...], by: I64, prime: int) -> I64:
         return rows
     cleared = rows.copy()
     place = np.ix_(touched, columns)
-    taken = (times if len(pivots) == 1 else product)(factors[touched], by[:, columns], prime)
+    taken = (modular.times if len(pivots) == 1 else modular.product)(factors[touched], by[:, columns], prime)
     rest = rows[place] - taken
     cleared[place] = rest + (rest < 0) * prime
     return cleared

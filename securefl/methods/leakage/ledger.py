@@ -21,9 +21,9 @@ import numpy as np
 from securefl.base.arrays import I64
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import Assignment
+from securefl.methods import clustering
+from securefl.methods.leakage import modular
 from securefl.methods.leakage.echelon import Echelon
-from securefl.methods.leakage.modular import BITS, PRIMES, is_prime
 
 
 class UpdateVersion(NamedTuple):
@@ -59,7 +59,7 @@ class LeakageLedger:
             UsageError: no party, or a number that is no prime of 61 bits.
         """
         columns = tuple(sorted(set(parties)))
-        if not columns or prime.bit_length() != BITS or not is_prime(prime):
+        if not columns or prime.bit_length() != modular.BITS or not modular.is_prime(prime):
             raise UsageError(f"no ledger over {len(columns)} parties modulo {prime}")
         return cls(version, columns, prime, echelon=Echelon.empty(prime, len(columns)))
 
@@ -146,11 +146,16 @@ class LeakageLedger:
         """
         order = min(len(self.openings), len(self.parties) - 1) + 1
         bits = (order + 1) / 2 * math.log2(order + 1) - order
-        return (len(self.parties) + 1) * math.floor(max(bits, 0.0) / (BITS - 1)) / PRIMES
+        return (len(self.parties) + 1) * math.floor(max(bits, 0.0) / (modular.BITS - 1)) / modular.PRIMES
 
 
 def planned(
-    assignment: Assignment, survivors: Collection[PartyId], round_: int, prime: int, *, new_work: bool
+    assignment: clustering.Assignment,
+    survivors: Collection[PartyId],
+    round_: int,
+    prime: int,
+    *,
+    new_work: bool,
 ) -> tuple[LeakageLedger, ...]:
     """The ledgers of a round as every party computes them before it releases (protocol.md, step 8).
 

@@ -12,9 +12,9 @@ import math
 
 import numpy as np
 
+from securefl.base import sums
 from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
-from securefl.base.sums import exact_sum
 from securefl.methods.leakage.ledger import LeakageLedger
 
 MOST_COLLUDERS = 2
@@ -63,7 +63,9 @@ def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
 
 
 def _disjoint(ledger: LeakageLedger) -> bool:
-    return exact_sum(map(len, ledger.openings)) == len({column for row in ledger.openings for column in row})
+    return sums.exact_sum(map(len, ledger.openings)) == len(
+        {column for row in ledger.openings for column in row}
+    )
 
 
 def _least_variances(variances: F64, helpers: I64, colluders: int) -> F64:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from securefl.base import sums
 from securefl.base.arrays import I64
 from securefl.base.errors import UsageError
-from securefl.base.sums import exact_sum
+from securefl.methods.leakage import modular
 from securefl.methods.leakage.echelon import Echelon
-from securefl.methods.leakage.modular import product, wrapped_product
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ def solve(matrix: I64, right: I64, prime: int) -> list[Fractions]:
     while None in found:
         if modulus > 2 * limit * limit:
             raise UsageError("the system has no solution: it was regular, so this is a mistake in its making")
-        digit = product(inverse, rest % prime, prime)
+        digit = modular.product(inverse, rest % prime, prime)
         # Exact: the difference is a multiple of the prime, and the quotient is below n + 2^31 in size.
-        rest = (rest - wrapped_product(doubles, digit)) * unit
+        rest = (rest - modular.wrapped_product(doubles, digit)) * unit
         value += digit.astype(object) * modulus
         modulus *= prime
         digits += 1
@@ -84,7 +84,7 @@ def _inverse(matrix: I64, prime: int) -> I64:
 def _solves(rows: Sequence[Sequence[int]], solution: Fractions, right: Sequence[int]) -> bool:
     x = solution.numerators
     return all(
-        exact_sum(x[j] for j in row) == solution.denominator * target
+        sums.exact_sum(x[j] for j in row) == solution.denominator * target
         for row, target in zip(rows, right, strict=True)
     )
 

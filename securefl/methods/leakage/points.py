@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from securefl.base.arrays import I64
-from securefl.methods.leakage.modular import inverses, times
+from securefl.methods.leakage import modular
 
 
 class UnluckyError(Exception):
@@ -29,7 +29,7 @@ def affine(points: I64, prime: int) -> I64:
     """
     if not points[:, 0].all():
         raise UnluckyError
-    return times(points[:, 1:], inverses(points[:, 0], prime)[:, None], prime)
+    return modular.times(points[:, 1:], modular.inverses(points[:, 0], prime)[:, None], prime)
 
 
 def seen_from(places: I64, centre: int, prime: int) -> I64:

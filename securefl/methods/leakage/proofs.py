@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from securefl.base import sums
 from securefl.base.arrays import I64
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
-from securefl.base.sums import exact_sum
 from securefl.methods.leakage.echelon import Echelon
 from securefl.methods.leakage.ledger import LeakageLedger
 from securefl.methods.leakage.lifting import solve
@@ -55,7 +55,7 @@ class LinearWitness:
         """Whether ``A @ values == 0``, over the integers."""
         if len(self.values) != len(ledger.parties):
             return False
-        return all(exact_sum(self.values[column] for column in row) == 0 for row in ledger.openings)
+        return all(sums.exact_sum(self.values[column] for column in row) == 0 for row in ledger.openings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from securefl.base.ids import PartyId
 from securefl.base.sums import exact_sum
-from securefl.methods.leakage.admission import Sums, judged
+from securefl.methods.leakage import admission
 from securefl.methods.leakage.ledger import UpdateVersion
 from securefl.methods.leakage.limits import Crossing, LeakageLimits
 
@@ -25,7 +25,7 @@ from the others is wrong by sqrt(1 - l), .5 here, fresh batches not counted. An 
 model only after rounds without an update.
 """
 
-Given = Mapping[bytes, Sums]
+Given = Mapping[bytes, admission.Sums]
 """Sums that count as opened, each once, by digest of the model that their updates were trained on."""
 
 NO_LIMITS = LeakageLimits(group=1)
@@ -35,7 +35,7 @@ _LATEST = 64
 """Models that are copied when one more comes, at most."""
 
 
-class _Joined(Mapping[bytes, Sums]):
+class _Joined(Mapping[bytes, admission.Sums]):
     """Sums by model, the latest models apart: of a thousand rounds not all are copied in each."""
 
     __slots__ = ("former", "latest")
@@ -44,7 +44,7 @@ class _Joined(Mapping[bytes, Sums]):
         self.former = former
         self.latest = latest
 
-    def __getitem__(self, model: bytes) -> Sums:
+    def __getitem__(self, model: bytes) -> admission.Sums:
         return self.latest[model] if model in self.latest else self.former[model]
 
     def __iter__(self) -> Iterator[bytes]:
@@ -102,16 +102,16 @@ def crossed_together(
     for number, (model, added) in enumerate(sorted(repeated(given, now, known).items())):
         sums = _without((*given.get(model, ()), *added), known.get(model, frozenset()))
         parties, version = _members(sums), UpdateVersion(number)
-        crossed = judged(version, sums, dict.fromkeys(parties, limits), seed + model)
+        crossed = admission.judged(version, sums, dict.fromkeys(parties, limits), seed + model)
         if limits != NO_LIMITS and not crossed:
             # Without colluders: with many of them leverages are too much to search, and that would end runs.
             nearly = LeakageLimits(group=1, leverage=REPEATED_LEVERAGE)
-            crossed = judged(version, sums, dict.fromkeys(parties, nearly), seed + model)
+            crossed = admission.judged(version, sums, dict.fromkeys(parties, nearly), seed + model)
         found += crossed
     return found
 
 
-def _without(sums: Sums, known: Collection[PartyId]) -> Sums:
+def _without(sums: admission.Sums, known: Collection[PartyId]) -> admission.Sums:
     """Sums of the unknown updates alone, each once."""
     if not known:
         return sums

@@ -17,11 +17,11 @@ import numpy as np
 from securefl.base.arrays import I64
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
+from securefl.methods.leakage import proofs
 from securefl.methods.leakage.echelon import Echelon
 from securefl.methods.leakage.ledger import LeakageLedger
 from securefl.methods.leakage.modular import residues
 from securefl.methods.leakage.points import UnluckyError, dependent_set
-from securefl.methods.leakage.proofs import Combination, prove_support
 
 ALWAYS = 4
 """Supports up to this size are searched whatever they cost."""
@@ -42,7 +42,7 @@ class LeastSupport:
 
     A proof where :func:`securefl.methods.leakage.proofs.rank_is_proved`.
     """
-    proof: Combination
+    proof: proofs.Combination
     """A combination of the sums with this support, over the integers."""
 
     @property
@@ -109,7 +109,7 @@ def _unsheltered(ledger: LeakageLedger, bound: int) -> list[int]:
 
 
 def _proved(ledger: LeakageLedger, columns: tuple[int, ...], at_least: int) -> LeastSupport:
-    proof = prove_support(ledger, columns)
+    proof = proofs.prove_support(ledger, columns)
     if proof is None:
         raise UsageError(f"a support of {len(columns)} parties does not lift to the integers")
     return LeastSupport(tuple(ledger.parties[k] for k in proof.support), at_least, proof)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from securefl.base import sums
 from securefl.base.ids import PartyId
-from securefl.base.sums import exact_sum
-from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
+from securefl.methods.leakage import repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,18 @@ class UnresolvedRound:
     run: str
     """Id of the round's run; empty if another server led it, so that no statement refers to it."""
     round: int
-    drawn: Given
+    drawn: repeats.Given
     """Members, as drawn, of each cluster that may be open, by digest of its updates' model."""
     silent: int
     """Most members without a statement of a cluster that stays closed: threshold - 1 - colluders."""
     stated: frozenset[PartyId] = frozenset()
     """Members that have stated that they released nothing, the party itself among them."""
 
-    def clusters_of(self, party: PartyId) -> Given:
+    def clusters_of(self, party: PartyId) -> repeats.Given:
         """Return the clusters that the party is in."""
         return _only(self.drawn, lambda row: party in row)
 
-    def hear(self, parties: Iterable[PartyId]) -> tuple[UnresolvedRound, Given]:
+    def hear(self, parties: Iterable[PartyId]) -> tuple[UnresolvedRound, repeats.Given]:
         """Add statements of these parties.
 
         Returns:
@@ -53,7 +53,7 @@ def is_closed_by(members: Iterable[PartyId], stated: Collection[PartyId], silent
     With ``silent`` = threshold - 1 - f, and f members whose statements are false, at most threshold - 1
     members release shares.
     """
-    return exact_sum(member not in stated for member in members) <= silent
+    return sums.exact_sum(member not in stated for member in members) <= silent
 
 
 def silent_members(threshold: int, colluders: int) -> int:
@@ -86,6 +86,10 @@ def doubtful_members(rounds: Iterable[UnresolvedRound], party: PartyId) -> Mappi
     return MappingProxyType(found)
 
 
-def _only(given: Given, wanted: Callable[[tuple[PartyId, ...]], bool]) -> Given:
+def _only(given: repeats.Given, wanted: Callable[[tuple[PartyId, ...]], bool]) -> repeats.Given:
     kept = {model: tuple(row for row in rows if wanted(row)) for model, rows in given.items()}
-    return MappingProxyType({model: rows for model, rows in kept.items() if rows}) if kept else NOTHING_GIVEN
+    return (
+        MappingProxyType({model: rows for model, rows in kept.items() if rows})
+        if kept
+        else repeats.NOTHING_GIVEN
+    )

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.methods.metrics.words import MetricWords
-from securefl.scenario import MOMENTS
 
 ROUNDED = 0.01
 """Relative error of a standard deviation by rounding beyond which it is unresolved."""
@@ -46,11 +46,11 @@ def column_spread(words: MetricWords, block: F64) -> ColumnSpread:
         words: of the run.
         block: of a metric of kind ``column``, in samples, f64 ``(2 + bins,)``, with some samples.
     """
-    bins, samples = len(block) - MOMENTS, float(block[MOMENTS:].sum())
+    bins, samples = len(block) - scenario.MOMENTS, float(block[scenario.MOMENTS :].sum())
     sigma = words.deviation(words.parties)
     if samples <= CERTAIN * sigma * math.sqrt(bins):
         return ColumnSpread(0.0, 0.0, 0.5)
-    mean, square = (min(max(float(moment) / samples, 0.0), 1.0) for moment in block[:MOMENTS])
+    mean, square = (min(max(float(moment) / samples, 0.0), 1.0) for moment in block[: scenario.MOMENTS])
     variance, by_count = square - mean**2, abs(square - 2 * mean**2)
     rounded = words.rounding(words.parties) * (1 + 2 * mean + bins * by_count) / samples + DOUBLE
     noised = sigma * math.sqrt(1 + 4 * mean**2 + bins * by_count**2) / samples

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.methods.metrics.column_spread import column_spread
 from securefl.methods.metrics.words import MetricWords, parts_of, unit_of
-from securefl.scenario import MOMENTS, Metric, SiteEvaluation
 
 QUARTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 OF_COLUMN = ("count", "missing", "mean", "std", "low", *QUARTILES, "high")
@@ -23,7 +23,7 @@ OF_COLUMN = ("count", "missing", "mean", "std", "low", *QUARTILES, "high")
 ends of those that are not empty and the quartiles, linear within a bin. A spread that is unresolved is 0."""
 
 
-def names_of(evaluation: SiteEvaluation) -> dict[str, bool]:
+def names_of(evaluation: scenario.SiteEvaluation) -> dict[str, bool]:
     """The numbers that a scenario's metrics give, and whether higher ones are better."""
     return {name: better for metric in evaluation.metrics for name, better in names_of_metric(metric).items()}
 
@@ -51,7 +51,7 @@ def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
     return found
 
 
-def bounds_of(evaluation: SiteEvaluation, parties: int) -> dict[str, tuple[float, float]]:
+def bounds_of(evaluation: scenario.SiteEvaluation, parties: int) -> dict[str, tuple[float, float]]:
     """The least and the greatest value of each number, by name.
 
     Args:
@@ -65,7 +65,7 @@ def bounds_of(evaluation: SiteEvaluation, parties: int) -> dict[str, tuple[float
     return found
 
 
-def _bounds(metric: Metric, name: str, samples: float, parties: int) -> tuple[float, float]:
+def _bounds(metric: scenario.Metric, name: str, samples: float, parties: int) -> tuple[float, float]:
     if metric.kind == "sum":
         return min(metric.lower, 0.0) * parties, max(metric.upper, 0.0) * parties
     if metric.kind in {"confusion", "classes"} or name == f"{metric.name}.auc":
@@ -93,7 +93,7 @@ def auc(negative: F64, positive: F64) -> float:
     return _share(float((positive * (below + negative / 2)).sum()) / pairs)
 
 
-def names_of_metric(metric: Metric) -> dict[str, bool]:
+def names_of_metric(metric: scenario.Metric) -> dict[str, bool]:
     """The numbers of one metric, and whether higher ones are better."""
     match metric.kind:
         case "histogram":
@@ -109,13 +109,13 @@ def names_of_metric(metric: Metric) -> dict[str, bool]:
             return {metric.name: metric.better == "higher"}
 
 
-def _of_mean(metric: Metric, mean: float) -> float:
+def _of_mean(metric: scenario.Metric, mean: float) -> float:
     """Noise and rounding may have led the mean out of its range; where there is a root, that begins at 0."""
     inside = min(max(mean, metric.lower), metric.upper)
     return math.sqrt(inside) if metric.root else inside
 
 
-def _of_histogram(metric: Metric, counts: F64, resolution: float) -> dict[str, float]:
+def _of_histogram(metric: scenario.Metric, counts: F64, resolution: float) -> dict[str, float]:
     """``resolution``: samples that a count may be off by. Fewer of a class are none."""
     if metric.classes == 2:
         negative, positive = counts.reshape(2, metric.bins)
@@ -125,14 +125,14 @@ def _of_histogram(metric: Metric, counts: F64, resolution: float) -> dict[str, f
     return {f"{metric.name}.median": _quantile(metric, counts, 0.5)} if some else {}
 
 
-def _of_classes(metric: Metric, counts: F64, resolution: float) -> dict[str, float]:
+def _of_classes(metric: scenario.Metric, counts: F64, resolution: float) -> dict[str, float]:
     total = float(counts.sum())
     shares = counts / total if total > resolution else counts[:0]
     return {f"{metric.name}.{c}": _share(float(share)) for c, share in enumerate(shares)}
 
 
-def _of_column(metric: Metric, samples: float, block: F64, words: MetricWords) -> dict[str, float]:
-    moments, counts = block[:MOMENTS], block[MOMENTS:]
+def _of_column(metric: scenario.Metric, samples: float, block: F64, words: MetricWords) -> dict[str, float]:
+    moments, counts = block[: scenario.MOMENTS], block[scenario.MOMENTS :]
     count = float(counts.sum())
     # As shown; ratios below are of counts as they are.
     found = {"count": max(0.0, count), "missing": max(0.0, samples - count)}
@@ -149,7 +149,7 @@ def _of_column(metric: Metric, samples: float, block: F64, words: MetricWords) -
     return {f"{metric.name}.{name}": found[name] for name in OF_COLUMN if name in found}
 
 
-def _quantile(metric: Metric, counts: F64, share: float) -> float:
+def _quantile(metric: scenario.Metric, counts: F64, share: float) -> float:
     """Where ``share`` of the samples is reached, linear within the bin that holds it."""
     ends = cumulated(counts)
     return value_at(metric, ends, share * float(ends[-1]))
@@ -168,7 +168,7 @@ def cumulated(counts: F64) -> F64:
     return ends
 
 
-def value_at(metric: Metric, ends: F64, samples: float) -> float:
+def value_at(metric: scenario.Metric, ends: F64, samples: float) -> float:
     """The value that so many samples are below, linear within its bin.
 
     Args:
@@ -190,7 +190,7 @@ def _share(ratio: float) -> float:
     return min(max(ratio, 0.0), 1.0)
 
 
-def _of_confusion(metric: Metric, counts: F64, resolution: float) -> dict[str, float]:
+def _of_confusion(metric: scenario.Metric, counts: F64, resolution: float) -> dict[str, float]:
     """``resolution``: samples that a count may be off by. Fewer of a class are none."""
     table = counts.reshape(metric.classes, metric.classes)
     total, hits = float(table.sum()), np.diagonal(table)

@@ -9,7 +9,7 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64
 from securefl.base.sums import exact_sum
-from securefl.methods.metrics.derived import names_of, numbers_of
+from securefl.methods.metrics import derived
 from securefl.methods.metrics.precision import precisions_of
 from securefl.methods.metrics.words import MetricWords
 
@@ -71,7 +71,7 @@ def measure(
     pooled = _Numbers(words, np.sum([values for values, _ in good], axis=0), exact_sum(m for _, m in good))
     each = [_Numbers(words, *one) for one in good]
     found = []
-    for name, higher in names_of(words.evaluation).items():
+    for name, higher in derived.names_of(words.evaluation).items():
         clusters = [one for one in each if name in one.values]
         if name not in pooled.values or not clusters:
             continue
@@ -98,7 +98,7 @@ class _Numbers:
     """The numbers of one sum, and how precise they are."""
 
     def __init__(self, words: MetricWords, read: F64, members: int) -> None:
-        self.values = numbers_of(words, read)
+        self.values = derived.numbers_of(words, read)
         self.precisions = precisions_of(words, read, members, self.values)
 
 

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
+from securefl.methods.metrics import derived
 from securefl.methods.metrics.column_spread import CERTAIN, DOUBLE, column_spread
-from securefl.methods.metrics.derived import QUARTILES, bounds_of, cumulated, names_of_metric, value_at
 from securefl.methods.metrics.words import MetricWords, parts_of, unit_of
-from securefl.scenario import MOMENTS, Metric
 
 _STEPS = (1.0, 2.0, 3.0)
 
@@ -67,10 +67,10 @@ def precisions_of(
         numbers: that :func:`securefl.methods.metrics.derived.numbers_of` made of it.
     """
     each = _Words(words.deviation(members), words.rounding(members))
-    bounds = bounds_of(words.evaluation, words.parties)
+    bounds = derived.bounds_of(words.evaluation, words.parties)
     found = dict[str, Precision]()
     for metric, at in parts_of(words.evaluation):
-        if not any(name in numbers for name in names_of_metric(metric)):
+        if not any(name in numbers for name in derived.names_of_metric(metric)):
             continue
         for end, one in _of_metric(metric, words, each, float(read[0]), read[at]):
             name = ".".join(filter(None, (metric.name, end)))
@@ -83,7 +83,7 @@ def precisions_of(
 
 
 def _of_metric(
-    metric: Metric, words: MetricWords, each: _Words, samples: float, block: F64
+    metric: scenario.Metric, words: MetricWords, each: _Words, samples: float, block: F64
 ) -> Iterator[tuple[str, Precision]]:
     """Errors of the numbers of a metric that has some, by what follows its name."""
     match metric.kind:
@@ -104,7 +104,7 @@ def _of_metric(
             yield from _of_column(metric, words, each, block)
 
 
-def _of_mean(metric: Metric, each: _Words, samples: float, share: float) -> Precision:
+def _of_mean(metric: scenario.Metric, each: _Words, samples: float, share: float) -> Precision:
     unit = unit_of(metric)
     found = each.linear(np.array([1.0, share]) * unit / samples, samples, 1)
     if not metric.root:
@@ -159,8 +159,8 @@ def _of_confusion(each: _Words, table: F64, resolution: float) -> Iterator[tuple
     yield "f1", each.linear(gradient / len(asked), least, 2 * classes + 2)
 
 
-def _of_quantile(metric: Metric, each: _Words, counts: F64, share: float) -> Precision:
-    ends = cumulated(counts)
+def _of_quantile(metric: scenario.Metric, each: _Words, counts: F64, share: float) -> Precision:
+    ends = derived.cumulated(counts)
     total, bins = float(ends[-1]), len(counts)
     if total <= CERTAIN * each.deviation * math.sqrt(bins):
         return Precision(math.inf, math.inf)
@@ -170,8 +170,8 @@ def _of_quantile(metric: Metric, each: _Words, counts: F64, share: float) -> Pre
     lost = below * (1 - share) + (bins - below) * share
 
     def reach(samples: float) -> float:
-        value = value_at(metric, ends, wanted)
-        low, high = (value_at(metric, ends, wanted + sign * samples) for sign in (-1, 1))
+        value = derived.value_at(metric, ends, wanted)
+        low, high = (derived.value_at(metric, ends, wanted + sign * samples) for sign in (-1, 1))
         return max(high - value, value - low)
 
     deviations = [reach(step * each.deviation * moved) / step for step in _STEPS if each.deviation]
@@ -179,9 +179,9 @@ def _of_quantile(metric: Metric, each: _Words, counts: F64, share: float) -> Pre
 
 
 def _of_column(
-    metric: Metric, words: MetricWords, each: _Words, block: F64
+    metric: scenario.Metric, words: MetricWords, each: _Words, block: F64
 ) -> Iterator[tuple[str, Precision]]:
-    moments, counts = block[:MOMENTS], block[MOMENTS:]
+    moments, counts = block[: scenario.MOMENTS], block[scenario.MOMENTS :]
     bins, count, extent = metric.bins, float(counts.sum()), metric.upper - metric.lower
     yield "count", each.linear(np.ones(bins))
     yield "missing", each.linear(np.ones(bins + 1))
@@ -199,6 +199,6 @@ def _of_column(
     width = extent / bins
     yield "low", Precision(width * int(some[0]), width + double)
     yield "high", Precision(width * (bins - 1 - int(some[-1])), width + double)
-    for name, share in QUARTILES.items():
+    for name, share in derived.QUARTILES.items():
         found = _of_quantile(metric, each, counts, share)
         yield name, Precision(found.deviation, found.rounding + width + double)

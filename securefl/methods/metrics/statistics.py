@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from securefl import scenario
+from securefl.base import narrowing
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.narrowing import NarrowingError, exact_f64
 from securefl.methods.metrics.derived import OF_COLUMN
 from securefl.methods.metrics.pooling import Measured
-from securefl.scenario import SiteEvaluation
 
 FORMAT = "securefl statistics 1"
 
@@ -56,7 +56,7 @@ class Statistics:
     """Error of each share, as in :attr:`FeatureStatistics.errors`."""
 
     @classmethod
-    def of(cls, evaluation: SiteEvaluation, measured: Sequence[Measured]) -> Statistics:
+    def of(cls, evaluation: scenario.SiteEvaluation, measured: Sequence[Measured]) -> Statistics:
         """The statistics that a round's metrics of kind ``column`` and ``classes`` are."""
         found = {one.name: one for one in measured}
         features, classes, class_errors = {}, {}, {}
@@ -143,8 +143,8 @@ class Statistics:
         wanted = tuple(self.features) if names is None else tuple(names)
         unknown = [name for name in wanted if name not in self.features]
         try:
-            found = exact_f64(values)
-        except NarrowingError as error:
+            found = narrowing.exact_f64(values)
+        except narrowing.NarrowingError as error:
             raise UsageError(f"a column holds {error}") from error
         if unknown or found.ndim != 2 or found.shape[1] != len(wanted):
             what = f"no statistics of {unknown[0]!r}" if unknown else f"{found.shape} for {len(wanted)} names"

@@ -35,7 +35,7 @@ from securefl.base.arrays import F64, I64, expect
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, SecureflError
 from securefl.base.sums import exact_sum
-from securefl.methods.clustering import largest_cluster
+from securefl.methods import clustering
 from securefl.methods.privacy import MAX_STD, NoiseTable, Placement, noise_table, plan_shares
 from securefl.scenario import MOMENTS, Metric, Scenario, SiteEvaluation
 
@@ -206,7 +206,7 @@ def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
     evaluation, privacy = scenario.evaluation, scenario.privacy
     if not evaluation.metrics:
         return None
-    members = largest_cluster(scenario)
+    members = clustering.largest_cluster(scenario)
     norm = evaluation.samples * math.sqrt(1 + exact_sum(metric.blocks for metric in evaluation.metrics))
     target = 0.0 if privacy.unit == "none" else (privacy.multiplier or 1.0) * evaluation.noise * norm
     for scale in range(FINEST, COARSEST, -1):

@@ -16,15 +16,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from securefl.base.errors import ConfigError, UsageError
-from securefl.methods.privacy.composition import (
-    INTEGER_ORDERS,
-    Accountant,
-    Counts,
-    between,
-    divergences,
-    losses,
-    reach,
-)
+from securefl.methods.privacy import composition
 from securefl.methods.privacy.distance import added_delta
 from securefl.methods.privacy.release import ReleaseEvent
 
@@ -55,7 +47,9 @@ def need_dp_accounting() -> None:
         raise ConfigError("accounting", "it needs dp-accounting", "pip install 'securefl[dp]'")
 
 
-def epsilon(events: Iterable[ReleaseEvent], delta: float, accountant: Accountant = "pld") -> float:
+def epsilon(
+    events: Iterable[ReleaseEvent], delta: float, accountant: composition.Accountant = "pld"
+) -> float:
     """Epsilon at ``delta`` of all events together; 0 without any, infinite where nothing is hidden.
 
     The order of events does not matter. The discretisation of ``pld`` adds about 0.1 %, and never takes away.
@@ -100,7 +94,7 @@ def epsilon_on_grid(events: Iterable[ReleaseEvent], delta: float, grid: float) -
     """
     steps, slack, left = _kinds(events, delta)
     need_dp_accounting()
-    return _with_slack(losses(steps, grid), left, slack)
+    return _with_slack(composition.losses(steps, grid), left, slack)
 
 
 def quick_epsilon(events: Iterable[ReleaseEvent], delta: float) -> float:
@@ -112,7 +106,7 @@ def quick_epsilon(events: Iterable[ReleaseEvent], delta: float) -> float:
     """
     steps, slack, left = _kinds(events, delta)
     need_dp_accounting()
-    return _with_slack(divergences(steps, INTEGER_ORDERS), left, slack)
+    return _with_slack(composition.divergences(steps, composition.INTEGER_ORDERS), left, slack)
 
 
 def refusal(event: ReleaseEvent) -> str:
@@ -140,7 +134,7 @@ def check_one_kind(events: Iterable[ReleaseEvent]) -> None:
             raise UsageError(reason)
 
 
-def _kinds(events: Iterable[ReleaseEvent], delta: float) -> tuple[Counts, float, float]:
+def _kinds(events: Iterable[ReleaseEvent], delta: float) -> tuple[composition.Counts, float, float]:
     """Events of equal kind with their numbers of releases, in an order of their own; slack; delta left."""
     listed = list(events)
     check_one_kind(listed)
@@ -159,33 +153,33 @@ def _releases(event: ReleaseEvent) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _by_rdp(steps: Counts, slack: float, delta: float) -> float:
+def _by_rdp(steps: composition.Counts, slack: float, delta: float) -> float:
     need_dp_accounting()
     if any(event.multiplier == 0 for event, _ in steps):
         return math.inf
-    found = _with_slack(divergences(steps), delta, slack)
+    found = _with_slack(composition.divergences(steps), delta, slack)
     # The library's own orders have gaps, and it drops those that it cannot compute: epsilon then jumps. Where
     # others do visibly better they count; elsewhere nothing changes by a bit.
-    more = between(found, delta) if 0 < found < math.inf else ()
-    other = _with_slack(divergences(steps, more), delta, slack) if more else found
+    more = composition.between(found, delta) if 0 < found < math.inf else ()
+    other = _with_slack(composition.divergences(steps, more), delta, slack) if more else found
     return other if other < found * (1 - _VISIBLE) else found
 
 
 @functools.lru_cache(maxsize=4096)
-def _by_pld(steps: Counts, slack: float, delta: float) -> tuple[float, float]:
+def _by_pld(steps: composition.Counts, slack: float, delta: float) -> tuple[float, float]:
     """Epsilon, and the interval at which it settled."""
     need_dp_accounting()
     grid = _COARSEST
     if any(event.multiplier == 0 for event, _ in steps):
         return math.inf, grid
-    finest = max(_FINEST, reach(steps) / _MOST_POINTS)
-    found = _with_slack(losses(steps, grid), delta, slack)
+    finest = max(_FINEST, composition.reach(steps) / _MOST_POINTS)
+    found = _with_slack(composition.losses(steps, grid), delta, slack)
     while grid >= 2 * finest and (math.isfinite(found) or grid > _DOUBTFUL):
         # On a coarse grid it may be infinite only for its own coarseness, which the slack multiplies.
         aim = found if math.isfinite(found) else grid * _PER_EPSILON / 4
         wanted = 2.0 ** math.floor(math.log2(max(aim, _FINEST) / _PER_EPSILON))
         grid = min(grid / 2, max(wanted, 2.0 ** math.ceil(math.log2(finest))))
-        finer = _with_slack(losses(steps, grid), delta, slack)
+        finer = _with_slack(composition.losses(steps, grid), delta, slack)
         if math.isfinite(found) and found - finer <= _SETTLED * found:
             return finer, grid
         found = finer

@@ -18,8 +18,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from securefl.base import sums
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.sums import exact_sum
 from securefl.methods.privacy.shares import std_of
 
 
@@ -55,7 +55,7 @@ class ComponentPlan:
         missing = max(0, self.planned - survivors)
         if missing > len(self.stds):
             raise UsageError(f"{survivors} survivors of {self.planned}, {len(self.stds)} dropouts tolerated")
-        return exact_sum(Fraction(std) ** 2 for std in (self.share_std, *self.stds[:missing]))
+        return sums.exact_sum(Fraction(std) ** 2 for std in (self.share_std, *self.stds[:missing]))
 
 
 def plan_components(

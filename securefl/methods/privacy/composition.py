@@ -30,7 +30,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from securefl.methods.privacy.release import SENSITIVITY, ReleaseEvent
+from securefl.methods.privacy import release
 
 Accountant = Literal["pld", "rdp"]
 
@@ -41,7 +41,7 @@ _GAPS_FROM = 63
 """Up to here the library has all integers among its orders, then 128, 256, 512 and 1024."""
 _STEP = 1.05
 
-Counts = tuple[tuple[ReleaseEvent, int], ...]
+Counts = tuple[tuple[release.ReleaseEvent, int], ...]
 """Kinds of releases and how many of each."""
 
 
@@ -138,10 +138,10 @@ def divergences(steps: Counts, orders: Sequence[int] | None = None) -> Callable[
     return lambda delta: math.fsum(float(one.get_epsilon(delta / share)) for one in accountants.values())
 
 
-def _step(event: ReleaseEvent, accountant: Accountant) -> _Step:
+def _step(event: release.ReleaseEvent, accountant: Accountant) -> _Step:
     """The table at the top of this module."""
     replaced = event.relation == "replace-one"
-    doubled = event.multiplier / SENSITIVITY[event.relation]
+    doubled = event.multiplier / release.SENSITIVITY[event.relation]
     if event.batch == event.records or event.sampler in {"none", "shuffle"}:
         return _Step(doubled, 1, 1, "gaussian")
     if event.sampler == "poisson":

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from securefl.methods.privacy.release import Relation, ReleaseEvent, Unit
+from securefl.methods.privacy import release
 
 NO_GUARANTEE = "none"
 """What to print instead of an epsilon where nothing is guaranteed, as with seeded entropy."""
 
 
-def named(epsilon: float, event: ReleaseEvent, delta: float) -> str:
+def named(epsilon: float, event: release.ReleaseEvent, delta: float) -> str:
     """An epsilon of releases like ``event`` in one line, with what it is an epsilon of."""
     what = f"{event.unit} level, {event.relation}, {event.sampling()}"
     return f"epsilon {epsilon:.4g} at delta {delta:.3g} ({what})"
@@ -28,8 +28,8 @@ class Guarantee:
     epsilon: float
     epsilon_rdp: float
     delta: float
-    unit: Unit
-    relation: Relation
+    unit: release.Unit
+    relation: release.Relation
     samplers: tuple[str, ...]
     """Each kind of sampling in words."""
     steps: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from securefl.base.errors import ConfigError
 from securefl.base.sums import exact_sum
-from securefl.methods.clustering import planned_sizes, works_of
+from securefl.methods import clustering
 from securefl.scenario import (
     MAX_COMPONENTS,
     Behaviour,
@@ -40,7 +40,7 @@ def components_of(scenario: Scenario) -> int:
 
 def planned_of(scenario: Scenario) -> int:
     """Members of the largest cluster that is planned."""
-    return max(planned_sizes(scenario))
+    return max(clustering.planned_sizes(scenario))
 
 
 def forgoes_privacy(behaviour: Behaviour) -> bool:
@@ -128,7 +128,7 @@ def _check_placement(scenario: Scenario) -> None:
     if scenario.privacy.placement == "local":
         return
     # h = min_survivors - f is at least k >= 1: the secure sum itself sees to that.
-    if again > 1 and works_of(scenario.clustering) == 1:
+    if again > 1 and clustering.works_of(scenario.clustering) == 1:
         raise ConfigError(
             "privacy.placement",
             f"{again} reclusterings open the same noisy update {again} times, and in the worst case such sums"

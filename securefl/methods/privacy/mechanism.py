@@ -16,16 +16,14 @@ import numpy as np
 from securefl.base.arrays import F64, I64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
-from securefl.methods.clustering import works_of
-from securefl.methods.encoding import MAX_SCALE_BITS, Encoded, FixedPoint
+from securefl.methods import clustering, encoding
+from securefl.methods.privacy import release, sensitivity
 from securefl.methods.privacy.checks.published import least_std
 from securefl.methods.privacy.components import ComponentPlan, plan_components
 from securefl.methods.privacy.discrete import mu_slack
 from securefl.methods.privacy.distance import check_distance
 from securefl.methods.privacy.limits import planned_of
-from securefl.methods.privacy.release import ReleaseEvent, Unit
 from securefl.methods.privacy.rounding import BoundedRounding
-from securefl.methods.privacy.sensitivity import lost_in_rounding, planned_releases, rounding_of, signal_of
 from securefl.methods.privacy.shares import SharePlan, plan_shares
 from securefl.methods.privacy.table import MAX_STD, MIN_STD, WORST_ERROR, NoiseTable, noise_table
 from securefl.scenario import Scenario
@@ -35,7 +33,7 @@ from securefl.scenario import Scenario
 class Mechanism:
     """The release mechanism of one scenario and model; made by :func:`mechanism_of`."""
 
-    unit: Unit
+    unit: release.Unit
     rounding: BoundedRounding
     """Its ``sensitivity``, in steps, is what one unit moves a sum by. Party level: whole updates are rounded
     by it. Record level: it is a bound only, and updates are rounded without a condition."""
@@ -46,13 +44,13 @@ class Mechanism:
     """Of the noise that may be (dropout-exact shares), by number from 1 at index 0."""
     signal: float
     """Bound on the L2 norm of one party's whole rounded signal, steps: what checks allow for."""
-    event: ReleaseEvent
+    event: release.ReleaseEvent
     """What one release is to an accountant."""
     delta: float
     allowed: int | None
     """Releases that keep to the budget; None without one."""
 
-    def encode(self, grid: FixedPoint, values: F64, entropy: Entropy) -> Encoded:
+    def encode(self, grid: encoding.FixedPoint, values: F64, entropy: Entropy) -> encoding.Encoded:
         """Round an update that has been clipped and weighted, f64 ``(d,)``, parameters' own unit.
 
         Raises:
@@ -62,7 +60,7 @@ class Mechanism:
             return grid.encode(values, entropy)
         scaled, limit = values * float(1 << grid.scale_bits), float(grid.steps)
         saturated = int(np.count_nonzero(np.abs(scaled) > limit))
-        return Encoded(self.rounding.round(np.clip(scaled, -limit, limit), entropy), saturated)
+        return encoding.Encoded(self.rounding.round(np.clip(scaled, -limit, limit), entropy), saturated)
 
     def noise(self, entropy: Entropy) -> I64:
         """One party's noise for one update, i64 ``(d,)``, steps."""
@@ -95,7 +93,7 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
             " number of records and, with a budget, number of releases",
             "`securefl dp settle` writes them into it",
         )
-    rounding = rounding_of(scenario, length)
+    rounding = sensitivity.rounding_of(scenario, length)
     shares = None if rounding is None else shares_of(scenario, rounding)
     if rounding is None or shares is None or not _fits(shares):
         raise _unfit(scenario, length, shares)
@@ -103,7 +101,9 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
     table, *components = (noise_table(privacy.law, std, "encoding.scale_bits") for std in _stds(shares))
     draws = length * shares.honest
     for one in (table, *components):
-        check_distance(one, planned_releases(scenario) * draws * (1 + len(components)), privacy.delta)
+        check_distance(
+            one, sensitivity.planned_releases(scenario) * draws * (1 + len(components)), privacy.delta
+        )
     # Of dropout-exact noise the adversary does not know one whole target, spread over however many.
     std, honest = (shares.target, 1) if components else (shares.share_std, shares.honest)
     event = replace(
@@ -121,7 +121,7 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
         shares=shares,
         table=table,
         components=tuple(components),
-        signal=signal_of(scenario, rounding),
+        signal=sensitivity.signal_of(scenario, rounding),
         event=event,
         delta=privacy.delta,
         allowed=privacy.releases,
@@ -130,7 +130,7 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
 
 def openings_of(scenario: Scenario) -> int:
     """The number of sums with one update and its noise; with several the exposure counts as 1, the worst."""
-    return 1 if works_of(scenario.clustering) > 1 else scenario.clustering.reclusterings
+    return 1 if clustering.works_of(scenario.clustering) > 1 else scenario.clustering.reclusterings
 
 
 def without_metrics(scenario: Scenario) -> float:
@@ -143,7 +143,7 @@ def without_metrics(scenario: Scenario) -> float:
     return 1 / math.sqrt(1 + evaluation.noise**-2) if evaluation.metrics else 1.0
 
 
-def plain_release(scenario: Scenario) -> ReleaseEvent:
+def plain_release(scenario: Scenario) -> release.ReleaseEvent:
     """One release as if Gaussian noise of one sensitivity were all that is unknown in its sum.
 
     Args:
@@ -153,14 +153,14 @@ def plain_release(scenario: Scenario) -> ReleaseEvent:
         UsageError: without.
     """
     privacy, dp = scenario.privacy, scenario.training.dp_sgd
-    lost = lost_in_rounding(scenario)
+    lost = sensitivity.lost_in_rounding(scenario)
     if privacy.unit == "party":
-        return ReleaseEvent(
+        return release.ReleaseEvent(
             noise_multiplier=1.0, steps=1, mechanism=privacy.law, unit="party", relation=privacy.relation
         )
     if privacy.unit == "none" or dp is None or privacy.records is None:
         raise UsageError("there is nothing to account for, or it is not known of how many records")
-    return ReleaseEvent(
+    return release.ReleaseEvent(
         noise_multiplier=1.0,
         steps=1,
         mechanism=privacy.law,
@@ -242,8 +242,8 @@ def multipliers_of(scenario: Scenario, length: int) -> tuple[float, float] | Non
         scenario, privacy=msgspec.structs.replace(scenario.privacy, multiplier=1.0, epsilon=None)
     )
     found: list[tuple[float, float]] = []
-    for bits in range(MAX_SCALE_BITS + 1):
-        rounding = rounding_of(unit, length, bits)
+    for bits in range(encoding.MAX_SCALE_BITS + 1):
+        rounding = sensitivity.rounding_of(unit, length, bits)
         if rounding is not None:
             stds = _stds(shares_of(unit, rounding))
             least, most = MIN_STD / min(stds), MAX_STD / max(stds)
@@ -254,8 +254,8 @@ def multipliers_of(scenario: Scenario, length: int) -> tuple[float, float] | Non
 def _fitting(scenario: Scenario, length: int, least: float = MIN_STD) -> list[int]:
     """The scales at which all noise has a table and a share at least so many steps, coarsest first."""
     fitting = []
-    for bits in range(MAX_SCALE_BITS + 1):
-        rounding = rounding_of(scenario, length, bits)
+    for bits in range(encoding.MAX_SCALE_BITS + 1):
+        rounding = sensitivity.rounding_of(scenario, length, bits)
         shares = None if rounding is None else shares_of(scenario, rounding)
         if shares is not None and _fits(shares) and shares.share_std >= least:
             fitting.append(bits)

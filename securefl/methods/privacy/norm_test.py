@@ -38,8 +38,8 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from securefl.base import sums
 from securefl.base.errors import UsageError
-from securefl.base.sums import exact_sum
 
 HONEST_SHARE = 0.9
 """Vectors up to this part of C are refused at most as often as stated."""
@@ -71,7 +71,7 @@ class NormTest:
         """The members' test on shares, here on the plain centred projections."""
         bound = 1 << self.range_bits
         in_range = all(-bound <= p < bound for p in projections)
-        return in_range and exact_sum(p * p for p in projections) <= self.threshold
+        return in_range and sums.exact_sum(p * p for p in projections) <= self.threshold
 
 
 def norm_test(norm: int, projections: int, failure: float) -> NormTest:

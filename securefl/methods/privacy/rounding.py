@@ -22,7 +22,7 @@ import numpy as np
 from securefl.base.arrays import F64, I64, expect
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
-from securefl.methods.encoding import FixedPoint
+from securefl.methods import encoding
 
 DEFAULT_BETA = math.exp(-0.5)
 """The choice of Kairouz et al. 2021: the bound on the norm grows by little, and so does the bias."""
@@ -112,7 +112,7 @@ class BoundedRounding:
             length = math.sqrt(float(np.square(values).sum()))
         if not length <= self.norm * (1 + _CLIP_SLACK / 2):
             raise UsageError(f"values have norm {length}, more than the {self.norm} they were clipped to")
-        grid, limit = FixedPoint(0, MAX_LENGTH), self.squared
+        grid, limit = encoding.FixedPoint(0, MAX_LENGTH), self.squared
         for _ in range(self.tries):
             rounded = grid.encode(values, entropy).values
             if int(np.square(rounded).sum()) <= limit:

@@ -23,7 +23,7 @@ import math
 from typing import Literal
 
 from securefl.base.errors import UsageError
-from securefl.methods.clustering import works_of
+from securefl.methods import clustering
 from securefl.methods.privacy.release import SENSITIVITY
 from securefl.methods.privacy.rounding import DEFAULT_BETA, MAX_LENGTH, BoundedRounding
 from securefl.scenario import Scenario
@@ -41,7 +41,7 @@ RARE = 1e-9
 
 def planned_releases(scenario: Scenario) -> int:
     """Updates that a party releases if it takes part in every round."""
-    return scenario.stop.rounds * works_of(scenario.clustering)
+    return scenario.stop.rounds * clustering.works_of(scenario.clustering)
 
 
 def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) -> BoundedRounding | None:

@@ -13,9 +13,7 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from securefl.base.errors import ConfigError, UsageError
-from securefl.methods.privacy.accountant import MIN_DELTA, epsilon, quick_epsilon
-from securefl.methods.privacy.calibration import MAX_EPSILON, TOLERANCE, calibrate
-from securefl.methods.privacy.discrete import MIN_VARIANCE, mu_slack
+from securefl.methods.privacy import accountant, calibration, discrete, sensitivity
 from securefl.methods.privacy.distance import added_delta
 from securefl.methods.privacy.guarantee import named
 from securefl.methods.privacy.limits import check_delta, components_of, planned_of
@@ -27,7 +25,6 @@ from securefl.methods.privacy.mechanism import (
     without_metrics,
 )
 from securefl.methods.privacy.release import ReleaseEvent
-from securefl.methods.privacy.sensitivity import planned_releases, rounding_of
 from securefl.methods.privacy.table import WORST_ERROR
 from securefl.scenario import Scenario
 
@@ -66,7 +63,7 @@ def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
     # Releases that somebody else worked out are for check_budget to judge.
     if budget is not None and releases is None:
         bare = replace(scenario, privacy=replace(privacy, budget=None))
-        releases = allowed_releases(_made(bare, length), budget, planned_releases(scenario))
+        releases = allowed_releases(_made(bare, length), budget, sensitivity.planned_releases(scenario))
     settled = replace(scenario, privacy=replace(privacy, releases=releases))
     _made(settled, length)
     return settled
@@ -122,8 +119,8 @@ def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str =
 def _spent(mechanism: Mechanism, count: int, budget: float) -> float:
     """The epsilon of so many releases; above ``budget`` the smaller of both accountants' bounds."""
     event = mechanism.event.times(count)
-    found = epsilon((event,), mechanism.delta)
-    return found if found <= budget else min(found, epsilon((event,), mechanism.delta, "rdp"))
+    found = accountant.epsilon((event,), mechanism.delta)
+    return found if found <= budget else min(found, accountant.epsilon((event,), mechanism.delta, "rdp"))
 
 
 def _with_units(scenario: Scenario, fewest: int | None) -> Scenario:
@@ -140,9 +137,9 @@ def _with_units(scenario: Scenario, fewest: int | None) -> Scenario:
                 f"at most {units}, or fewer parties",
             )
     delta = check_delta(scenario.privacy, units)
-    if delta < MIN_DELTA:
+    if delta < accountant.MIN_DELTA:
         reason = f"{delta:g} is too small to account for"
-        raise ConfigError("privacy.delta", reason, f"at least {MIN_DELTA:g}")
+        raise ConfigError("privacy.delta", reason, f"at least {accountant.MIN_DELTA:g}")
     return replace(scenario, privacy=replace(privacy, delta=delta))
 
 
@@ -163,22 +160,22 @@ def _records(scenario: Scenario, fewest: int | None) -> int:
 
 def _calibrated(scenario: Scenario, length: int, target: float) -> float:
     """The multiplier that keeps ``target`` over all planned releases."""
-    privacy, planned = scenario.privacy, planned_releases(scenario)
-    rounding = rounding_of(scenario, length)
+    privacy, planned = scenario.privacy, sensitivity.planned_releases(scenario)
+    rounding = sensitivity.rounding_of(scenario, length)
     if rounding is None:
         raise ConfigError("encoding.scale_bits", "updates may be longer than 2^30 steps", "a coarser scale")
     delta = _delta_of(scenario)
     slack = _slack(scenario, length, target, delta)
     plain = dataclasses.replace(plain_release(scenario), delta_slack=slack).times(planned)
-    sigma, _ = calibrate(plain, target, delta, privacy.accountant, path="privacy.epsilon")
+    sigma, _ = calibration.calibrate(plain, target, delta, privacy.accountant, path="privacy.epsilon")
     # The slack falls with more noise, so that of less noise is enough.
-    sigma *= 1 + mu_slack(max(MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
+    sigma *= 1 + discrete.mu_slack(max(discrete.MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
     sigma /= without_metrics(scenario)
     _check_within_tables(scenario, length, plain, sigma)
     while True:
         trial = replace(scenario, privacy=replace(privacy, multiplier=sigma, epsilon=None, budget=None))
         event = _made(trial, length).event.times(planned)
-        spent = epsilon((event,), delta, privacy.accountant)
+        spent = accountant.epsilon((event,), delta, privacy.accountant)
         if spent <= target:
             return sigma
         if not math.isfinite(spent):
@@ -187,7 +184,7 @@ def _calibrated(scenario: Scenario, length: int, target: float) -> float:
                 f"noise of multiplier {sigma:.4g}, made for epsilon = {target:g}, has no finite one",
                 "a smaller epsilon, or a larger delta",
             )
-        sigma *= 1 + max(TOLERANCE, (spent - target) / target)
+        sigma *= 1 + max(calibration.TOLERANCE, (spent - target) / target)
 
 
 def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, sigma: float) -> None:
@@ -201,18 +198,19 @@ def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, s
         # Within, another scale may do: what makes the noise says which.
         return
     privacy, most = scenario.privacy, sigma > limits[1]
-    edge = limits[1] if most else limits[0] / (1 + mu_slack(MIN_VARIANCE))
+    edge = limits[1] if most else limits[0] / (1 + discrete.mu_slack(discrete.MIN_VARIANCE))
     event, delta = dataclasses.replace(plain, noise_multiplier=edge), _delta_of(scenario)
-    found = quick_epsilon((event,), delta)
+    found = accountant.quick_epsilon((event,), delta)
     fewer = "fewer stop.rounds, or a smaller model"
-    if found <= MAX_EPSILON:
-        found = epsilon((event,), delta, privacy.accountant)
+    if found <= calibration.MAX_EPSILON:
+        found = accountant.epsilon((event,), delta, privacy.accountant)
         remedy = f"at least {_upwards(found)}, {fewer}" if most else f"at most {_downwards(found)}"
     else:
-        remedy = fewer if most else f"at most {MAX_EPSILON:g}"
+        remedy = fewer if most else f"at most {calibration.MAX_EPSILON:g}"
     raise ConfigError(
         "privacy.epsilon",
-        f"epsilon = {privacy.epsilon:g} over {planned_releases(scenario)} releases takes a multiplier of"
+        f"epsilon = {privacy.epsilon:g} over {sensitivity.planned_releases(scenario)}"
+        " releases takes a multiplier of"
         f" {sigma:.4g}, and with {length} parameters no encoding.scale_bits has noise tables for"
         f" {'more' if most else 'less'} than {edge:.4g}",
         remedy,
@@ -238,7 +236,7 @@ def _slack(scenario: Scenario, length: int, target: float, delta: float) -> floa
         ConfigError: the distance of all releases takes more of delta than it may.
     """
     # Noise of h parties counts, and each may draw several parts.
-    sums, planned, most = scenario.secure_sum, planned_releases(scenario), delta / SHARE
+    sums, planned, most = scenario.secure_sum, sensitivity.planned_releases(scenario), delta / SHARE
     reserved = RESERVE * length * sums.min_survivors
     if added_delta(Fraction(reserved) * planned, target) <= most:
         return reserved

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from securefl.base.sums import exact_sum
+from securefl.base import sums
+from securefl.methods.privacy import release
 from securefl.methods.privacy.accountant import (
     epsilon,
     epsilon_on_grid,
@@ -15,7 +16,6 @@ from securefl.methods.privacy.accountant import (
 from securefl.methods.privacy.composition import Accountant
 from securefl.methods.privacy.guarantee import Guarantee
 from securefl.methods.privacy.mechanism import Mechanism
-from securefl.methods.privacy.release import Relation, ReleaseEvent, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +26,11 @@ class Ledger:
     before it releases anything is their number (:mod:`securefl.protocol.round.shared.budget`).
     """
 
-    unit: Unit
-    relation: Relation
+    unit: release.Unit
+    relation: release.Relation
     delta: float
     """In (0, 1), below 1 over the party's number of records."""
-    events: tuple[ReleaseEvent, ...] = ()
+    events: tuple[release.ReleaseEvent, ...] = ()
 
     def epsilon(self, accountant: Accountant = "pld") -> float:
         """Spent so far, at the ledger's delta.
@@ -57,7 +57,7 @@ class Ledger:
             unit=self.unit,
             relation=self.relation,
             samplers=tuple(dict.fromkeys(event.sampling() for event in self.events)),
-            steps=exact_sum(event.steps for event in self.events),
+            steps=sums.exact_sum(event.steps for event in self.events),
             colluders=colluders,
             failure=failure,
         )

@@ -29,12 +29,12 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from securefl.base import sums
 from securefl.base.arrays import I64, U64, expect
 from securefl.base.crypto import derive_key, prg
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.sums import exact_sum
-from securefl.methods.privacy.laws import NoiseLaw, Weights, weights
+from securefl.methods.privacy import laws
 
 MIN_STD = 4.0
 """Smallest standard deviation in steps: from here on the bounds for sums of discrete noise are negligible."""
@@ -60,7 +60,7 @@ _UNSETTLED = 2**16 - 1
 class NoiseTable:
     """The law of one draw, as made by :func:`noise_table`."""
 
-    law: NoiseLaw
+    law: laws.NoiseLaw
     std: float
     """Standard deviation s of the true law, steps. The variance of a draw is s^2 up to a relative 10^-13."""
     leading: I64
@@ -157,7 +157,7 @@ class NoiseTable:
         return low + int(np.searchsorted(self.further[low:high], rest, side="right"))
 
 
-def noise_table(law: NoiseLaw, std: float, path: str = "privacy.noise") -> NoiseTable:
+def noise_table(law: laws.NoiseLaw, std: float, path: str = "privacy.noise") -> NoiseTable:
     """The table of a law; the last few are kept.
 
     Args:
@@ -180,8 +180,8 @@ def noise_table(law: NoiseLaw, std: float, path: str = "privacy.noise") -> Noise
 
 
 @functools.lru_cache(maxsize=8)
-def _build(law: NoiseLaw, std: float) -> NoiseTable:
-    steps, error = _rounded(weights(law, std))
+def _build(law: laws.NoiseLaw, std: float) -> NoiseTable:
+    steps, error = _rounded(laws.weights(law, std))
     leading = np.array([step >> _FURTHER_BITS for step in steps], dtype=np.int64)
     further = np.array([step & ((1 << _FURTHER_BITS) - 1) for step in steps], dtype=np.uint64)
     for part in (leading, further):
@@ -194,10 +194,10 @@ def _build(law: NoiseLaw, std: float) -> NoiseTable:
     return NoiseTable(law, std, leading, further, error, settled)
 
 
-def _rounded(true: Weights) -> tuple[list[int], Fraction]:
+def _rounded(true: laws.Weights) -> tuple[list[int], Fraction]:
     """The thresholds below 2^127, and an upper bound of the distance, a multiple of 2^-192."""
-    low_total = 2 * exact_sum(true.low) - true.low[0]
-    high_total = 2 * (exact_sum(true.high) + true.beyond) - true.high[0]
+    low_total = 2 * sums.exact_sum(true.low) - true.low[0]
+    high_total = 2 * (sums.exact_sum(true.high) + true.beyond) - true.high[0]
     bits = _WORD_BITS + _FURTHER_BITS
     whole = 1 << bits
     thresholds: list[int] = []

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.stack import Aggregate, Places, Stack
-from securefl.methods.robust.rules.inner_product import InnerProduct, earned, pooled
+from securefl.methods.robust.rules import inner_product
 from securefl.methods.robust.tolerance import clusters_needed_by
-from securefl.scenario import Aggregation, PreAggregation, Rule
 
 
-def aggregate_all(plan: Aggregation, stack: Stack, seed: bytes) -> Aggregate:
+def aggregate_all(plan: scenario.Aggregation, stack: Stack, seed: bytes) -> Aggregate:
     """Apply the scenario's pre-aggregation, in order, and then its rule.
 
     Args:
@@ -33,16 +33,16 @@ def aggregate_all(plan: Aggregation, stack: Stack, seed: bytes) -> Aggregate:
     return Aggregate(result.vector, result.kept[row_of])
 
 
-def earned_by(plan: Aggregation, rule: InnerProduct, stack: Stack, seed: bytes) -> F64:
+def earned_by(plan: scenario.Aggregation, rule: inner_product.InnerProduct, stack: Stack, seed: bytes) -> F64:
     """Trust that the clusters earn with ``rule``, behind the scenario's pre-aggregation, f64 ``(c,)``.
 
     Arguments and errors as for :func:`aggregate_all`. All clusters of one bucket earn what the bucket does.
     """
     stack, row_of = _prepared(plan, stack, seed)
-    return earned(stack, rule)[row_of]
+    return inner_product.earned(stack, rule)[row_of]
 
 
-def _prepared(plan: Aggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
+def _prepared(plan: scenario.Aggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
     """The rows that the rule sees, and by cluster the row in which it counts."""
     needed = clusters_needed_by(plan)
     if stack.clusters < needed:
@@ -56,11 +56,11 @@ def _prepared(plan: Aggregation, stack: Stack, seed: bytes) -> tuple[Stack, Plac
         stack, place = prepare(step, stack, seed)
         row_of = place[row_of]
     if trust is not None:
-        stack = replace(stack, trust=pooled(trust, row_of, stack.clusters))
+        stack = replace(stack, trust=inner_product.pooled(trust, row_of, stack.clusters))
     return stack, row_of
 
 
-def prepare(step: PreAggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
+def prepare(step: scenario.PreAggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
     """Apply one step of pre-aggregation.
 
     Returns:
@@ -71,7 +71,7 @@ def prepare(step: PreAggregation, stack: Stack, seed: bytes) -> tuple[Stack, Pla
     return stack_after, np.arange(stack.clusters) if place is None else place
 
 
-def aggregate(rule: Rule, stack: Stack) -> Aggregate:
+def aggregate(rule: scenario.Rule, stack: Stack) -> Aggregate:
     """Apply ``rule`` to the cluster means.
 
     Raises:
@@ -89,7 +89,7 @@ def aggregate(rule: Rule, stack: Stack) -> Aggregate:
     return result
 
 
-def _check_result(rule: Rule, stack: Stack, result: object) -> None:
+def _check_result(rule: scenario.Rule, stack: Stack, result: object) -> None:
     """Refuse what a rule of one's own must not give."""
     clusters, length = stack.means.shape
     expected = [(np.dtype(np.float64), (length,)), (np.dtype(np.bool_), (clusters,))]

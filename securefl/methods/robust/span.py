@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from securefl.base.arrays import F64
-from securefl.methods.robust.products import combine, fold, gram, total
+from securefl.methods.robust import products
 
 _LARGEST_SQUARE = 1e300
 _SAFE_EXPONENT = 470
@@ -31,11 +31,11 @@ class Span:
         self._rows = rows
         self._origin = origin
         self._unit = 1.0
-        self._products = gram(rows, origin)
+        self._products = products.gram(rows, origin)
         if not np.diagonal(self._products).max() <= _LARGEST_SQUARE:
             largest = max(float(np.abs(a).max()) for a in (rows, *(() if origin is None else (origin,))))
             self._unit = math.ldexp(1.0, math.frexp(largest)[1] - _SAFE_EXPONENT)
-            self._products = gram(rows, origin, 1.0 / self._unit)
+            self._products = products.gram(rows, origin, 1.0 / self._unit)
 
     def between_rows(self) -> F64:
         """||y_i - y_j||, f64 ``(c, c)``, rows' own unit, zero on the diagonal."""
@@ -46,13 +46,13 @@ class Span:
 
     def distances(self, coefficients: F64) -> F64:
         """||u - y_j|| for all rows, f64 ``(c,)``, rows' own unit."""
-        towards = fold(self._products * coefficients[:, np.newaxis])
-        squared: F64 = total(coefficients * towards) - 2.0 * towards + np.diagonal(self._products)
+        towards = products.fold(self._products * coefficients[:, np.newaxis])
+        squared: F64 = products.total(coefficients * towards) - 2.0 * towards + np.diagonal(self._products)
         return self._unit * np.sqrt(np.maximum(squared, 0.0))
 
     def point(self, coefficients: F64) -> F64:
         """Origin + u, f64 ``(d,)``: one pass over the rows."""
-        vector = combine(coefficients, self._rows)
+        vector = products.combine(coefficients, self._rows)
         if self._origin is not None:
-            vector += (1.0 - total(coefficients)) * self._origin
+            vector += (1.0 - products.total(coefficients)) * self._origin
         return vector

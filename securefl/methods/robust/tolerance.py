@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
+from securefl import scenario
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.scenario import Aggregation, Rule
 
 
-def breakdown(rule: Rule, clusters: int) -> int:
+def breakdown(rule: scenario.Rule, clusters: int) -> int:
     """Most Byzantine clusters, out of ``clusters``, for which the rule's guarantee holds.
 
     Up to this number the result stays within bounds that the honest clusters and the server's own data alone
@@ -35,12 +35,12 @@ def breakdown(rule: Rule, clusters: int) -> int:
     return most
 
 
-def server_rule(rule: Rule) -> Rule | None:
+def server_rule(rule: scenario.Rule) -> scenario.Rule | None:
     """The rule itself if it cannot do without a gradient of data that the server holds."""
     return rule if needs_server_gradient(rule) else None
 
 
-def needs_server_gradient(rule: Rule) -> bool:
+def needs_server_gradient(rule: scenario.Rule) -> bool:
     """Whether the rule cannot do without a gradient of data that the server holds itself."""
     return rule.server_data != "none"
 
@@ -63,7 +63,7 @@ def rounds_remembered(half_life: float) -> float:
     return 1 / math.tanh(rate) if rate else math.inf
 
 
-def clusters_needed_by(plan: Aggregation) -> int:
+def clusters_needed_by(plan: scenario.Aggregation) -> int:
     """Fewest clusters for the rule together with what stands in front of it."""
     needed = plan.rule.clusters_needed
     for step in reversed(plan.pre_aggregation):
@@ -71,7 +71,7 @@ def clusters_needed_by(plan: Aggregation) -> int:
     return needed
 
 
-def withstood(plan: Aggregation, clusters: int) -> int:
+def withstood(plan: scenario.Aggregation, clusters: int) -> int:
     """Most Byzantine clusters that the rule withstands together with what stands in front of it.
 
     Pre-aggregation is never credited with more than the rule has: it can only lower the number. A Byzantine

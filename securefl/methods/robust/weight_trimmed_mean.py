@@ -8,8 +8,7 @@ import numpy.typing as npt
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust.blocks import Block, column_blocks, tag_mask
-from securefl.methods.robust.products import fold, total
+from securefl.methods.robust import blocks, products
 
 Places = npt.NDArray[np.int64]
 
@@ -38,12 +37,12 @@ def weight_trimmed_mean(stack: Stack, beta: float) -> Aggregate:
     """
     if not 0 <= beta < 0.5:
         raise UsageError(f"a share of {beta} cannot be trimmed at both ends")
-    whole = total(stack.weights)
+    whole = products.total(stack.weights)
     low, high = beta * whole, (1 - beta) * whole
     vector = np.empty(stack.dimension)
     survived = np.zeros(stack.clusters, dtype=np.int64)
-    mask = tag_mask(stack.clusters)
-    for block in column_blocks(stack.means, tagged=True):
+    mask = blocks.tag_mask(stack.clusters)
+    for block in blocks.column_blocks(stack.means, tagged=True):
         whose: Places = block.ranked.view(np.int64) & mask
         share = _within(stack.weights[whose], low, high)
         counts = share > 0
@@ -53,8 +52,8 @@ def weight_trimmed_mean(stack: Stack, beta: float) -> Aggregate:
         survived += [np.count_nonzero((row >= least) & (row <= most)) for row in block.rows]
         kept = block.scratch
         np.put_along_axis(kept, whose, share, axis=0)
-        mean = fold(np.multiply(kept, block.rows, out=block.rows))
-        mean /= fold(kept)
+        mean = products.fold(np.multiply(kept, block.rows, out=block.rows))
+        mean /= products.fold(kept)
         # Rounding must not lead out of the values that count.
         np.clip(mean, least, most, out=vector[block.at])
     vector += 0.0  # of two zeros of different sign clipping may take either
@@ -72,7 +71,7 @@ def _within(ranked: F64, low: float, high: float) -> F64:
     return upto
 
 
-def _value(block: Block, whose: Places, rank: npt.NDArray[np.intp]) -> F64:
+def _value(block: blocks.Block, whose: Places, rank: npt.NDArray[np.intp]) -> F64:
     columns = np.arange(block.rows.shape[1])
     value: F64 = block.rows[whose[rank, columns], columns]
     return value

@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from msgspec import Meta
 
+from securefl import scenario
 from securefl.base.arrays import F64
-from securefl.scenario import PositiveReal, ServerOptimiser
 
 Decay = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class Adaptive(ServerOptimiser, frozen=True, kw_only=True):
+class Adaptive(scenario.ServerOptimiser, frozen=True, kw_only=True):
     """FedOpt, coordinate by coordinate, with u the aggregated update of a round.
 
         m <- beta_1 m + (1 - beta_1) u;   v <- second(v, u);   theta <- theta + eta m / (sqrt(v) + tau).
@@ -25,9 +25,9 @@ class Adaptive(ServerOptimiser, frozen=True, kw_only=True):
     moments: ClassVar[int] = 2
     scales_updates: ClassVar[bool] = False
 
-    learning_rate: PositiveReal = 0.1
+    learning_rate: scenario.PositiveReal = 0.1
     beta_1: Decay = 0.9
-    tau: PositiveReal = 1e-3
+    tau: scenario.PositiveReal = 1e-3
     """Degree of adaptivity, in the updates' unit: the smaller, the more alike are coordinates' steps."""
     initial: Annotated[float, Meta(ge=0)] | None = None
     """v before the first round; None: tau^2."""

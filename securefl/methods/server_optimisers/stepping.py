@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64, BoolArray
 from securefl.base.errors import RunAbortedError
-from securefl.scenario import ServerOptimiser
 
 
 def server_step(
-    optimiser: ServerOptimiser,
+    optimiser: scenario.ServerOptimiser,
     params: F32,
     moments: F64,
     update: F64,
@@ -45,7 +45,7 @@ def server_step(
     return stepped, made
 
 
-def _stepped(optimiser: ServerOptimiser, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
+def _stepped(optimiser: scenario.ServerOptimiser, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
     """The optimiser's step, f64 ``(d,)``, and its new moments, f64 ``(s, d)``, checked."""
     with optimiser.blamed(), np.errstate(over="ignore", invalid="ignore"):
         # Verifiers get the former moments after the step: whoever overwrites them has claimed another one.
@@ -56,7 +56,7 @@ def _stepped(optimiser: ServerOptimiser, moments: F64, update: F64, round_: int)
     )
 
 
-def first_moments(optimiser: ServerOptimiser, length: int) -> F64:
+def first_moments(optimiser: scenario.ServerOptimiser, length: int) -> F64:
     """Moments before the first round, f64 ``(s, length)``.
 
     Raises:
@@ -67,7 +67,7 @@ def first_moments(optimiser: ServerOptimiser, length: int) -> F64:
     return _checked(optimiser, "begin", begun, (optimiser.moments, length))
 
 
-def past_update(optimiser: ServerOptimiser, moments: F64, averaged: BoolArray | None = None) -> F64:
+def past_update(optimiser: scenario.ServerOptimiser, moments: F64, averaged: BoolArray | None = None) -> F64:
     """The optimiser's mean of past aggregates, f64 ``(d,)``: what rules with a memory begin from.
 
     Args:
@@ -94,7 +94,7 @@ def _read_only(array: F64) -> F64:
     return seen
 
 
-def _checked(optimiser: ServerOptimiser, method: str, found: object, shape: tuple[int, ...]) -> F64:
+def _checked(optimiser: scenario.ServerOptimiser, method: str, found: object, shape: tuple[int, ...]) -> F64:
     """What an optimiser of one's own has made, as real numbers of 64 bits."""
     made = np.asarray(found)
     if made.shape != shape or made.dtype.kind not in "fiu":

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl.base.arrays import F64
-from securefl.methods.task_groups.problem import Choice, Problem
+from securefl.methods.task_groups import problem
 
 Craft = Callable[[F64], F64]
 """From what honest members of the group send, f64 ``(h, d)`` with h >= 1, to one vector f64 ``(d,)``: the
@@ -23,20 +23,20 @@ class Turn:
 
     models: F64
     """As broadcast, f64 ``(k, d)``."""
-    byzantine: Problem
+    byzantine: problem.Problem
     """The Byzantine machines and their data."""
-    honest_choice: Choice
+    honest_choice: problem.Choice
     """Of the honest machines."""
     honest_vectors: F64
     """What these send, f64 ``(h, d)``."""
-    pinned: Choice | None = None
+    pinned: problem.Choice | None = None
     """Groups of the Byzantine machines where these are settled (Three-Stage's last stage)."""
 
 
 class Adversary(Protocol):
     """Decides for all Byzantine machines together."""
 
-    def send(self, turn: Turn) -> tuple[Choice, F64]:
+    def send(self, turn: Turn) -> tuple[problem.Choice, F64]:
         """Groups ``(b,)`` and vectors ``(b, d)`` of the Byzantine machines, in their order."""
         ...
 
@@ -47,7 +47,7 @@ class Outlier:
 
     factor: float = 3.0
 
-    def send(self, turn: Turn) -> tuple[Choice, F64]:
+    def send(self, turn: Turn) -> tuple[problem.Choice, F64]:
         """See :class:`Adversary`."""
         look = turn.byzantine.look(self.factor * turn.models)
         # Losses of a liar may be anything; argmin takes a NaN for the least.
@@ -61,7 +61,7 @@ class SmallestGroup:
 
     craft: Craft
 
-    def send(self, turn: Turn) -> tuple[Choice, F64]:
+    def send(self, turn: Turn) -> tuple[problem.Choice, F64]:
         """See :class:`Adversary`. A group that no honest machine is in is not chosen.
 
         Where groups are settled it changes them all the same: a liar could have sent a minimiser of that
@@ -73,7 +73,7 @@ class SmallestGroup:
         return choice, _crafted(self.craft, turn, choice, turn.byzantine.look(turn.models).gradients(choice))
 
 
-def _crafted(craft: Craft, turn: Turn, choice: Choice, own: F64) -> F64:
+def _crafted(craft: Craft, turn: Turn, choice: problem.Choice, own: F64) -> F64:
     vectors = own.copy()
     for group in np.unique(choice):
         known = turn.honest_vectors[turn.honest_choice == group]

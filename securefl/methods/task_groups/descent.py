@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F64, expect
 from securefl.base.errors import UsageError
-from securefl.methods.robust import needs_server_gradient
+from securefl.methods import robust
 from securefl.methods.task_groups.adversary import Adversary, Turn
 from securefl.methods.task_groups.problem import Choice, Problem, least
 from securefl.methods.task_groups.rule import GroupRule, TrimmedShare, combine
@@ -43,7 +43,7 @@ class Settings:
     def __post_init__(self) -> None:
         if not (self.rate > 0 and np.isfinite(self.rate)) or self.iterations < 0:
             raise UsageError("the learning rate is positive, and iterations are not negative")
-        if not isinstance(self.rule, TrimmedShare) and needs_server_gradient(self.rule):
+        if not isinstance(self.rule, TrimmedShare) and robust.needs_server_gradient(self.rule):
             raise UsageError(f"{self.rule} needs the server's own data, which have no group")
         if self.radius is not None and not self.radius > 0:
             raise UsageError(f"a parameter ball has a positive radius, not {self.radius}")

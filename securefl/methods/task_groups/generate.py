@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
+from securefl.methods.task_groups import regression
 from securefl.methods.task_groups.means import Means
 from securefl.methods.task_groups.problem import Choice, Problem
-from securefl.methods.task_groups.regression import Moments, Regressions
 
 Kind = Literal["regression", "gaussian-mean", "poisson-mean"]
 
@@ -116,8 +116,8 @@ def _data(
         y = np.matmul(x, parameters[:, :, np.newaxis])[:, :, 0] + noise
         padding = np.arange(setup.points) >= counts[:, np.newaxis]
         x[padding], y[padding] = 0.0, 0.0
-        whole = Regressions(x, y, counts)
-        return Moments.of(whole) if setup.dimension <= setup.points else whole
+        whole = regression.Regressions(x, y, counts)
+        return regression.Moments.of(whole) if setup.dimension <= setup.points else whole
     if setup.kind == "gaussian-mean":
         return Means(
             tuple(

@@ -14,7 +14,7 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64, expect
 from securefl.base.errors import UsageError
-from securefl.methods.robust import combine, fold, gram, lengths, total
+from securefl.methods import robust
 
 _SQUARINGS = 40
 """After which an eigenvalue that is a millionth of a millionth smaller is nothing."""
@@ -54,17 +54,17 @@ def spread(means: F64, members: I64) -> Spread:
     if len(means) < 2 or (members < 1).any():
         raise UsageError("only means of somebody, and two of them at least, have a spread")
     away = means - np.median(means, axis=0)
-    far = lengths(away)
+    far = robust.lengths(away)
     away *= np.minimum(1.0, np.median(far) / np.maximum(far, 1e-300))[:, np.newaxis]
-    away -= fold(away.copy()) / len(away)
-    products = gram(away)
+    away -= robust.fold(away.copy()) / len(away)
+    products = robust.gram(away)
     largest, main = leading(products)
-    direction = combine(main, away)
-    (long,) = lengths(direction[np.newaxis])
+    direction = robust.combine(main, away)
+    (long,) = robust.lengths(direction[np.newaxis])
     if not long > 0:
         return Spread(1.0, 0.0, np.zeros_like(direction))
     # Deviations from their mean leave one eigenvalue of 0.
-    ratio = largest / total(np.diag(products)) * (len(means) - 1)
+    ratio = largest / robust.total(np.diag(products)) * (len(means) - 1)
     length = math.sqrt(largest / len(means) * (int(members.sum()) / len(members)))
     return Spread(ratio, length, direction / long)
 
@@ -84,14 +84,14 @@ def leading(products: F64) -> tuple[float, F64]:
         return 0.0, np.zeros(len(products))
     for _ in range(_SQUARINGS):
         power = power / np.abs(power).max()
-        squared = np.stack([fold(row[:, np.newaxis] * power) for row in power])
+        squared = np.stack([robust.fold(row[:, np.newaxis] * power) for row in power])
         if np.array_equal(squared, power):
             break
         power = squared
     column = power[:, int(np.diag(power).argmax())]
     column = column / np.abs(column).max()
-    vector: F64 = column / math.sqrt(total(column * column))
+    vector: F64 = column / math.sqrt(robust.total(column * column))
     if vector[np.abs(vector).argmax()] < 0:
         vector = -vector
-    image = np.array([total(row * vector) for row in products / largest])
-    return largest * total(image * vector), vector
+    image = np.array([robust.total(row * vector) for row in products / largest])
+    return largest * robust.total(image * vector), vector

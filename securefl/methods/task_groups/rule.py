@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Stack
-from securefl.methods.robust import Mean, TrimmedMean, aggregate
-from securefl.scenario import Rule
+from securefl.methods import robust
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class TrimmedShare:
         if not 0 <= self.share < 0.5:
             raise UsageError(f"a trimmed share is at least 0 and below 1/2, not {self.share}")
 
-    def of(self, members: int) -> TrimmedMean | Mean:
+    def of(self, members: int) -> robust.TrimmedMean | robust.Mean:
         """The rule for a group of this size."""
         # A product like 0.07 * 100 may come out just above the whole number that is meant.
         trim = min(math.ceil(self.share * members - 1e-9), (members - 1) // 2)
-        return TrimmedMean(trim=trim) if trim else Mean()
+        return robust.TrimmedMean(trim=trim) if trim else robust.Mean()
 
 
-GroupRule = Rule | TrimmedShare
+GroupRule = scenario.Rule | TrimmedShare
 
 
 def combine(rule: GroupRule, vectors: F64, weights: npt.NDArray[np.float64]) -> F64 | None:
@@ -53,4 +53,4 @@ def combine(rule: GroupRule, vectors: F64, weights: npt.NDArray[np.float64]) -> 
     if members < max(1, chosen.clusters_needed):
         return None
     stack = Stack(vectors, weights, np.ones(members, dtype=np.int64))
-    return aggregate(chosen, stack).vector
+    return robust.aggregate(chosen, stack).vector

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
+from securefl.methods.task_groups import descent
 from securefl.methods.task_groups.adversary import Adversary, Turn
-from securefl.methods.task_groups.descent import Settings, descend
 from securefl.methods.task_groups.generate import DrawnProblem
 from securefl.methods.task_groups.halving import spread
 from securefl.methods.task_groups.kmeans import trimmed_kmeans
@@ -39,7 +39,7 @@ def near_truth(drawn: DrawnProblem, share: float, rng: np.random.Generator) -> F
 def split(
     problem: Problem,
     groups: int,
-    settings: Settings,
+    settings: descent.Settings,
     rng: np.random.Generator,
     byzantine: npt.NDArray[np.bool_],
     adversary: Adversary | None,
@@ -72,7 +72,7 @@ def split(
         plain_rule: of the plain phase.
     """
     plain = replace(settings, iterations=PLAIN_ITERATIONS, rule=plain_rule or settings.rule, resample=False)
-    common = descend(problem, np.zeros((1, problem.dimension)), plain, byzantine, adversary).models
+    common = descent.descend(problem, np.zeros((1, problem.dimension)), plain, byzantine, adversary).models
     _, sent = _messages(problem, common, byzantine, adversary)
     order = rng.permutation(problem.machines)[: problem.machines // cluster * cluster]
     rows = sent[order].reshape(-1, cluster, problem.dimension).mean(axis=1)
@@ -92,7 +92,7 @@ def split(
 def halves(
     problem: Problem,
     groups: int,
-    settings: Settings,
+    settings: descent.Settings,
     rng: np.random.Generator,
     byzantine: npt.NDArray[np.bool_],
     adversary: Adversary | None,
@@ -122,7 +122,7 @@ def halves(
     clusters = rng.permutation(problem.machines)[: problem.machines // cluster * cluster].reshape(-1, cluster)
     models = np.zeros((1, problem.dimension))
     while len(models) < groups:
-        models = descend(problem, models, plain, byzantine, adversary).models
+        models = descent.descend(problem, models, plain, byzantine, adversary).models
         choice, sent = _messages(problem, models, byzantine, adversary)
         sent[~np.isfinite(sent).all(axis=1)] = 0.0
         spreads = {}

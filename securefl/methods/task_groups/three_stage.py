@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl.base.arrays import F64
+from securefl.methods.task_groups import kmeans
 from securefl.methods.task_groups.adversary import Adversary
 from securefl.methods.task_groups.descent import Descent, Settings, descend
-from securefl.methods.task_groups.kmeans import distances, trimmed_kmeans
 from securefl.methods.task_groups.problem import Choice, Problem
 
 
@@ -54,7 +54,7 @@ def three_stage(
         minimisers: of the first stage, f64 ``(m, d)``, where they are known already.
     """
     minimisers = problem.minimisers() if minimisers is None else minimisers
-    centroids = trimmed_kmeans(minimisers, groups, trim, rng).centroids if oracle is None else oracle
-    nearest = distances(minimisers, centroids).argmin(axis=1)
+    centroids = kmeans.trimmed_kmeans(minimisers, groups, trim, rng).centroids if oracle is None else oracle
+    nearest = kmeans.distances(minimisers, centroids).argmin(axis=1)
     descent = descend(problem, centroids, settings, byzantine, adversary, pinned=nearest)
     return ThreeStage(descent, nearest, centroids)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from securefl.base.errors import UsageError
-from securefl.methods.weighting.truncation import Share, exact
+from securefl.methods.weighting import truncation
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class PartialView:
     """Whether that is at most alpha*."""
 
 
-def smallest_sample(alpha: Share, delta: float) -> int:
+def smallest_sample(alpha: truncation.Share, delta: float) -> int:
     """The least k with eps1 < alpha: below it none of the sample surely belongs to the largest alpha K."""
-    return math.floor(math.log(3 / delta) / (2 * float(exact(alpha)) ** 2)) + 1
+    return math.floor(math.log(3 / delta) / (2 * float(truncation.exact(alpha)) ** 2)) + 1
 
 
 def averaged(surely: float) -> int:
@@ -61,7 +61,11 @@ def averaged(surely: float) -> int:
 
 
 def partial_view(
-    sample: Sequence[int], cap: Fraction | int, alpha: Share, alpha_star: Share, delta: float
+    sample: Sequence[int],
+    cap: Fraction | int,
+    alpha: truncation.Share,
+    alpha_star: truncation.Share,
+    delta: float,
 ) -> PartialView:
     """Test the bound on k counts that were drawn from all independently, each as likely as the others.
 
@@ -78,7 +82,7 @@ def partial_view(
     Raises:
         UsageError: too few counts (:func:`smallest_sample`), or a parameter out of range.
     """
-    low, high = float(exact(alpha)), float(exact(alpha_star))
+    low, high = float(truncation.exact(alpha)), float(truncation.exact(alpha_star))
     if not 0 < low < high < 1 or not 0 < delta < 1 or cap <= 0:
         raise UsageError(f"alpha = {alpha}, alpha* = {alpha_star}, delta = {delta}, U = {cap}: out of range")
     k = len(sample)

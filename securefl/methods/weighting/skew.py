@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from securefl.base import sums
 from securefl.base.errors import UsageError
-from securefl.base.sums import exact_sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def objective_skew(counts: Sequence[int], cap: Fraction | int, losses: Sequence[
         if not (math.isfinite(loss) and loss >= 0):
             raise UsageError(f"the loss of party {index} is {loss}; losses are finite and not negative")
     kept = [min(Fraction(count), Fraction(cap)) for count in counts]
-    whole, less, parties = exact_sum(counts), exact_sum(kept), len(counts)
+    whole, less, parties = sums.exact_sum(counts), sums.exact_sum(kept), len(counts)
     above = [(n, loss) for n, loss in zip(counts, losses, strict=True) if n > cap]
     below = [(n, loss) for n, loss in zip(counts, losses, strict=True) if n <= cap]
     first = math.fsum((n / whole - 1 / parties) * loss for n, loss in above)

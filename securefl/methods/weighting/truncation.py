@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
+from securefl.base import sums
 from securefl.base.errors import UsageError
-from securefl.base.sums import exact_sum
 
 Share = float | Fraction
 """In (0, 1). A float stands for the shortest decimal fraction that reads as it."""
@@ -51,7 +51,7 @@ def mwp(counts: Iterable[int | Fraction], share: Share) -> Fraction:
     ranked = sorted((int(count * unit) for count in given), reverse=True)
     if not ranked or ranked[-1] < 0 or not ranked[0]:
         raise UsageError("the weights of a proportion are not negative, and one of them is positive")
-    return Fraction(exact_sum(ranked[: heaviest(len(ranked), share)]), exact_sum(ranked))
+    return Fraction(sums.exact_sum(ranked[: heaviest(len(ranked), share)]), sums.exact_sum(ranked))
 
 
 def truncated(counts: Iterable[int], cap: Fraction | int) -> list[Fraction | int]:

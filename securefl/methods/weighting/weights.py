@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import assert_never
 
+from securefl import scenario
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.weighting.truncation import feasible, largest_cap
-from securefl.scenario import Weighting
+from securefl.methods.weighting import truncation
 
 MAX_COUNT = 2**31
 """Largest sample count that a party may declare."""
@@ -26,7 +26,7 @@ Counts = Mapping[PartyId, int]
 
 
 def public_weights(
-    weighting: Weighting, counts: Counts, drawn: Collection[PartyId] | None = None
+    weighting: scenario.Weighting, counts: Counts, drawn: Collection[PartyId] | None = None
 ) -> Mapping[PartyId, float]:
     """The weight of each party, in (0, 1]: w_i = min(n_i, U) / U with U of :func:`cap_of`, or 1.
 
@@ -50,7 +50,9 @@ def public_weights(
     return {name: 1.0 if cap is None else min(counts[name], cap) / cap for name in names}
 
 
-def cap_of(weighting: Weighting, counts: Counts, drawn: Collection[PartyId] | None = None) -> int | None:
+def cap_of(
+    weighting: scenario.Weighting, counts: Counts, drawn: Collection[PartyId] | None = None
+) -> int | None:
     """The count U that weighs 1; None where all weigh the same.
 
     ``ignore`` has none. With ``passthrough`` it is the largest count of those who take part, so that nobody
@@ -93,10 +95,10 @@ def cap_of(weighting: Weighting, counts: Counts, drawn: Collection[PartyId] | No
             assert_never(weighting.mode)
 
 
-def _largest(weighting: Weighting, alpha: float, counts: Collection[int]) -> int:
-    if not feasible(len(counts), alpha, weighting.alpha_star):
+def _largest(weighting: scenario.Weighting, alpha: float, counts: Collection[int]) -> int:
+    if not truncation.feasible(len(counts), alpha, weighting.alpha_star):
         return min(counts)
-    return int(largest_cap(list(counts), alpha, weighting.alpha_star))
+    return int(truncation.largest_cap(list(counts), alpha, weighting.alpha_star))
 
 
 def _check(counts: Counts) -> None:

@@ -7,19 +7,19 @@ from typing import Generic, TypeVar
 
 from securefl.base.arrays import F32, F64
 from securefl.base.ids import PartyId
-from securefl.methods.leakage import NOTHING_GIVEN, Given
-from securefl.protocol.kernel.events import MessageT, Place
+from securefl.methods import leakage
+from securefl.protocol.kernel import events
 
 ItemT_co = TypeVar("ItemT_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Send(Generic[MessageT]):
+class Send(Generic[events.MessageT]):
     """Sign and send a message to one party, the server, or everybody (``ids.EVERYONE``)."""
 
     to: PartyId
-    place: Place
-    message: MessageT
+    place: events.Place
+    message: events.MessageT
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class UpdateGiven:
     """One for each local work of the round."""
     atom_seed: bytes = b""
     """Seed of the atoms in which they leave; empty without any."""
-    drawn: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
+    drawn: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """Members of each cluster of the round, as drawn, by digest of the model."""
     silent: int = -1
     """Most members without a statement of a cluster that stays closed (``UnresolvedRound.silent``)."""
@@ -102,7 +102,7 @@ class ClustersClosed:
 
     run: str
     round: int
-    clusters: Given
+    clusters: leakage.Given
     """Members, as drawn, by digest of the model."""
     refunded: bool
     """True if no cluster of the party may be open any more: its updates were not released."""
@@ -128,7 +128,7 @@ class SumsGiven:
     """Sums for which a party is about to give its shares."""
 
     round: int
-    sums: Given
+    sums: leakage.Given
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,71 +12,40 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar
 
 from securefl.base.errors import PeerError
-from securefl.protocol.kernel.effects import (
-    Aborted,
-    AwaitSent,
-    Choose,
-    Consult,
-    Enter,
-    Evaluate,
-    Finished,
-    Journal,
-    Keep,
-    Lead,
-    Reject,
-    Report,
-    Send,
-    Train,
-    WakeAt,
-)
-from securefl.protocol.kernel.events import (
-    AllSent,
-    Chosen,
-    Consulted,
-    DeadlinePassed,
-    Evaluated,
-    Heard,
-    MessageT,
-    Offline,
-    Online,
-    PauseAsked,
-    PresenceHint,
-    Received,
-    Trained,
-)
+from securefl.protocol.kernel import effects, events
 
 ItemT = TypeVar("ItemT")
 
 Event: TypeAlias = (
-    Received[MessageT]
-    | DeadlinePassed
-    | Trained
-    | Chosen
-    | Evaluated
-    | Consulted
-    | AllSent
-    | PresenceHint
-    | Heard
-    | Offline
-    | Online
-    | PauseAsked
+    events.Received[events.MessageT]
+    | events.DeadlinePassed
+    | events.Trained
+    | events.Chosen
+    | events.Evaluated
+    | events.Consulted
+    | events.AllSent
+    | events.PresenceHint
+    | events.Heard
+    | events.Offline
+    | events.Online
+    | events.PauseAsked
 )
 Effect: TypeAlias = (
-    Send[MessageT]
-    | WakeAt
-    | Journal
-    | Keep
-    | Lead
-    | Enter
-    | Train
-    | Choose
-    | Evaluate
-    | Consult
-    | AwaitSent
-    | Reject
-    | Report[ItemT]
-    | Finished
-    | Aborted
+    effects.Send[events.MessageT]
+    | effects.WakeAt
+    | effects.Journal
+    | effects.Keep
+    | effects.Lead
+    | effects.Enter
+    | effects.Train
+    | effects.Choose
+    | effects.Evaluate
+    | effects.Consult
+    | effects.AwaitSent
+    | effects.Reject
+    | effects.Report[ItemT]
+    | effects.Finished
+    | effects.Aborted
 )
 
 PhaseT = TypeVar("PhaseT")
@@ -101,9 +70,9 @@ StepEffectT = TypeVar("StepEffectT")
 
 def guarded(
     handler: Callable[[], tuple[PhaseT, tuple[StepEffectT, ...]]], phase: PhaseT
-) -> tuple[PhaseT, tuple[StepEffectT | Reject, ...]]:
+) -> tuple[PhaseT, tuple[StepEffectT | effects.Reject, ...]]:
     """Run a step; a ``PeerError`` in it becomes ``Reject`` and leaves the phase as it was."""
     try:
         return handler()
     except PeerError as error:
-        return phase, (Reject(error.culprit, error.reason),)
+        return phase, (effects.Reject(error.culprit, error.reason),)

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from securefl.protocol.messages.base import Digest, Message
+from securefl.protocol.messages import base
 
 WIRE_VERSION: Final = 3
 """Version of the wire that this program uses. 1: servers without epochs. 2: hellos without statements."""
@@ -16,7 +16,7 @@ Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]
 """The version of a program, as it is printed."""
 
 
-class Here(Message, frozen=True, kw_only=True):
+class Here(base.Message, frozen=True, kw_only=True):
     """A process to the server, the server to all: my connection stands. Said on each one.
 
     Signed as all messages are, with the session of the process and a number of its own in the envelope: who
@@ -29,17 +29,17 @@ class Here(Message, frozen=True, kw_only=True):
     """Whether the broker kept what came while there was none. A broker that started again has not."""
 
 
-class RollCall(Message, frozen=True, kw_only=True):
+class RollCall(base.Message, frozen=True, kw_only=True):
     """Server to all, when it starts: who is there? Parties that started first join again."""
 
 
-class Join(Message, frozen=True, kw_only=True):
+class Join(base.Message, frozen=True, kw_only=True):
     """Party to server: I am here, with this configuration.
 
     A wrong digest means that the two do not run the same scenario; the server answers with ``Goodbye``.
     """
 
-    config_digest: Digest
+    config_digest: base.Digest
 
 
 class JoinRun(Join, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class JoinRun(Join, frozen=True, kw_only=True):
     """The last round of which it has seen the draw; -1 for none."""
 
 
-class Software(Message, frozen=True, kw_only=True):
+class Software(base.Message, frozen=True, kw_only=True):
     """Party to server, before it joins: versions that the last bits of its results may depend on.
 
     The server compares them with its own and reports differences. Nothing depends on them.
@@ -64,13 +64,13 @@ class Software(Message, frozen=True, kw_only=True):
     securefl: Version
 
 
-class Pause(Message, frozen=True, kw_only=True):
+class Pause(base.Message, frozen=True, kw_only=True):
     """Server to all: it ends for now, and is started again; the run goes on then."""
 
     reason: Annotated[str, Meta(max_length=1_000)]
 
 
-class Goodbye(Message, frozen=True, kw_only=True):
+class Goodbye(base.Message, frozen=True, kw_only=True):
     """Server to one or all: the run is over (or over for you)."""
 
     reason: Annotated[str, Meta(max_length=1_000)]

@@ -4,85 +4,62 @@ from __future__ import annotations
 
 from typing import TypeAlias, get_args
 
-from securefl.protocol.messages.control import Goodbye, Here, Join, JoinRun, Pause, RollCall, Software
+from securefl.protocol.messages import control, masking, rounds, validation, verification
 from securefl.protocol.messages.crypten import PeerBox
-from securefl.protocol.messages.masking import (
-    BoxList,
-    Complaint,
-    KeyAdvert,
-    KeyList,
-    MaskedInput,
-    Receipt,
-    Retry,
-    ShareBoxes,
-    VectorReceipt,
-)
-from securefl.protocol.messages.rounds import (
-    Announce,
-    BestModel,
-    BindingFreeze,
-    Certificate,
-    Endorse,
-    Freeze,
-    Hello,
-    Invite,
-    ModelAnnounce,
-    Release,
-    Reveal,
-    Reveals,
-    SlotCounts,
-    StatingHello,
-)
-from securefl.protocol.messages.validation import (
-    DealRequest,
-    Dealt,
-    DealtTo,
-    Held,
-    HeldList,
-    SketchNonce,
-    SketchNonces,
-    Verdict,
-    Verdicts,
-)
-from securefl.protocol.messages.verification import (
-    Attest,
-    ChainedAnnounce,
-    ChainedReveal,
-    OpeningProof,
-    StepProof,
-)
 
 MaskingMessage: TypeAlias = (
-    KeyAdvert | KeyList | ShareBoxes | BoxList | Complaint | Retry | MaskedInput | Receipt | VectorReceipt
+    masking.KeyAdvert
+    | masking.KeyList
+    | masking.ShareBoxes
+    | masking.BoxList
+    | masking.Complaint
+    | masking.Retry
+    | masking.MaskedInput
+    | masking.Receipt
+    | masking.VectorReceipt
 )
 RoundMessage: TypeAlias = (
-    Invite
-    | ModelAnnounce
-    | BestModel
-    | Hello
-    | StatingHello
-    | Announce
-    | Reveal
-    | Reveals
-    | Freeze
-    | BindingFreeze
-    | Endorse
-    | Certificate
-    | Release
-    | SlotCounts
+    rounds.Invite
+    | rounds.ModelAnnounce
+    | rounds.BestModel
+    | rounds.Hello
+    | rounds.StatingHello
+    | rounds.Announce
+    | rounds.Reveal
+    | rounds.Reveals
+    | rounds.Freeze
+    | rounds.BindingFreeze
+    | rounds.Endorse
+    | rounds.Certificate
+    | rounds.Release
+    | rounds.SlotCounts
 )
 ValidationMessage: TypeAlias = (
-    DealRequest | Dealt | DealtTo | Held | HeldList | SketchNonce | SketchNonces | Verdict | Verdicts
+    validation.DealRequest
+    | validation.Dealt
+    | validation.DealtTo
+    | validation.Held
+    | validation.HeldList
+    | validation.SketchNonce
+    | validation.SketchNonces
+    | validation.Verdict
+    | validation.Verdicts
 )
-VerificationMessage: TypeAlias = ChainedAnnounce | ChainedReveal | OpeningProof | StepProof | Attest
+VerificationMessage: TypeAlias = (
+    verification.ChainedAnnounce
+    | verification.ChainedReveal
+    | verification.OpeningProof
+    | verification.StepProof
+    | verification.Attest
+)
 AnyMessage: TypeAlias = (
-    Here
-    | RollCall
-    | Join
-    | JoinRun
-    | Software
-    | Pause
-    | Goodbye
+    control.Here
+    | control.RollCall
+    | control.Join
+    | control.JoinRun
+    | control.Software
+    | control.Pause
+    | control.Goodbye
     | RoundMessage
     | MaskingMessage
     | PeerBox
@@ -90,38 +67,46 @@ AnyMessage: TypeAlias = (
     | VerificationMessage
 )
 
-SumToMember: TypeAlias = KeyList | BoxList | PeerBox | DealtTo | HeldList | SketchNonces | Verdicts
+SumToMember: TypeAlias = (
+    masking.KeyList
+    | masking.BoxList
+    | PeerBox
+    | validation.DealtTo
+    | validation.HeldList
+    | validation.SketchNonces
+    | validation.Verdicts
+)
 """What a server says to a member of a secure sum, of whatever kind."""
 SumToServer: TypeAlias = (
-    KeyAdvert
-    | ShareBoxes
-    | MaskedInput
-    | Receipt
-    | VectorReceipt
-    | Complaint
+    masking.KeyAdvert
+    | masking.ShareBoxes
+    | masking.MaskedInput
+    | masking.Receipt
+    | masking.VectorReceipt
+    | masking.Complaint
     | PeerBox
-    | Dealt
-    | Held
-    | SketchNonce
-    | Verdict
+    | validation.Dealt
+    | validation.Held
+    | validation.SketchNonce
+    | validation.Verdict
 )
 """What members of a sum, and its dealer, say to the server."""
 NotForParties: TypeAlias = (
     SumToServer
-    | Join
-    | JoinRun
-    | Software
-    | Hello
-    | StatingHello
-    | Reveal
-    | ChainedReveal
-    | Endorse
-    | Release
-    | DealRequest
-    | Attest
+    | control.Join
+    | control.JoinRun
+    | control.Software
+    | rounds.Hello
+    | rounds.StatingHello
+    | rounds.Reveal
+    | verification.ChainedReveal
+    | rounds.Endorse
+    | rounds.Release
+    | validation.DealRequest
+    | verification.Attest
 )
 """What nobody says to a party, but for what it is passed on."""
-PassedOn: TypeAlias = PeerBox | DealtTo
+PassedOn: TypeAlias = PeerBox | validation.DealtTo
 """Of what comes to a member: what somebody else has said, when it was said."""
 
 KINDS = frozenset(kind.__name__ for kind in get_args(AnyMessage))

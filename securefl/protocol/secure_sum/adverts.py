@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from securefl.base.crypto import BadKeyError, Roster, check_public
+from securefl.base import crypto
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER
-from securefl.protocol.messages import KeyAdvert
+from securefl.protocol import messages, wire
 from securefl.protocol.secure_sum.setup import Setup, key_list_digest
-from securefl.protocol.wire import open_relayed
 
 
-def check_advert(setup: Setup, sender: str, advert: KeyAdvert) -> None:
+def check_advert(setup: Setup, sender: str, advert: messages.KeyAdvert) -> None:
     """Refuse what no member can go on with when it arrives: later it would stop the whole cluster.
 
     Raises:
@@ -24,27 +23,27 @@ def check_advert(setup: Setup, sender: str, advert: KeyAdvert) -> None:
         reason = f"advertised {len(advert.noise_digests)} noise secrets, not {secrets}"
         raise PeerError(sender, f"{reason}, in {setup.describe()}")
     try:
-        check_public(advert.mask_key)
-        check_public(advert.box_key)
-    except BadKeyError as error:
+        crypto.check_public(advert.mask_key)
+        crypto.check_public(advert.box_key)
+    except crypto.BadKeyError as error:
         raise PeerError(sender, f"advertised a bad key ({error})") from error
 
 
 def read_key_list(
-    setup: Setup, frames: Sequence[bytes], roster: Roster
-) -> tuple[dict[int, KeyAdvert], bytes]:
+    setup: Setup, frames: Sequence[bytes], roster: crypto.Roster
+) -> tuple[dict[int, messages.KeyAdvert], bytes]:
     """Return the adverts by member number (ascending), and the digest of the list.
 
     Raises:
         PeerError: the server relayed something that is not an advert of this attempt, a member twice, a key
             twice, or fewer than ``min_survivors`` members.
     """
-    adverts: dict[int, KeyAdvert] = {}
+    adverts: dict[int, messages.KeyAdvert] = {}
     by_index: dict[int, bytes] = {}
     keys: set[bytes] = set()
     for frame in frames:
-        delivery = open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
-        if delivery.place != setup.place or not isinstance(delivery.message, KeyAdvert):
+        delivery = wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
+        if delivery.place != setup.place or not isinstance(delivery.message, messages.KeyAdvert):
             raise PeerError(SERVER, f"relayed something that is not an advert of {setup.describe()}")
         index = setup.index(delivery.sender)
         if index in adverts:

@@ -13,12 +13,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
+from securefl.base import text
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
-from securefl.base.text import count
-from securefl.protocol.messages import KeyAdvert, KeyList, MaskedInput, Receipt
+from securefl.protocol import messages
+from securefl.protocol.secure_sum import evidence
 from securefl.protocol.secure_sum.adverts import check_advert
-from securefl.protocol.secure_sum.evidence import FixedSum, Vectors, commitment_of, input_digest, stated_input
 from securefl.protocol.secure_sum.setup import Setup, key_list_digest
 from securefl.protocol.secure_sum.store import VectorStore
 
@@ -42,7 +42,7 @@ class CollectingKeys:
     """Waiting for the members' adverts."""
 
     setup: Setup
-    adverts: Mapping[int, KeyAdvert] = field(default_factory=dict)
+    adverts: Mapping[int, messages.KeyAdvert] = field(default_factory=dict)
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
 
     @property
@@ -56,7 +56,7 @@ class CollectingInputs:
     """Waiting for inputs and receipts of the members that share; kinds add what opens their sums."""
 
     setup: Setup
-    adverts: Mapping[int, KeyAdvert]
+    adverts: Mapping[int, messages.KeyAdvert]
     key_list: bytes
     lists_digest: bytes
     """What each receipt must state."""
@@ -121,18 +121,18 @@ class CollectingInputs:
         """Return the numbers of the members whose vectors the sum adds up, ascending."""
         return self.alive(survivors)
 
-    def vectors(self, store: VectorStore) -> Vectors:
+    def vectors(self, store: VectorStore) -> evidence.Vectors:
         """Return what looks up a member's vector."""
         return lambda index: store.get(self.inputs[index])
 
-    def fixed(self, survivors: Collection[PartyId]) -> FixedSum:
+    def fixed(self, survivors: Collection[PartyId]) -> evidence.FixedSum:
         """Return the instance as it stands before it opens."""
-        return FixedSum(self.setup, self.adverts, self.key_list, self.sharers, self.alive(survivors))
+        return evidence.FixedSum(self.setup, self.adverts, self.key_list, self.sharers, self.alive(survivors))
 
     def commitment(self, survivors: Collection[PartyId]) -> bytes:
         """Return what fixes the sum."""
         inputs = {i: self.digests[i] for i in self.added(survivors)}
-        return commitment_of(self.setup, self.lists_digest, inputs)
+        return evidence.commitment_of(self.setup, self.lists_digest, inputs)
 
     def names(self, numbers: Collection[int]) -> frozenset[PartyId]:
         """Return the members of these numbers."""
@@ -155,7 +155,9 @@ class Lost:
 InputsT = TypeVar("InputsT", bound=CollectingInputs)
 
 
-def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed: bytes) -> CollectingKeys:
+def on_advert(
+    phase: CollectingKeys, sender: PartyId, advert: messages.KeyAdvert, signed: bytes
+) -> CollectingKeys:
     """Take one advert.
 
     Raises:
@@ -173,16 +175,16 @@ def on_advert(phase: CollectingKeys, sender: PartyId, advert: KeyAdvert, signed:
     return replace(phase, adverts={**phase.adverts, index: advert}, frames={**phase.frames, index: signed})
 
 
-def listed(phase: CollectingKeys) -> tuple[dict[int, KeyAdvert], bytes, KeyList] | Lost:
+def listed(phase: CollectingKeys) -> tuple[dict[int, messages.KeyAdvert], bytes, messages.KeyList] | Lost:
     """End the key step: the adverts by number, ascending, the digest of the list, and the list."""
     if len(phase.adverts) < phase.setup.min_survivors:
-        return Lost(phase.setup, f"only {count(len(phase.adverts), 'member')} advertised keys")
+        return Lost(phase.setup, f"only {text.count(len(phase.adverts), 'member')} advertised keys")
     adverts = {index: phase.adverts[index] for index in sorted(phase.adverts)}
-    key_list = KeyList(adverts=tuple(phase.frames[index] for index in adverts))
+    key_list = messages.KeyList(adverts=tuple(phase.frames[index] for index in adverts))
     return adverts, key_list_digest(dict(phase.frames)), key_list
 
 
-def on_input(phase: InputsT, sender: PartyId, message: MaskedInput, store: VectorStore) -> InputsT:
+def on_input(phase: InputsT, sender: PartyId, message: messages.MaskedInput, store: VectorStore) -> InputsT:
     """Take one masked input (kept in ``store``).
 
     Raises:
@@ -195,11 +197,13 @@ def on_input(phase: InputsT, sender: PartyId, message: MaskedInput, store: Vecto
     expected = setup.length * setup.ring_bits // 8
     if len(message.vector) != expected:
         raise PeerError(sender, f"masked input of {len(message.vector)} bytes, expected {expected}")
-    digests = _stated(phase, sender, input_digest(setup, index, message.vector) if setup.verified else b"")
+    digests = _stated(
+        phase, sender, evidence.input_digest(setup, index, message.vector) if setup.verified else b""
+    )
     return replace(phase, inputs={**phase.inputs, index: store.put(message.vector)}, digests=digests)
 
 
-def on_receipt(phase: InputsT, sender: PartyId, message: Receipt, signed: bytes) -> InputsT:
+def on_receipt(phase: InputsT, sender: PartyId, message: messages.Receipt, signed: bytes) -> InputsT:
     """Take the receipt of a masked input.
 
     Raises:
@@ -211,7 +215,7 @@ def on_receipt(phase: InputsT, sender: PartyId, message: Receipt, signed: bytes)
         raise PeerError(sender, f"sends a receipt out of turn in {setup.describe()}")
     if message.lists_digest != phase.lists_digest:
         raise PeerError(sender, f"masked its input under other lists in {setup.describe()}")
-    digests = _stated(phase, sender, stated_input(message))
+    digests = _stated(phase, sender, evidence.stated_input(message))
     return replace(phase, receipts={**phase.receipts, index: signed}, digests=digests)
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from securefl.base import crypto
 from securefl.base.arrays import Ring
-from securefl.base.crypto import digest
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER
-from securefl.methods.encoding import add_wire, to_wire, zeros
-from securefl.protocol.messages import KeyAdvert, MaskedInput, Receipt, VectorReceipt
+from securefl.methods import encoding
+from securefl.protocol import messages
 from securefl.protocol.secure_sum.removal import components_from
 from securefl.protocol.secure_sum.setup import Setup
 
@@ -29,7 +29,7 @@ class FixedSum:
     """What of one instance is fixed before it opens, but for the vectors."""
 
     setup: Setup
-    adverts: Mapping[int, KeyAdvert]
+    adverts: Mapping[int, messages.KeyAdvert]
     """By member number."""
     key_list: bytes
     """Digest of the list of adverts."""
@@ -80,23 +80,25 @@ def _there(secrets: Mapping[int, bytes], member: int, what: str) -> bytes:
 
 def input_digest(setup: Setup, member: int, vector: bytes | memoryview) -> bytes:
     """Return the digest (32 bytes) of a masked vector, which its receipt states where sums are verified."""
-    return digest("masked input", *setup.instance, member, bytes(vector))
+    return crypto.digest("masked input", *setup.instance, member, bytes(vector))
 
 
 def input_with_receipt(
     setup: Setup, member: int, masked: Ring, lists_digest: bytes
-) -> tuple[MaskedInput, Receipt]:
+) -> tuple[messages.MaskedInput, messages.Receipt]:
     """Return what a member sends once its vector, ring words of shape (d,), is masked."""
-    vector = to_wire(masked)
+    vector = encoding.to_wire(masked)
     if not setup.verified:
-        return MaskedInput(vector=vector), Receipt(lists_digest=lists_digest)
+        return messages.MaskedInput(vector=vector), messages.Receipt(lists_digest=lists_digest)
     stated = input_digest(setup, member, vector)
-    return MaskedInput(vector=vector), VectorReceipt(lists_digest=lists_digest, input_digest=stated)
+    return messages.MaskedInput(vector=vector), messages.VectorReceipt(
+        lists_digest=lists_digest, input_digest=stated
+    )
 
 
-def stated_input(receipt: Receipt) -> bytes:
+def stated_input(receipt: messages.Receipt) -> bytes:
     """Return the digest of the masked vector that a receipt states; nothing where it states none."""
-    return receipt.input_digest if isinstance(receipt, VectorReceipt) else b""
+    return receipt.input_digest if isinstance(receipt, messages.VectorReceipt) else b""
 
 
 def commitment_of(setup: Setup, lists_digest: bytes, inputs: Mapping[int, bytes]) -> bytes:
@@ -110,7 +112,7 @@ def commitment_of(setup: Setup, lists_digest: bytes, inputs: Mapping[int, bytes]
     fields: list[bytes | int] = []
     for member in sorted(inputs):
         fields += [member, inputs[member]]
-    return digest("sum commitment", *setup.instance, lists_digest, *fields)
+    return crypto.digest("sum commitment", *setup.instance, lists_digest, *fields)
 
 
 def added_up(fixed: FixedSum, vectors: Vectors) -> Ring:
@@ -119,9 +121,9 @@ def added_up(fixed: FixedSum, vectors: Vectors) -> Ring:
     Raises:
         PeerError: a vector is not as long as the sum.
     """
-    total = zeros(fixed.setup.length, fixed.setup.ring_bits)
+    total = encoding.zeros(fixed.setup.length, fixed.setup.ring_bits)
     for index in fixed.added:
-        add_wire(total, vectors(index), fixed.setup.members[index])
+        encoding.add_wire(total, vectors(index), fixed.setup.members[index])
     return total
 
 

@@ -12,24 +12,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeVar
 
+from securefl import scenario
+from securefl.base import crypto
 from securefl.base.arrays import Ring
-from securefl.base.crypto import Roster
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, PeerError, UsageError
 from securefl.base.ids import PartyId, RunId
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import (
-    AnyMessage,
-    DealRequest,
-    Dealt,
-    InstanceSeed,
-    InstanceShares,
-    KeyAdvert,
-    MaskedInput,
-    Receipt,
-    SumToMember,
-    SumToServer,
-)
+from securefl.protocol import kernel, messages
+from securefl.protocol.secure_sum import evidence
 from securefl.protocol.secure_sum.collecting import (
     CollectingInputs,
     CollectingKeys,
@@ -39,12 +29,10 @@ from securefl.protocol.secure_sum.collecting import (
     on_input,
     on_receipt,
 )
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, Vectors, added_up
 from securefl.protocol.secure_sum.setup import Setup
 from securefl.protocol.secure_sum.store import VectorStore
-from securefl.scenario import Deadlines
 
-Opening = InstanceShares | InstanceSeed
+Opening = messages.InstanceShares | messages.InstanceSeed
 """What a member lets go of after the freeze, so that a sum opens."""
 
 
@@ -93,7 +81,7 @@ class MemberStep:
     """The result of an event at a member: its phase, and messages to the server."""
 
     phase: MemberPhase
-    said: tuple[AnyMessage, ...] = ()
+    said: tuple[messages.AnyMessage, ...] = ()
     refused: PeerError | None = None
     """Whom the member refuses, though its phase may have changed."""
 
@@ -104,12 +92,12 @@ class MemberEnd(ABC):
     @abstractmethod
     def advertise(
         self, setup: Setup, me: PartyId, weights: Mapping[PartyId, float], entropy: Entropy
-    ) -> tuple[MemberPhase, KeyAdvert]:
+    ) -> tuple[MemberPhase, messages.KeyAdvert]:
         """Draw the fresh keys of one attempt; ``weights`` are everybody's, in (0, 1]."""
 
     @abstractmethod
     def receive(
-        self, phase: MemberPhase, message: SumToMember, roster: Roster, entropy: Entropy
+        self, phase: MemberPhase, message: messages.SumToMember, roster: crypto.Roster, entropy: Entropy
     ) -> MemberStep:
         """Take one message of the server.
 
@@ -167,7 +155,7 @@ class Taken:
     """The result of a message at the server: the phase, and messages to pass on."""
 
     phase: ServerPhase
-    relayed: tuple[tuple[PartyId, AnyMessage], ...] = ()
+    relayed: tuple[tuple[PartyId, messages.AnyMessage], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +168,7 @@ class Closed:
     """How long the next one may take; without meaning where the sum is lost."""
     vectors: bool = False
     """Whether vectors travel in it, so that it may take as long as they need."""
-    said: tuple[tuple[PartyId, AnyMessage], ...] = field(default=(), repr=False)
+    said: tuple[tuple[PartyId, messages.AnyMessage], ...] = field(default=(), repr=False)
     passed: Passed | None = None
 
 
@@ -207,7 +195,12 @@ class ServerEnd(ABC):
     """The phase in which a sum of this kind is frozen: what a checkpoint holds of it."""
 
     def receive(
-        self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
+        self,
+        phase: ServerPhase,
+        sender: PartyId,
+        message: messages.SumToServer,
+        signed: bytes,
+        store: VectorStore,
     ) -> Taken:
         """Take one message of a member or the dealer; what every kind collects is taken here.
 
@@ -215,11 +208,11 @@ class ServerEnd(ABC):
             PeerError: out of turn, or not what an honest one sends.
         """
         match message, phase:
-            case KeyAdvert(), CollectingKeys():
+            case messages.KeyAdvert(), CollectingKeys():
                 return Taken(on_advert(phase, sender, message, signed))
-            case MaskedInput(), CollectingInputs():
+            case messages.MaskedInput(), CollectingInputs():
                 return Taken(on_input(phase, sender, message, store))
-            case Receipt(), CollectingInputs():
+            case messages.Receipt(), CollectingInputs():
                 return Taken(on_receipt(phase, sender, message, signed))
             case _:
                 raise out_of_turn(sender, type(message).__name__, phase)
@@ -241,7 +234,7 @@ class ServerEnd(ABC):
     @abstractmethod
     def recovered(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
-    ) -> OpenedSecrets:
+    ) -> evidence.OpenedSecrets:
         """Return the secrets that open the sum, from as many releases as are needed.
 
         Raises:
@@ -256,20 +249,22 @@ class ServerEnd(ABC):
         return ()
 
     @abstractmethod
-    def unmask(self, total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
+    def unmask(self, total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
         """Turn the sum of all masked vectors, shape (d,), into that of the updates, in place.
 
         Raises:
             PeerError: somebody's secret is another one than it advertised.
         """
 
-    def sum_of(self, fixed: FixedSum, secrets: OpenedSecrets, vectors: Vectors) -> Ring:
+    def sum_of(
+        self, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets, vectors: evidence.Vectors
+    ) -> Ring:
         """Return the ring sum, shape (d,): for the server, and for whoever verifies that it opened it right.
 
         Raises:
             PeerError: as :func:`added_up` and :meth:`unmask`.
         """
-        total = added_up(fixed, vectors)
+        total = evidence.added_up(fixed, vectors)
         self.unmask(total, fixed, secrets)
         return total
 
@@ -343,7 +338,7 @@ class SecureSum(ABC):
         """Vectors that pass one member's connection in a step of a sum of so many members, at most."""
         return 1 if step == "training" else 0
 
-    def checking(self, _deadlines: Deadlines) -> float:
+    def checking(self, _deadlines: scenario.Deadlines) -> float:
         """Seconds that steps between shares and inputs may take."""
         return 0.0
 
@@ -390,8 +385,13 @@ class SecureSum(ABC):
         return self
 
     def deal(
-        self, _request: DealRequest, place: Place, _roster: Roster, _run: RunId, _entropy: Entropy
-    ) -> tuple[Dealt, ...]:
+        self,
+        _request: messages.DealRequest,
+        place: kernel.Place,
+        _roster: crypto.Roster,
+        _run: RunId,
+        _entropy: Entropy,
+    ) -> tuple[messages.Dealt, ...]:
         """Answer the server's request for one attempt as the dealer.
 
         Raises:

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from securefl import scenario
+from securefl.base import crypto
 from securefl.base.arrays import Ring
-from securefl.base.crypto import derive_key, digest
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import Instance
-from securefl.scenario import MAX_COMPONENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Removable:
 
     def __post_init__(self) -> None:
         """Refuse what can only be our own mistake."""
-        if not 0 <= self.components <= min(MAX_COMPONENTS, self.planned - 1):
+        if not 0 <= self.components <= min(scenario.MAX_COMPONENTS, self.planned - 1):
             raise UsageError(f"{self.components} removable components in a cluster of {self.planned}")
 
     def dropouts(self, survivors: int) -> int:
@@ -62,7 +62,7 @@ def secret_chain(first: bytes, count: int) -> tuple[bytes, ...]:
     """``count`` secrets of 32 bytes, beginning with ``first``; each follows from the one before it."""
     chain = [first][:count]
     while len(chain) < count:
-        chain.append(derive_key(chain[-1], "noise chain", b""))
+        chain.append(crypto.derive_key(chain[-1], "noise chain", b""))
     return tuple(chain)
 
 
@@ -78,6 +78,6 @@ def components_from(
         secret: 32 bytes.
         number: 0 gives all components.
     """
-    context = digest("noise component", *instance, owner)
+    context = crypto.digest("noise component", *instance, owner)
     for place, one in enumerate(secret_chain(secret, removable.components - number), number + 1):
-        yield removable.expand(place, derive_key(one, "noise component", context))
+        yield removable.expand(place, crypto.derive_key(one, "noise component", context))

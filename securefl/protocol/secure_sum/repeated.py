@@ -6,16 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from securefl.base import crypto
 from securefl.base.arrays import Ring
-from securefl.base.crypto import Roster, digest
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.protocol.messages import Opened, OpeningProof, VectorReceipt
+from securefl.protocol import messages, wire
+from securefl.protocol.secure_sum import evidence, port
 from securefl.protocol.secure_sum.adverts import read_key_list
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, commitment_of, input_digest
-from securefl.protocol.secure_sum.port import InputSent, SecureSum
 from securefl.protocol.secure_sum.setup import Setup
-from securefl.protocol.wire import open_relayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class Repeatable:
     """Members whose vectors it adds up, ascending."""
 
 
-def repeatable(sent: InputSent, survivors: Sequence[PartyId] | frozenset[PartyId]) -> Repeatable:
+def repeatable(sent: port.InputSent, survivors: Sequence[PartyId] | frozenset[PartyId]) -> Repeatable:
     """Return what a member that has submitted keeps of a sum, to verify it later."""
     setup, added = sent.setup, sent.added(survivors)
     alive = tuple(i for i in sorted(sent.sharers) if setup.members[i] in survivors)
@@ -42,7 +40,11 @@ def repeatable(sent: InputSent, survivors: Sequence[PartyId] | frozenset[PartyId
 
 
 def repeatable_from(
-    sums: SecureSum, setup: Setup, survivors: Collection[PartyId], proof: OpeningProof, roster: Roster
+    sums: port.SecureSum,
+    setup: Setup,
+    survivors: Collection[PartyId],
+    proof: messages.OpeningProof,
+    roster: crypto.Roster,
 ) -> Repeatable:
     """Return what a member knows of its cluster's sum, from the proof alone: for whoever audits it later.
 
@@ -59,9 +61,9 @@ def repeatable_from(
         PeerError: the proof's adverts and receipts are of no such sum.
     """
     adverts, key_list = read_key_list(setup, proof.adverts, roster)
-    said = [open_relayed(frame, roster, setup.instance.run, SERVER, SERVER) for frame in proof.receipts]
+    said = [wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER) for frame in proof.receipts]
     added = tuple(sorted({setup.index(one.sender) for one in said}))
-    lists = {one.message.lists_digest for one in said if isinstance(one.message, VectorReceipt)}
+    lists = {one.message.lists_digest for one in said if isinstance(one.message, messages.VectorReceipt)}
     absent = sorted(set(adverts).difference(added))
     # Who has advertised and sent no vector may have shared masks, or not: receipts say which.
     for shared in (some for size in range(len(absent), -1, -1) for some in combinations(absent, size)):
@@ -93,7 +95,9 @@ def proven_vectors(known: Repeatable, raw: bytes) -> ProvenVectors:
         raise PeerError(SERVER, f"proves {setup.describe()} with vectors of another length")
     whole = memoryview(raw)
     views = {index: whole[n * size : (n + 1) * size] for n, index in enumerate(known.added)}
-    return ProvenVectors(views, {index: input_digest(setup, index, view) for index, view in views.items()})
+    return ProvenVectors(
+        views, {index: evidence.input_digest(setup, index, view) for index, view in views.items()}
+    )
 
 
 def opening_contents(
@@ -118,26 +122,26 @@ def opening_contents(
     fields: list[bytes | int] = []
     for index in sorted(vectors):
         fields += [index, vectors[index]]
-    return digest(
+    return crypto.digest(
         "opening contents",
         *setup.instance,
-        digest("members", *setup.members),
-        digest("sharers", *sorted(sharers)),
-        digest("opened", plain),
-        digest("adverts", *adverts),
-        digest("receipts", *receipts),
+        crypto.digest("members", *setup.members),
+        crypto.digest("sharers", *sorted(sharers)),
+        crypto.digest("opened", plain),
+        crypto.digest("adverts", *adverts),
+        crypto.digest("receipts", *receipts),
         *fields,
     )
 
 
 def repeat_opening(
-    sums: SecureSum,
+    sums: port.SecureSum,
     known: Repeatable,
     commitment: bytes,
-    proof: OpeningProof,
-    opened: Opened,
+    proof: messages.OpeningProof,
+    opened: messages.Opened,
     vectors: ProvenVectors,
-    roster: Roster,
+    roster: crypto.Roster,
 ) -> Ring:
     """Return the ring sum, shape (d,), that follows from what was fixed before anything opened.
 
@@ -165,38 +169,38 @@ def repeat_opening(
 
 
 def _repeated(
-    sums: SecureSum,
+    sums: port.SecureSum,
     known: Repeatable,
     commitment: bytes,
-    proof: OpeningProof,
-    opened: Opened,
+    proof: messages.OpeningProof,
+    opened: messages.Opened,
     vectors: ProvenVectors,
-    roster: Roster,
+    roster: crypto.Roster,
 ) -> Ring:
     setup = known.setup
     adverts, key_list = read_key_list(setup, proof.adverts, roster)
     if sums.lists_digest(setup, key_list, known.sharers, known.alive) != known.lists_digest:
         raise PeerError(SERVER, f"proves {setup.describe()} with other adverts than were listed")
     inputs = _stated(known, proof, roster)
-    if commitment_of(setup, known.lists_digest, inputs) != commitment:
+    if evidence.commitment_of(setup, known.lists_digest, inputs) != commitment:
         raise PeerError(SERVER, f"proves {setup.describe()} with other inputs than were certified")
     for index, found in vectors.digests.items():
         if found != inputs[index]:
             raise PeerError(
                 SERVER, f"proves {setup.describe()} with another vector of {setup.members[index]}"
             )
-    fixed = FixedSum(setup, adverts, key_list, known.sharers, known.alive)
-    secrets = OpenedSecrets(dict(opened.seeds), dict(opened.keys), dict(opened.noise))
+    fixed = evidence.FixedSum(setup, adverts, key_list, known.sharers, known.alive)
+    secrets = evidence.OpenedSecrets(dict(opened.seeds), dict(opened.keys), dict(opened.noise))
     return sums.server.sum_of(fixed, secrets, lambda index: vectors.views[index])
 
 
-def _stated(known: Repeatable, proof: OpeningProof, roster: Roster) -> dict[int, bytes]:
+def _stated(known: Repeatable, proof: messages.OpeningProof, roster: crypto.Roster) -> dict[int, bytes]:
     """What receipts state of the vectors, by member."""
     setup, inputs = known.setup, dict[int, bytes]()
     for frame in proof.receipts:
-        delivery = open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
+        delivery = wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
         said = delivery.message
-        if delivery.place != setup.place or not isinstance(said, VectorReceipt):
+        if delivery.place != setup.place or not isinstance(said, messages.VectorReceipt):
             raise PeerError(SERVER, f"proves {setup.describe()} with something else than its receipts")
         if said.lists_digest != known.lists_digest:
             raise PeerError(SERVER, f"proves {setup.describe()} with receipts of other lists")

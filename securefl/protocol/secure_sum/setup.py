@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from securefl.base.crypto import derive_key, digest, digest_with, share_digest
+from securefl.base import crypto
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import Instance, PartyId
-from securefl.protocol.kernel import Place
+from securefl.protocol import kernel
 from securefl.protocol.secure_sum.removal import Removable
 
 
@@ -56,10 +56,10 @@ class Setup:
         return 0 if self.removable is None else self.removable.components
 
     @property
-    def place(self) -> Place:
+    def place(self) -> kernel.Place:
         """The place of this attempt's messages."""
         i = self.instance
-        return Place(i.round, i.reclustering, i.cluster, i.attempt)
+        return kernel.Place(i.round, i.reclustering, i.cluster, i.attempt)
 
     def index(self, party: PartyId) -> int:
         """Return the member number of ``party``.
@@ -99,28 +99,28 @@ class Setup:
         The server computes one for each two members twice; a function that keeps what they have in common
         makes that four times as fast.
         """
-        context = digest_with("share context", *self.instance, more=3)
+        context = crypto.digest_with("share context", *self.instance, more=3)
 
         def finish(owner: int, holder: int, kind: str, share: bytes) -> bytes:
-            return share_digest(share, context(owner, holder, kind))
+            return crypto.share_digest(share, context(owner, holder, kind))
 
         return finish
 
     def keys_context(self, key_list: bytes) -> bytes:
         """Return what every agreed key of the attempt is bound to, given the digest of the key list."""
-        return digest("keys context", *self.instance, self.binding, key_list)
+        return crypto.digest("keys context", *self.instance, self.binding, key_list)
 
     def lists_digest(self, key_list: bytes, sharers: frozenset[int]) -> bytes:
         """Return what a receipt states: the key list, and with whom the masks are shared."""
-        return digest("lists", self.keys_context(key_list), *sorted(sharers))
+        return crypto.digest("lists", self.keys_context(key_list), *sorted(sharers))
 
     def seed_digest(self, owner: int, seed: bytes) -> bytes:
         """Return the published hash of a self-mask seed."""
-        return digest("self-mask seed", *self.instance, owner, seed)
+        return crypto.digest("self-mask seed", *self.instance, owner, seed)
 
     def noise_digest(self, owner: int, number: int, secret: bytes) -> bytes:
         """Return the published hash of a secret of removable noise."""
-        return digest("noise secret", *self.instance, owner, number, secret)
+        return crypto.digest("noise secret", *self.instance, owner, number, secret)
 
 
 def key_list_digest(frames: dict[int, bytes]) -> bytes:
@@ -128,7 +128,7 @@ def key_list_digest(frames: dict[int, bytes]) -> bytes:
     fields: list[bytes | int] = []
     for index in sorted(frames):
         fields += [index, frames[index]]
-    return digest("key list", *fields)
+    return crypto.digest("key list", *fields)
 
 
 def share_kinds(components: int) -> tuple[str, ...]:
@@ -143,4 +143,4 @@ def share_leaf(*digests: bytes) -> bytes:
 
 def self_mask_key(seed: bytes, context: bytes) -> bytes:
     """Return the stream key of what hides a member's input until its seed is released."""
-    return derive_key(seed, "self mask", context)
+    return crypto.derive_key(seed, "self mask", context)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from typing import Final
 
-from securefl.protocol.messages import MAX_FRAME
-from securefl.protocol.wire.envelope import CARRIER, MIN_PIECE, Header, Payload
+from securefl.protocol import messages
+from securefl.protocol.wire import envelope
 
 _OPEN: Final = 16
 """Incomplete frames of one sender; one more, and the oldest is given up."""
@@ -20,7 +20,7 @@ class CarriedFrames:
             OrderedDict
         )
 
-    def put(self, payload: Payload) -> bytes | None:
+    def put(self, payload: envelope.Payload) -> bytes | None:
         """Keep the piece in a carrier, verified by the caller; return the frame that it completes.
 
         A piece beyond the bounds of frames is dropped: receivers refuse it.
@@ -41,6 +41,6 @@ class CarriedFrames:
         return None
 
 
-def _fits(header: Header, size: int) -> bool:
-    whole = header.part == header.parts - 1 or size >= MIN_PIECE
-    return header.kind == CARRIER and whole and size * (header.parts - 1) <= MAX_FRAME
+def _fits(header: envelope.Header, size: int) -> bool:
+    whole = header.part == header.parts - 1 or size >= envelope.MIN_PIECE
+    return header.kind == envelope.CARRIER and whole and size * (header.parts - 1) <= messages.MAX_FRAME

@@ -11,10 +11,10 @@ from typing import TypeVar
 import msgspec
 
 from securefl.base.errors import PeerError
-from securefl.protocol.messages import AnyMessage
+from securefl.protocol import messages
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
+_decoder: msgspec.msgpack.Decoder[messages.AnyMessage] = msgspec.msgpack.Decoder(messages.AnyMessage)
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
@@ -29,7 +29,7 @@ def encode(message: msgspec.Struct) -> bytes:
     return _encoder.encode(message)
 
 
-def decode(raw: bytes, culprit: str) -> AnyMessage:
+def decode(raw: bytes, culprit: str) -> messages.AnyMessage:
     """Decode a message that ``culprit`` sent.
 
     Raises:

@@ -16,11 +16,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from securefl.base.crypto import Identity, PublicIdentity
+from securefl.base import crypto
 from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, NAME, SERVER, PartyId, RunId
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import KINDS, MAX_FRAME
+from securefl.protocol import kernel, messages
 from securefl.protocol.wire.codec import quoted
 
 DOMAIN = b"securefl/1/frame\x00"
@@ -58,9 +57,9 @@ class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)]
 
     @property
-    def place(self) -> Place:
+    def place(self) -> kernel.Place:
         """The place of the message within the run."""
-        return Place(self.round, self.reclustering, self.cluster, self.attempt)
+        return kernel.Place(self.round, self.reclustering, self.cluster, self.attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Header)
 
 
-def seal_frame(header: Header, body: bytes | memoryview, identity: Identity) -> bytes:
+def seal_frame(header: Header, body: bytes | memoryview, identity: crypto.Identity) -> bytes:
     """Return the signed frame (bytes on the wire)."""
     encoded = _encoder.encode(header)
     head = len(encoded).to_bytes(1, "big") + encoded
@@ -90,8 +89,10 @@ def peek(frame: bytes, culprit: str) -> Payload:
     Raises:
         PeerError: too long, too short, malformed or not canonical. ``culprit`` is whoever delivered it.
     """
-    if not SIGNATURE < len(frame) <= MAX_FRAME:
-        raise PeerError(culprit, f"frame of {len(frame)} bytes (allowed: {SIGNATURE + 1} to {MAX_FRAME})")
+    if not SIGNATURE < len(frame) <= messages.MAX_FRAME:
+        raise PeerError(
+            culprit, f"frame of {len(frame)} bytes (allowed: {SIGNATURE + 1} to {messages.MAX_FRAME})"
+        )
     start = SIGNATURE + 1
     end = start + frame[SIGNATURE]
     encoded = frame[start:end]
@@ -101,7 +102,7 @@ def peek(frame: bytes, culprit: str) -> Payload:
         raise PeerError(culprit, f"malformed frame: {quoted(error)}") from error
     if _encoder.encode(header) != encoded:
         raise PeerError(culprit, "the header of a frame is not in its canonical encoding")
-    if header.kind != CARRIER and header.kind not in KINDS:
+    if header.kind != CARRIER and header.kind not in messages.KINDS:
         raise PeerError(culprit, f"frame of the unknown kind {header.kind!r}")
     if header.part >= header.parts:
         raise PeerError(culprit, f"part {header.part} of {header.parts}")
@@ -109,7 +110,7 @@ def peek(frame: bytes, culprit: str) -> Payload:
 
 
 def open_frame(
-    frame: bytes, payload: Payload, sender: PublicIdentity, run: RunId, recipient: PartyId
+    frame: bytes, payload: Payload, sender: crypto.PublicIdentity, run: RunId, recipient: PartyId
 ) -> None:
     """Check that a peeked frame belongs to this run, is addressed to ``recipient`` and signed by ``sender``.
 

@@ -21,22 +21,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from securefl.base.crypto import Roster
+from securefl.base import crypto
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
-from securefl.protocol.kernel import Place, Received
-from securefl.protocol.messages import MAX_FRAME, AnyMessage
+from securefl.protocol import kernel, messages
+from securefl.protocol.wire import envelope, sessions
 from securefl.protocol.wire.codec import decode
-from securefl.protocol.wire.envelope import (
-    CARRIER,
-    MIN_PIECE,
-    SIGNATURE,
-    Header,
-    Payload,
-    open_frame,
-    peek,
-)
-from securefl.protocol.wire.sessions import ASKING, NOBODY, epoch_of
 
 REMEMBERED = 16_384
 """Frames that are remembered per session; messages as old as forgotten ones are refused as stale."""
@@ -50,7 +40,7 @@ _WHO_ASKS = f"{SERVER} asks"
 MAX_OPEN = 16
 """Messages of one sender that may be incomplete at the same time; one more, and the oldest is given up:
 the oldest carried frame, if there is any, since its sender sends it again in other carriers."""
-_CARRIERS = MAX_FRAME // MIN_PIECE + 1
+_CARRIERS = messages.MAX_FRAME // envelope.MIN_PIECE + 1
 """Most carriers of one frame."""
 
 
@@ -59,16 +49,16 @@ class Delivery:
     """A whole, verified, new message."""
 
     sender: PartyId
-    place: Place
-    message: AnyMessage
+    place: kernel.Place
+    message: messages.AnyMessage
     signed: bytes = field(repr=False)
     """The exact frame when there was only one, else empty."""
-    session: bytes = NOBODY
+    session: bytes = sessions.NOBODY
     """Of the sender's process; :data:`NOBODY` of a frame that was relayed."""
 
-    def event(self, now: float) -> Received[AnyMessage]:
+    def event(self, now: float) -> kernel.Received[messages.AnyMessage]:
         """The event that it is to a machine."""
-        return Received(now, self.sender, self.place, self.message, self.signed, self.session)
+        return kernel.Received(now, self.sender, self.place, self.message, self.signed, self.session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +70,7 @@ class FramePart:
 
 @dataclass(slots=True)
 class _Assembly:
-    header: Header
+    header: envelope.Header
     born: float
     pieces: dict[int, memoryview] = field(default_factory=dict)
     size: int = 0
@@ -101,7 +91,7 @@ class _Session:
     again: set[tuple[int, int]] = field(default_factory=set)
     """Frames of which a copy counts: of messages that were refused or thrown away."""
 
-    def is_duplicate(self, header: Header, digest: bytes) -> bool:
+    def is_duplicate(self, header: envelope.Header, digest: bytes) -> bool:
         known = self.seen.get((header.seq, header.part))
         if known == digest:
             return (header.seq, header.part) not in self.again
@@ -113,14 +103,14 @@ class _Session:
 
     def least_needed(self) -> int:
         """Return the number of the incomplete message to give up first."""
-        carried = (seq for seq, one in self.open.items() if one.header.kind == CARRIER)
+        carried = (seq for seq, one in self.open.items() if one.header.kind == envelope.CARRIER)
         return next(carried, next(iter(self.open)))
 
     def take_again(self, seq: int, parts: Iterable[int]) -> None:
         """Let copies of these frames count."""
         self.again |= self.seen.keys() & {(seq, part) for part in parts}
 
-    def remember(self, header: Header, digest: bytes, limit: int) -> None:
+    def remember(self, header: envelope.Header, digest: bytes, limit: int) -> None:
         # By when they came, not by the rounds that they name: what is said about an earlier round, or about
         # none, stands among the numbers of the present one.
         if header.round > self.round:
@@ -180,24 +170,24 @@ class Inbox:
         self,
         run: RunId,
         me: PartyId,
-        roster: Roster,
+        roster: crypto.Roster,
         max_message: int,
         max_age: float = 120.0,
         budget: int | None = None,
-        leader: bytes = NOBODY,
+        leader: bytes = sessions.NOBODY,
     ) -> None:
         self._leader = leader
         self._run = run
         self._me = me
         self._roster = roster
         self._max_message = max_message
-        self._max_parts = max_message // MIN_PIECE + 1
+        self._max_parts = max_message // envelope.MIN_PIECE + 1
         self._max_seen = max(REMEMBERED, 2 * self._max_parts)
         self._max_age = max_age
         self._budget = max_message * (len(roster.parties) + 2) if budget is None else budget
         self._held = 0
         self._senders: dict[str, _Sender] = {}
-        self._last: tuple[_Session, Header] | None = None
+        self._last: tuple[_Session, envelope.Header] | None = None
         self._oldest = math.inf
         """No incomplete message is older."""
 
@@ -232,23 +222,23 @@ class Inbox:
             PeerError: the frame is refused. A frame that is authentic and new but completes something that
                 is not a message is remembered; every other refusal leaves memory as it was.
         """
-        payload = peek(frame, delivered_by)
+        payload = envelope.peek(frame, delivered_by)
         header = payload.header
         if header.sender not in self._roster:
             raise PeerError(delivered_by, f"frame in the name of {header.sender!r}, who is not on the roster")
         member = self._roster.member(header.sender)
-        open_frame(frame, payload, member, self._run, self._me)
+        envelope.open_frame(frame, payload, member, self._run, self._me)
         self._check_size(header, len(payload.body))
         sender = self._session_of(header)
         session = sender.session
-        digest = hashlib.blake2b(frame[:SIGNATURE], digest_size=16).digest()
+        digest = hashlib.blake2b(frame[: envelope.SIGNATURE], digest_size=16).digest()
         if session.is_duplicate(header, digest):
             return None
         body = bytes(payload.body) if header.parts == 1 else self._assemble(sender, payload, now)
         session.remember(header, digest, self._max_seen)
         if body is None:
             return FramePart(member.name)
-        if header.kind == CARRIER:
+        if header.kind == envelope.CARRIER:
             return self._take_carried(header, body, now)
         self._last = session, header
         message = _message_of(header, body)
@@ -266,31 +256,37 @@ class Inbox:
             session, header = self._last
             session.take_again(header.seq, range(header.parts))
 
-    def _take_carried(self, carrier: Header, frame: bytes, now: float) -> Delivery | FramePart | None:
+    def _take_carried(
+        self, carrier: envelope.Header, frame: bytes, now: float
+    ) -> Delivery | FramePart | None:
         """Take the frame that carriers brought, as if it had come alone.
 
         Raises:
             PeerError: it is refused, carries another frame, or is not its sender's.
         """
-        header = peek(frame, carrier.sender).header
-        if header.kind == CARRIER or header.sender != carrier.sender:
+        header = envelope.peek(frame, carrier.sender).header
+        if header.kind == envelope.CARRIER or header.sender != carrier.sender:
             raise PeerError(carrier.sender, f"carriers bring a {header.kind} of {header.sender!r}")
         return self.take(frame, carrier.sender, now)
 
-    def _largest(self, header: Header) -> tuple[int, int]:
+    def _largest(self, header: envelope.Header) -> tuple[int, int]:
         """Return the most bytes, and the most parts, of what this header's frame is a piece of."""
-        return (MAX_FRAME, _CARRIERS) if header.kind == CARRIER else (self._max_message, self._max_parts)
+        return (
+            (messages.MAX_FRAME, _CARRIERS)
+            if header.kind == envelope.CARRIER
+            else (self._max_message, self._max_parts)
+        )
 
-    def _check_size(self, header: Header, size: int) -> None:
+    def _check_size(self, header: envelope.Header, size: int) -> None:
         largest, parts = self._largest(header)
         if size > largest or header.parts > parts:
             raise PeerError(header.sender, f"{header.kind} exceeds {largest} bytes")
-        if header.part < header.parts - 1 and size < MIN_PIECE:
+        if header.part < header.parts - 1 and size < envelope.MIN_PIECE:
             raise PeerError(header.sender, f"{header.kind} in pieces of {size} bytes")
 
-    def _session_of(self, header: Header) -> _Sender:
+    def _session_of(self, header: envelope.Header) -> _Sender:
         whose: str = header.sender
-        if header.sender == SERVER and epoch_of(header.session) == ASKING:
+        if header.sender == SERVER and sessions.epoch_of(header.session) == sessions.ASKING:
             whose = _WHO_ASKS
         elif header.sender == SERVER:
             self._check_leader(header.session)
@@ -311,14 +307,14 @@ class Inbox:
         """Follow a server of a later epoch than any before, and no other one in its epoch."""
         if session == self._leader:
             return
-        epoch, known = epoch_of(session), epoch_of(self._leader)
+        epoch, known = sessions.epoch_of(session), sessions.epoch_of(self._leader)
         if epoch < known:
             raise PeerError("broker", f"frame of the server of epoch {epoch}, and epoch {known} is led")
         if epoch == known and self._leader:
             raise PeerError(SERVER, f"two servers lead epoch {epoch}: this one was not the first")
         self._leader = session
 
-    def _assemble(self, sender: _Sender, payload: Payload, now: float) -> bytes | None:
+    def _assemble(self, sender: _Sender, payload: envelope.Payload, now: float) -> bytes | None:
         header, session = payload.header, sender.session
         self.sweep(now)
         first = msgspec.structs.replace(header, part=0)
@@ -346,17 +342,19 @@ class Inbox:
         return None
 
 
-def open_relayed(frame: bytes, roster: Roster, run: RunId, recipient: PartyId, relayed_by: str) -> Delivery:
+def open_relayed(
+    frame: bytes, roster: crypto.Roster, run: RunId, recipient: PartyId, relayed_by: str
+) -> Delivery:
     """Verify a frame that somebody relayed: signed by its sender for ``recipient`` (usually the server).
 
     Raises:
         PeerError: the relay is at fault when the frame is not authentic, the sender when it is malformed.
     """
-    payload = peek(frame, relayed_by)
+    payload = envelope.peek(frame, relayed_by)
     header = payload.header
     try:
         member = roster.member(header.sender)
-        open_frame(frame, payload, member, run, recipient)
+        envelope.open_frame(frame, payload, member, run, recipient)
     except PeerError as error:
         raise PeerError(relayed_by, f"relayed a frame that is not authentic ({error.reason})") from error
     if header.parts != 1:
@@ -364,7 +362,7 @@ def open_relayed(frame: bytes, roster: Roster, run: RunId, recipient: PartyId, r
     return Delivery(member.name, header.place, _message_of(header, bytes(payload.body)), frame)
 
 
-def _message_of(header: Header, body: bytes) -> AnyMessage:
+def _message_of(header: envelope.Header, body: bytes) -> messages.AnyMessage:
     message = decode(body, header.sender)
     if type(message).__name__ != header.kind:
         raise PeerError(header.sender, f"envelope says {header.kind}, message is {type(message).__name__}")

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from securefl.base.crypto import Identity
+from securefl.base import crypto
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER, PartyId, RunId
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import MAX_FRAME, AnyMessage
+from securefl.protocol import kernel, messages
+from securefl.protocol.wire import sessions
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.envelope import (
     CARRIER,
@@ -23,7 +23,6 @@ from securefl.protocol.wire.envelope import (
     peek,
     seal_frame,
 )
-from securefl.protocol.wire.sessions import ASKING, SESSION, session_of_server
 
 
 class Outbox:
@@ -36,15 +35,17 @@ class Outbox:
     """
 
     def __init__(
-        self, run: RunId, identity: Identity, entropy: Entropy, frame_limit: int = MAX_FRAME
+        self, run: RunId, identity: crypto.Identity, entropy: Entropy, frame_limit: int = messages.MAX_FRAME
     ) -> None:
-        if not MIN_FRAME <= frame_limit <= MAX_FRAME:
-            raise UsageError(f"frame limit {frame_limit} outside [{MIN_FRAME}, {MAX_FRAME}]")
+        if not MIN_FRAME <= frame_limit <= messages.MAX_FRAME:
+            raise UsageError(f"frame limit {frame_limit} outside [{MIN_FRAME}, {messages.MAX_FRAME}]")
         self._run = run
         self._identity = identity
         fresh = entropy.child("session")
         leads = identity.name == SERVER
-        self._session = session_of_server(ASKING, fresh) if leads else fresh.draw(SESSION)
+        self._session = (
+            sessions.session_of_server(sessions.ASKING, fresh) if leads else fresh.draw(sessions.SESSION)
+        )
         self._room = frame_limit - HEADER_ROOM
         # Taken in one step: messages are signed in a worker thread, carriers on the event loop.
         self._numbers = itertools.count()
@@ -53,7 +54,7 @@ class Outbox:
         """Number later frames within this session of a server that leads."""
         self._session, self._numbers = session, itertools.count()
 
-    def frames(self, to: PartyId, place: Place, message: AnyMessage) -> Iterator[bytes]:
+    def frames(self, to: PartyId, place: kernel.Place, message: messages.AnyMessage) -> Iterator[bytes]:
         """Return the signed frames of ``message`` in order (one, unless it is larger than the frame limit).
 
         Raises:

@@ -9,32 +9,12 @@ import msgspec
 import numpy as np
 
 from securefl.base.crypto import Roster, digest
-from securefl.methods.privacy import Unit
-from securefl.protocol.kernel import (
-    AccountEntry,
-    AtomsCounted,
-    ClustersClosed,
-    RoundMissing,
-    SumsGiven,
-    UpdateGiven,
-)
+from securefl.methods import privacy
+from securefl.protocol import kernel
 from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
+from securefl.runtime.account import meaning
 from securefl.runtime.account.entries import NOTHING, GroupNamed, Missing, Run
 from securefl.runtime.account.file import AccountFile
-from securefl.runtime.account.meaning import (
-    atoms_entry,
-    by_server,
-    closed_entry,
-    given_of,
-    kept_atoms_of,
-    key_digest,
-    of_run,
-    outcomes_of,
-    spent_epsilon,
-    sums_entry,
-    unresolved_of,
-    update_entry,
-)
 from securefl.training.data import Shard
 
 
@@ -70,24 +50,26 @@ class RunBook:
         self._roster: Roster = plan.roster
         joined, entries = _run_of(plan, data), file.entries
         self._run = joined
-        self.given = given_of(entries, plan.roster)
+        self.given = meaning.given_of(entries, plan.roster)
         """Sums of all runs before, and of this one before it was started again."""
-        known = of_run(entries, plan.run, joined.server)
+        known = meaning.of_run(entries, plan.run, joined.server)
         self.rounds = frozenset(known.rounds) if known else frozenset[int]()
         """Rounds of this run in which a masked input may have left."""
         self.refunded = known.refunded if known else frozenset[int]()
         """Rounds among them whose updates were not released."""
-        self.unresolved = unresolved_of(entries, plan.roster)
+        self.unresolved = meaning.unresolved_of(entries, plan.roster)
         """Rounds of all runs of which the opened sums are not known."""
         self.unreleased = tuple(
-            (one.run.run, round_) for one in by_server(entries, joined.server) for round_ in one.unreleased
+            (one.run.run, round_)
+            for one in meaning.by_server(entries, joined.server)
+            for round_ in one.unreleased
         )
         """Runs of this server, and their rounds, that took a masked input and no shares."""
-        self.outcomes, self.taken = outcomes_of(entries, plan.run, joined.server)
+        self.outcomes, self.taken = meaning.outcomes_of(entries, plan.run, joined.server)
         """Outcomes of this server's rounds, and those of this run that are not known yet."""
         self.atom_seed = known.atom_seed if known else b""
         """Seed of the atoms in which it may have left; empty for none."""
-        self.kept = kept_atoms_of(entries, plan.roster)
+        self.kept = meaning.kept_atoms_of(entries, plan.roster)
         """Atoms in which metrics have left without noise, in all runs; the party's own first."""
         told = known.choices if known else ()
         self.choice = KeptChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
@@ -95,40 +77,40 @@ class RunBook:
         runs = [entry for entry in entries if isinstance(entry, Run)]
         self._joining = None if runs and _told(runs[-1]) == _told(joined) else joined
 
-    def enter(self, entry: AccountEntry) -> None:
+    def enter(self, entry: kernel.AccountEntry) -> None:
         """Write durably what is about to leave; nothing for atoms that it has already.
 
         Raises:
             RunAbortedError: it cannot be written; the caller must not go on.
         """
-        if isinstance(entry, AtomsCounted) and set(entry.atoms) <= set(self.kept):
+        if isinstance(entry, kernel.AtomsCounted) and set(entry.atoms) <= set(self.kept):
             return
         if self._joining is not None:
             # Not before: a party that gives nothing leaves no trace of the run.
             self._file.append(self._joining)
             self._joining = None
-        if isinstance(entry, UpdateGiven):
-            self._file.append(update_entry(entry, self._roster))
-        elif isinstance(entry, AtomsCounted):
-            self._file.append(atoms_entry(entry, self._roster))
-            self.kept = kept_atoms_of(self._file.entries, self._roster)
-        elif isinstance(entry, RoundMissing):
+        if isinstance(entry, kernel.UpdateGiven):
+            self._file.append(meaning.update_entry(entry, self._roster))
+        elif isinstance(entry, kernel.AtomsCounted):
+            self._file.append(meaning.atoms_entry(entry, self._roster))
+            self.kept = meaning.kept_atoms_of(self._file.entries, self._roster)
+        elif isinstance(entry, kernel.RoundMissing):
             self._file.append(Missing(round=entry.round))
-        elif isinstance(entry, ClustersClosed):
-            self._file.append(closed_entry(entry, self._file.entries, self._roster))
-        elif isinstance(entry, SumsGiven):
-            self._file.append(sums_entry(entry.round, entry.sums, self._roster))
+        elif isinstance(entry, kernel.ClustersClosed):
+            self._file.append(meaning.closed_entry(entry, self._file.entries, self._roster))
+        elif isinstance(entry, kernel.SumsGiven):
+            self._file.append(meaning.sums_entry(entry.round, entry.sums, self._roster))
         else:
             named = GroupNamed(round=entry.round, epsilon=entry.epsilon, made=entry.made, group=entry.group)
             self._file.append(named)
 
-    def spent(self, unit: Unit) -> float:
+    def spent(self, unit: privacy.Unit) -> float:
         """Epsilon of all other runs of the account together, and of this one where its noise was another.
 
         Raises:
             ConfigError: dp_accounting is missing.
         """
-        return spent_epsilon(self._file.entries, unit, but=self._run)
+        return meaning.spent_epsilon(self._file.entries, unit, but=self._run)
 
 
 def _run_of(plan: RunPlan, data: OwnData) -> Run:
@@ -136,8 +118,8 @@ def _run_of(plan: RunPlan, data: OwnData) -> Run:
     return Run(
         run=plan.run,
         scenario=plan.scenario.name,
-        server=key_digest(plan.roster.server),
-        parties=tuple(key_digest(plan.roster.parties[name]) for name in sorted(plan.roster.parties)),
+        server=meaning.key_digest(plan.roster.server),
+        parties=tuple(meaning.key_digest(plan.roster.parties[name]) for name in sorted(plan.roster.parties)),
         data=data.digest,
         samples=data.samples,
         event=None if mechanism is None else mechanism.event,

@@ -12,9 +12,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from securefl.base.crypto import digest
+from securefl.base import crypto
 from securefl.base.errors import ConfigError, DecisionError, UsageError
-from securefl.methods.privacy import ReleaseEvent
+from securefl.methods import privacy
 
 _Hex = Annotated[str, Meta(pattern="^([0-9a-f]{2})*$")]
 _Number = Annotated[int, Meta(ge=0)]
@@ -55,7 +55,7 @@ class Run(_Entry, tag="run", frozen=True, kw_only=True):
     data: _Hex
     """Digest of the samples."""
     samples: _Number
-    event: ReleaseEvent | None = None
+    event: privacy.ReleaseEvent | None = None
     """One release, as an accountant counts it; None without privacy noise."""
     delta: float = 0.0
     repeats: bool = False
@@ -138,7 +138,7 @@ def line_of(entry: Entry, before: str) -> bytes:
 
 def hash_of(line: bytes) -> str:
     """Hash of a line, 64 hexadecimal digits."""
-    return digest("account line", line).hex()
+    return crypto.digest("account line", line).hex()
 
 
 def read_lines(where: str, lines: Iterable[bytes]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:

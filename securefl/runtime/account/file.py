@@ -9,9 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from securefl.base.crypto import PublicIdentity
+from securefl.base import crypto, text
 from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
-from securefl.base.text import count
 from securefl.runtime.account.entries import (
     NOTHING,
     Begun,
@@ -32,7 +31,7 @@ def account_beside(key: Path) -> Path:
     return key.with_suffix(".account")
 
 
-def begin_account(path: Path, owner: PublicIdentity) -> None:
+def begin_account(path: Path, owner: crypto.PublicIdentity) -> None:
     """Make an empty account: the owner's word that nothing has been given away with this key.
 
     Raises:
@@ -71,7 +70,9 @@ class AccountFile:
         RunAbortedError: the tip cannot be written.
     """
 
-    def __init__(self, path: Path, owner: PublicIdentity, tip: Tip | None, *, adopt: bool = False) -> None:
+    def __init__(
+        self, path: Path, owner: crypto.PublicIdentity, tip: Tip | None, *, adopt: bool = False
+    ) -> None:
         self._path = path
         self._tip = tip
         self._handle = _locked(path, owner)
@@ -142,7 +143,7 @@ class AccountFile:
             raise DecisionError(str(self._path), "is empty", "restore the file; it says what was given away")
         return entries, hashes, whole
 
-    def _check_owner(self, entries: tuple[Entry, ...], owner: PublicIdentity) -> None:
+    def _check_owner(self, entries: tuple[Entry, ...], owner: crypto.PublicIdentity) -> None:
         first = entries[0]
         if isinstance(first, Begun) and first.key != key_digest(owner):
             raise ConfigError(
@@ -175,7 +176,7 @@ class AccountFile:
         if len(hashes) < lines:
             raise DecisionError(
                 str(self._path),
-                f"was rolled back: {count(len(hashes), 'line')}, and it had {lines}",
+                f"was rolled back: {text.count(len(hashes), 'line')}, and it had {lines}",
                 remedy,
             )
         if hashes[lines - 1] != last:
@@ -185,7 +186,7 @@ class AccountFile:
         self._note_tip()
 
 
-def _locked(path: Path, owner: PublicIdentity) -> int:
+def _locked(path: Path, owner: crypto.PublicIdentity) -> int:
     try:
         handle = os.open(path, _FLAGS)
     except FileNotFoundError:
@@ -208,7 +209,7 @@ def _locked(path: Path, owner: PublicIdentity) -> int:
     return handle
 
 
-def _held(tip: Tip, path: Path, owner: PublicIdentity) -> int:
+def _held(tip: Tip, path: Path, owner: crypto.PublicIdentity) -> int:
     """Hold the key too: a copy of the file beside it has a lock of its own."""
     handle = tip.hold()
     if handle is None:
@@ -216,7 +217,7 @@ def _held(tip: Tip, path: Path, owner: PublicIdentity) -> int:
     return handle
 
 
-def _in_use(path: Path, owner: PublicIdentity) -> ConfigError:
+def _in_use(path: Path, owner: crypto.PublicIdentity) -> ConfigError:
     return ConfigError(
         str(path),
         f"is in use: another process runs with {owner.name}'s key",

@@ -7,13 +7,10 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from securefl.base.crypto import PublicIdentity, Roster, digest
+from securefl.base import crypto
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.clustering import Atom
-from securefl.methods.leakage import Given, UnresolvedRound
-from securefl.methods.privacy import Ledger, ReleaseEvent
-from securefl.methods.privacy import Unit as PrivacyUnit
-from securefl.protocol.kernel import AtomsCounted, ClustersClosed, UpdateGiven
+from securefl.methods import clustering, leakage, privacy
+from securefl.protocol import kernel
 from securefl.protocol.round import Outcomes, RoundOutcome, with_outcomes
 from securefl.runtime.account.entries import (
     Begun,
@@ -57,9 +54,9 @@ class RunAccount:
         return self.run.validated * len(self.rounds)
 
 
-def key_digest(identity: PublicIdentity) -> str:
+def key_digest(identity: crypto.PublicIdentity) -> str:
     """Digest of an identity's keys, whatever its name: 64 hexadecimal digits."""
-    return digest("account key", identity.verify_key, identity.seal_key).hex()
+    return crypto.digest("account key", identity.verify_key, identity.seal_key).hex()
 
 
 def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
@@ -124,7 +121,7 @@ def by_server(entries: Sequence[Entry], server: str) -> tuple[RunAccount, ...]:
     return tuple(one for one in parts if one.run.server == server)
 
 
-def given_of(entries: Sequence[Entry], roster: Roster) -> Given:
+def given_of(entries: Sequence[Entry], roster: crypto.Roster) -> leakage.Given:
     """All sums of the account, with the names that this roster has for the keys of their members.
 
     Keys that it does not know keep a name of their own: two of them are two parties.
@@ -138,26 +135,26 @@ def given_of(entries: Sequence[Entry], roster: Roster) -> Given:
     return MappingProxyType({model: tuple(rows) for model, rows in found.items()})
 
 
-def kept_atoms_of(entries: Sequence[Entry], roster: Roster) -> tuple[Atom, ...]:
+def kept_atoms_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[clustering.Atom, ...]:
     """Return the atoms that the account knows, disjoint, under the names of this roster; the owner's first.
 
     The owner keeps the first one in which it has given metrics. Of others the latest counts.
     """
     names = _names(roster)
-    found: list[Atom] = []
+    found: list[clustering.Atom] = []
     for run, entry in _with_runs(entries):
         if isinstance(entry, CountedAtoms):
             found = [*_read_rows(run, {"": entry.atoms}, names)[b""], *found]
     keys = {one.key for one in entries if isinstance(one, Begun)}
     own = [atom for atom in found if any(names.get(key) in atom for key in keys)]
-    kept: list[Atom] = []
+    kept: list[clustering.Atom] = []
     for atom in (*own[-1:], *found):
         if not any(set(atom) & set(one) for one in kept):
             kept.append(atom)
     return tuple(kept)
 
 
-def own_atom_keys(entries: Sequence[Entry], owner: PublicIdentity) -> tuple[str, ...]:
+def own_atom_keys(entries: Sequence[Entry], owner: crypto.PublicIdentity) -> tuple[str, ...]:
     """Return the keys of the owner's mates in the atom that it keeps, 64 hexadecimal digits each."""
     own = key_digest(owner)
     for run, entry in _with_runs(entries):
@@ -168,7 +165,7 @@ def own_atom_keys(entries: Sequence[Entry], owner: PublicIdentity) -> tuple[str,
     return ()
 
 
-def unresolved_of(entries: Sequence[Entry], roster: Roster) -> tuple[UnresolvedRound, ...]:
+def unresolved_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[leakage.UnresolvedRound, ...]:
     """Return the rounds of which the account does not know the opened sums, oldest first.
 
     Rounds of other servers have no run id: no statement to this one resolves them.
@@ -184,7 +181,7 @@ def unresolved_of(entries: Sequence[Entry], roster: Roster) -> tuple[UnresolvedR
         elif isinstance(entry, ClosedClusters) and (key := (run.server, entry.of, entry.round)) in found:
             for model, places in entry.clusters.items():
                 found[key][2].setdefault(model, set()).update(places)
-    rounds = list[UnresolvedRound]()
+    rounds = list[leakage.UnresolvedRound]()
     for run, update, closed in found.values():
         left = {
             model: tuple(row for at, row in enumerate(rows) if at not in closed.get(model, ()))
@@ -193,7 +190,7 @@ def unresolved_of(entries: Sequence[Entry], roster: Roster) -> tuple[UnresolvedR
         drawn = _read_rows(run, {model: rows for model, rows in left.items() if rows}, names)
         if drawn:
             id_ = run.run if run.server == server else ""
-            rounds.append(UnresolvedRound(id_, update.round, drawn, update.silent, owner))
+            rounds.append(leakage.UnresolvedRound(id_, update.round, drawn, update.silent, owner))
     return tuple(rounds)
 
 
@@ -228,7 +225,7 @@ def outcomes_of(entries: Sequence[Entry], run: RunId, server: str) -> tuple[Outc
     )
 
 
-def _names(roster: Roster) -> dict[str, PartyId]:
+def _names(roster: crypto.Roster) -> dict[str, PartyId]:
     return {key_digest(identity): name for name, identity in roster.parties.items()}
 
 
@@ -243,7 +240,7 @@ def _read_rows(
     }
 
 
-def _written_rows(given: Given, roster: Roster) -> dict[str, tuple[tuple[int, ...], ...]]:
+def _written_rows(given: leakage.Given, roster: crypto.Roster) -> dict[str, tuple[tuple[int, ...], ...]]:
     places = {name: place for place, name in enumerate(sorted(roster.parties))}
     return {
         model.hex(): tuple(tuple(places[member] for member in row) for row in sums)
@@ -251,12 +248,12 @@ def _written_rows(given: Given, roster: Roster) -> dict[str, tuple[tuple[int, ..
     }
 
 
-def sums_entry(round_: int, given: Given, roster: Roster) -> Sums:
+def sums_entry(round_: int, given: leakage.Given, roster: crypto.Roster) -> Sums:
     """The entry of sums that a party gives its shares for."""
     return Sums(round=round_, sums=_written_rows(given, roster))
 
 
-def update_entry(given: UpdateGiven, roster: Roster) -> Update:
+def update_entry(given: kernel.UpdateGiven, roster: crypto.Roster) -> Update:
     """Return the entry of updates of which masked inputs are about to leave."""
     return Update(
         round=given.round,
@@ -267,12 +264,14 @@ def update_entry(given: UpdateGiven, roster: Roster) -> Update:
     )
 
 
-def atoms_entry(counted: AtomsCounted, roster: Roster) -> CountedAtoms:
+def atoms_entry(counted: kernel.AtomsCounted, roster: crypto.Roster) -> CountedAtoms:
     """Return the entry of atoms over which metrics are about to leave."""
     return CountedAtoms(atoms=_written_rows({b"": counted.atoms}, roster)[""])
 
 
-def closed_entry(closed: ClustersClosed, entries: Sequence[Entry], roster: Roster) -> ClosedClusters:
+def closed_entry(
+    closed: kernel.ClustersClosed, entries: Sequence[Entry], roster: crypto.Roster
+) -> ClosedClusters:
     """Return the entry of clusters that can no longer be opened."""
     names, server = _names(roster), key_digest(roster.server)
     places: dict[str, tuple[int, ...]] = {}
@@ -290,7 +289,7 @@ def closed_entry(closed: ClustersClosed, entries: Sequence[Entry], roster: Roste
     return ClosedClusters(of=closed.run, round=closed.round, clusters=places, refunded=closed.refunded)
 
 
-def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: Run | None = None) -> float:
+def spent_epsilon(entries: Sequence[Entry], unit: privacy.Unit, but: Run | None = None) -> float:
     """Epsilon of all releases of the account together, at the smallest delta of their runs.
 
     Infinite where one was without noise, or hides single records only and ``unit`` is the whole party.
@@ -306,7 +305,7 @@ def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: Run | None =
     Raises:
         ConfigError: dp_accounting is missing.
     """
-    events: list[ReleaseEvent] = []
+    events: list[privacy.ReleaseEvent] = []
     deltas: list[float] = []
     total = chosen_epsilon(entries, but)
     for one in by_run(entries):
@@ -320,7 +319,7 @@ def spent_epsilon(entries: Sequence[Entry], unit: PrivacyUnit, but: Run | None =
     relations = {event.relation for event in events}
     for relation in sorted(relations):
         alike = tuple(event for event in events if event.relation == relation)
-        total += Ledger(unit=unit, relation=relation, delta=min(deltas), events=alike).epsilon()
+        total += privacy.Ledger(unit=unit, relation=relation, delta=min(deltas), events=alike).epsilon()
     return total
 
 

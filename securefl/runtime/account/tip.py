@@ -14,7 +14,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from securefl.base.crypto import digest
+from securefl.base import crypto
 from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 
 STATE_VARIABLE = "SECUREFL_STATE"
@@ -76,12 +76,12 @@ def machine_name() -> str:
     The name is ``$SECUREFL_MACHINE``, else the machine's id and host name.
     """
     if chosen := os.environ.get(MACHINE_VARIABLE):
-        return digest("named machine", chosen).hex()[:32]
+        return crypto.digest("named machine", chosen).hex()[:32]
     try:
         own = _MACHINE_ID.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         own = ""
-    return digest("machine", own, socket.gethostname()).hex()[:32]
+    return crypto.digest("machine", own, socket.gethostname()).hex()[:32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from securefl.base import version
 from securefl.base.errors import ConfigError
-from securefl.base.version import package_folder
 
 
 def scenario_folder() -> Path:
     """Folder of the scenario files: beside the package in a checkout, inside it in an installation."""
-    package = package_folder()
+    package = version.package_folder()
     beside = package.parent / "scenarios"
     return beside if beside.is_dir() else package / "bundled"
 

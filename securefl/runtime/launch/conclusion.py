@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from securefl.base.ids import RunId
-from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol import kernel
+from securefl.runtime import report, transcript
 from securefl.runtime.launch.interrupts import SignalledError
-from securefl.runtime.report import RoundRecord, RunDirectory, RunMetrics, Summary, counted, summarise
-from securefl.runtime.transcript import ends_in
 from securefl.scenario import Scenario
 
 
@@ -21,7 +20,7 @@ class Untrained:
     reason: str
 
     @classmethod
-    def after(cls, record: RoundRecord) -> Untrained:
+    def after(cls, record: report.RoundRecord) -> Untrained:
         """Return the end after a round without a successful training."""
         failures = record.failures or {}
         first = min(failures)
@@ -37,19 +36,19 @@ class Cut:
     reason: str
 
     @classmethod
-    def after(cls, record: RoundRecord, scenario: Scenario) -> Cut:
+    def after(cls, record: report.RoundRecord, scenario: Scenario) -> Cut:
         """Return the end after a round with such an update."""
         beyond = record.beyond or {}
         first, limit = min(beyond), scenario.encoding.range
         parties = first if len(beyond) == 1 else f"{first} and {len(beyond) - 1} more"
         return cls(
             f"round {record.round}: updates of {parties} were cut"
-            f" ({counted(beyond[first], 'coordinate')} beyond encoding.range = {limit:g}):"
+            f" ({report.counted(beyond[first], 'coordinate')} beyond encoding.range = {limit:g}):"
             " raise encoding.range"
         )
 
 
-def stopped_after(record: RoundRecord, scenario: Scenario) -> Untrained | Cut:
+def stopped_after(record: report.RoundRecord, scenario: Scenario) -> Untrained | Cut:
     """Return the end after a round that stops a run (:attr:`RunMetrics.stopping`)."""
     return Untrained.after(record) if record.is_untrained else Cut.after(record, scenario)
 
@@ -73,9 +72,9 @@ class Interrupted:
 
 
 def conclude(
-    directory: RunDirectory,
-    metrics: RunMetrics,
-    outcome: Finished | Aborted | Interrupted | Untrained | Cut,
+    directory: report.RunDirectory,
+    metrics: report.RunMetrics,
+    outcome: kernel.Finished | kernel.Aborted | Interrupted | Untrained | Cut,
     *,
     run: RunId,
     scenario: Scenario,
@@ -84,16 +83,16 @@ def conclude(
     seconds: float,
     files: Mapping[str, str],
     simulated: bool = False,
-) -> Summary:
+) -> report.Summary:
     """Write ``summary.json`` and return the summary.
 
     Raises:
         RunAbortedError: the disk is full or gone.
     """
     match outcome:
-        case Finished(reason=reason):
+        case kernel.Finished(reason=reason):
             metrics.on_finished(reason)
-        case Aborted(reason=reason, decide=decide):
+        case kernel.Aborted(reason=reason, decide=decide):
             metrics.on_aborted(reason, decide=decide)
         case Untrained(reason=reason):
             metrics.on_untrained(reason)
@@ -103,7 +102,7 @@ def conclude(
             metrics.on_interrupted(reason, paused=paused)
         case _:
             assert_never(outcome)
-    summary = summarise(
+    summary = report.summarise(
         run=run,
         scenario=scenario,
         metrics=metrics,
@@ -112,7 +111,7 @@ def conclude(
         simulated=simulated,
         seconds=seconds,
         files=files,
-        ends=ends_in(directory.path / "transcripts"),
+        ends=transcript.ends_in(directory.path / "transcripts"),
     )
     directory.write_json(directory.summary_file.name, summary.to_json())
     return summary

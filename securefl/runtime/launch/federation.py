@@ -10,18 +10,14 @@ from pathlib import Path
 
 import msgspec
 
+from securefl.base import loops
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import DEALER, SERVER, PartyId
-from securefl.base.loops import run_coroutine
-from securefl.methods.attacks import behaviours_of, check_runnable, party_names, shares_updates
-from securefl.methods.feasibility import check, check_site
-from securefl.protocol.kernel import Aborted, Finished
-from securefl.protocol.secure_sum import sums_of
+from securefl.methods import attacks, feasibility
+from securefl.protocol import kernel, secure_sum
 from securefl.protocol.wire import topics
-from securefl.runtime.launch import process
-from securefl.runtime.launch.conclusion import Cut, Interrupted, Untrained, conclude, stopped_after
-from securefl.runtime.launch.devices import LocalDevice, local_device
-from securefl.runtime.launch.following import Following, header_of, notes_without_privacy, settled_notes
+from securefl.runtime import report, transport
+from securefl.runtime.launch import conclusion, devices, following, process
 from securefl.runtime.launch.options import RunOptions
 from securefl.runtime.process import (
     PRELOAD,
@@ -33,17 +29,6 @@ from securefl.runtime.process import (
     Said,
     local_setup,
     scratch_folder,
-)
-from securefl.runtime.report import RUNS, Progress, RunDirectory, RunMetrics, Summary
-from securefl.runtime.transport import (
-    OBSERVER,
-    Brokers,
-    LocalTls,
-    broker_wish,
-    check_retention,
-    make_local_tls,
-    measure_frame_limit,
-    start_local_broker,
 )
 from securefl.scenario import Scenario
 
@@ -58,9 +43,9 @@ class LocalRun:
         self,
         scenario: Scenario,
         options: RunOptions,
-        directory: RunDirectory,
-        metrics: RunMetrics,
-        progress: Progress,
+        directory: report.RunDirectory,
+        metrics: report.RunMetrics,
+        progress: report.Progress,
     ) -> None:
         self._scenario = scenario
         self._options = options
@@ -71,10 +56,10 @@ class LocalRun:
         knows_trainings = scenario.privacy.unit == "none" or options.lab
         # Bounded updates are cut only where range and clip contradict each other, and how much is a secret.
         knows_updates = options.lab or (knows_trainings and scenario.encoding.clip == "none")
-        self._following = Following(
+        self._following = following.Following(
             metrics,
             progress,
-            party_names(scenario.parties),
+            attacks.party_names(scenario.parties),
             trainings=knows_trainings,
             updates=knows_updates,
         )
@@ -83,9 +68,9 @@ class LocalRun:
         if knows_updates:
             metrics.know_saturation(self._following.beyond)
         self._fatal: dict[PartyId, Fatal] = {}
-        self._device = LocalDevice("auto")
+        self._device = devices.LocalDevice("auto")
 
-    def run(self) -> Finished | Aborted | Untrained | Cut:
+    def run(self) -> kernel.Finished | kernel.Aborted | conclusion.Untrained | conclusion.Cut:
         """Run to the end and return how the server's run ended, or why a round stopped it.
 
         Raises:
@@ -93,12 +78,14 @@ class LocalRun:
             RunAbortedError: broker, server or disk failed.
         """
         options = self._options
-        check_site(self._scenario, given=bool(options.site), apart=options.site_python is not None)
+        feasibility.check_site(
+            self._scenario, given=bool(options.site), apart=options.site_python is not None
+        )
         self._place()
         scenario = self._scenario
         with ExitStack() as stack:
             private = stack.enter_context(scratch_folder())
-            children = stack.enter_context(Children(PRELOAD + sums_of(scenario).preload))
+            children = stack.enter_context(Children(PRELOAD + secure_sum.sums_of(scenario).preload))
             # Before the header, so that data that cannot be used is all that is said.
             setup = local_setup(scenario, options.seed, options.entropy(), options.data_dir, private)
             notes = self._settle(setup)
@@ -109,13 +96,13 @@ class LocalRun:
             if self._device.note:
                 self._progress.note(self._device.note)
             broker, tls = self._broker(stack, private)
-            frame_limit = run_coroutine(self._try(_as_client(broker, tls, SERVER)))
+            frame_limit = loops.run_coroutine(self._try(_as_client(broker, tls, SERVER)))
             self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
             stack.callback(children.end)
             self._start(children, setup, broker, tls, frame_limit)
             self._follow(children)
         if self._metrics.stopping is not None:
-            return stopped_after(self._metrics.stopping, scenario)
+            return conclusion.stopped_after(self._metrics.stopping, scenario)
         if self._following.ending is None:
             fatal = self._fatal.get(SERVER)
             if fatal is not None and fatal.refused:
@@ -135,9 +122,9 @@ class LocalRun:
         trained = self._options.device or scenario.training.device
         # Sites choose their own devices; as many of them share the GPU.
         wanted = shares if self._options.site else trained
-        self._device = local_device(wanted, scenario.parties + 1)
+        self._device = devices.local_device(wanted, scenario.parties + 1)
         if shares == "cuda":
-            local_device(shares, scenario.parties + 1)  # refuses what does not fit
+            devices.local_device(shares, scenario.parties + 1)  # refuses what does not fit
         if shares == "auto" and self._device.name == "cpu":
             self._scenario = msgspec.structs.replace(
                 scenario, secure_sum=msgspec.structs.replace(sums, device="cpu")
@@ -146,7 +133,7 @@ class LocalRun:
     def _settle(self, setup: LocalSetup) -> tuple[str, ...]:
         """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
         if self._scenario.privacy.unit == "none":
-            return notes_without_privacy(self._scenario, check(self._scenario))
+            return following.notes_without_privacy(self._scenario, feasibility.check(self._scenario))
         # A second or two of imports that only runs with privacy cost.
         from securefl.runtime.process import settle_setup  # noqa: PLC0415 - torch and dp_accounting
 
@@ -154,38 +141,43 @@ class LocalRun:
         plan = settle_setup(self._scenario, setup, self._options.run, self._options.seed, seeded=seeded)
         self._scenario = plan.scenario
         self._directory.write_scenario(plan.scenario)
-        return settled_notes(plan, self._metrics, self._options.seed, seeded=seeded)
+        return following.settled_notes(plan, self._metrics, self._options.seed, seeded=seeded)
 
     def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:
         keys = "keys: all made here, in one place (local run); parties have their own in a deployment"
         options = self._options
-        return header_of(options.run, notes, keys, insecure=options.insecure, lab=options.lab)
+        return following.header_of(options.run, notes, keys, insecure=options.insecure, lab=options.lab)
 
-    def _broker(self, stack: ExitStack, private: Path) -> tuple[Brokers, LocalTls | None]:
+    def _broker(self, stack: ExitStack, private: Path) -> tuple[transport.Brokers, transport.LocalTls | None]:
         options = self._options
         remote = options.remote_broker()
         if remote is not None:
             return remote, None
         tls = None
         if options.tls:
-            names = (*party_names(self._scenario.parties), SERVER, DEALER, OBSERVER)
-            tls = make_local_tls(private / "tls", names, keys_in_memory=True)
+            names = (*attacks.party_names(self._scenario.parties), SERVER, DEALER, transport.OBSERVER)
+            tls = transport.make_local_tls(private / "tls", names, keys_in_memory=True)
             stack.callback(tls.close)
-        wish = broker_wish(options.broker, "--broker")
-        running = start_local_broker(wish, private / "broker", 0, tls)
+        wish = transport.broker_wish(options.broker, "--broker")
+        running = transport.start_local_broker(wish, private / "broker", 0, tls)
         stack.enter_context(running)
-        return Brokers((running.url,)), tls
+        return transport.Brokers((running.url,)), tls
 
-    async def _try(self, broker: Brokers) -> int:
+    async def _try(self, broker: transport.Brokers) -> int:
         """The largest frame that the broker takes, in bytes. It has to keep retained ones, too."""
         name, topic = f"{self._options.run}-start", topics.probe(self._options.run, SERVER)
-        limit = await measure_frame_limit(broker, name, topic)
+        limit = await transport.measure_frame_limit(broker, name, topic)
         if self._options.remote_broker() is not None:
-            await check_retention(broker, name, topic)
+            await transport.check_retention(broker, name, topic)
         return limit
 
     def _start(
-        self, children: Children, setup: LocalSetup, broker: Brokers, tls: LocalTls | None, frame_limit: int
+        self,
+        children: Children,
+        setup: LocalSetup,
+        broker: transport.Brokers,
+        tls: transport.LocalTls | None,
+        frame_limit: int,
     ) -> None:
         options = self._options
         base = ProcessSettings(
@@ -212,7 +204,9 @@ class LocalRun:
             alone=options.remote_broker() is None or not options.insecure,
         )
         if options.observe:
-            observer = replace(base, name=PartyId(OBSERVER), broker=_as_client(broker, tls, OBSERVER))
+            observer = replace(
+                base, name=PartyId(transport.OBSERVER), broker=_as_client(broker, tls, transport.OBSERVER)
+            )
             children.start(process.observer, observer)
         children.start(
             process.server, replace(base, server_data_file=setup.server_data, keep_models=options.keep_models)
@@ -225,9 +219,9 @@ class LocalRun:
                 broker=_as_client(broker, tls, DEALER),
             )
             children.start(process.dealer, dealer)
-        cast = behaviours_of(self._scenario, options.seed)
-        for name in party_names(self._scenario.parties):
-            conspires = any(map(shares_updates, cast.get(name, ())))
+        cast = attacks.behaviours_of(self._scenario, options.seed)
+        for name in attacks.party_names(self._scenario.parties):
+            conspires = any(map(attacks.shares_updates, cast.get(name, ())))
             children.start(
                 process.party,
                 replace(
@@ -268,7 +262,7 @@ class LocalRun:
         Raises:
             ConfigError: the first one's reason.
         """
-        names = party_names(self._scenario.parties)
+        names = attacks.party_names(self._scenario.parties)
         said = [self._fatal[name] for name in names if name in self._fatal]
         if len(said) == len(names) and all(one.refused for one in said):
             raise ConfigError("parties", f"all of them refuse to begin, {names[0]} since {said[0].reason}")
@@ -278,11 +272,11 @@ class LocalRun:
         if exit_code == 0 or self._following.ending is not None or name in self._fatal:
             return
         how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
-        meaning = "" if name in {SERVER, DEALER, OBSERVER} else "; it counts as dropped out"
+        meaning = "" if name in {SERVER, DEALER, transport.OBSERVER} else "; it counts as dropped out"
         self._progress.note(f"{name} died ({how}){meaning}")
 
 
-def _as_client(brokers: Brokers, tls: LocalTls | None, name: str) -> Brokers:
+def _as_client(brokers: transport.Brokers, tls: transport.LocalTls | None, name: str) -> transport.Brokers:
     if tls is None:
         return brokers
     files, ca = tls.clients[name], tls.ca_file
@@ -291,35 +285,43 @@ def _as_client(brokers: Brokers, tls: LocalTls | None, name: str) -> Brokers:
     )
 
 
-def run_here(scenario: Scenario, options: RunOptions, progress: Progress) -> Summary:
+def run_here(scenario: Scenario, options: RunOptions, progress: report.Progress) -> report.Summary:
     """Run a scenario on this machine to its end; leave model, metrics, transcripts and summary behind.
 
     Raises:
         ConfigError: refused before or while starting; then no run directory is left.
         RunAbortedError: broker, server or disk failed.
     """
-    check(scenario)
-    check_runnable(scenario.behaviours)
-    sums = sums_of(scenario)
+    feasibility.check(scenario)
+    attacks.check_runnable(scenario.behaviours)
+    sums = secure_sum.sums_of(scenario)
     sums.check_run()
     sums.check_machine()
     options.remote_broker()
-    directory = RunDirectory.create(options.out, scenario.name)
+    directory = report.RunDirectory.create(options.out, scenario.name)
     with _withdrawn_if_never_started(directory):
         directory.write_scenario(scenario)
         return _run_in(directory, scenario, options, progress)
 
 
-def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, progress: Progress) -> Summary:
+def _run_in(
+    directory: report.RunDirectory, scenario: Scenario, options: RunOptions, progress: report.Progress
+) -> report.Summary:
     started = time.monotonic()
-    dishonest = behaviours_of(scenario, options.seed).keys()
+    dishonest = attacks.behaviours_of(scenario, options.seed).keys()
     with closing(directory.metrics()) as rows:
-        metrics = RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
+        metrics = report.RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
         federation = LocalRun(scenario, options, directory, metrics, progress)
 
-        def concluded(outcome: Finished | Aborted | Interrupted | Untrained | Cut) -> Summary:
+        def concluded(
+            outcome: kernel.Finished
+            | kernel.Aborted
+            | conclusion.Interrupted
+            | conclusion.Untrained
+            | conclusion.Cut,
+        ) -> report.Summary:
             rows.close()
-            return conclude(
+            return conclusion.conclude(
                 directory,
                 metrics,
                 outcome,
@@ -331,16 +333,18 @@ def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, pr
                 files=directory.files(federation.scenario.groups.count),
             )
 
-        outcome: Finished | Aborted | Interrupted | Untrained | Cut
+        outcome: (
+            kernel.Finished | kernel.Aborted | conclusion.Interrupted | conclusion.Untrained | conclusion.Cut
+        )
         try:
             outcome = federation.run()
         except KeyboardInterrupt as interrupt:
-            outcome = Interrupted.by(interrupt)
+            outcome = conclusion.Interrupted.by(interrupt)
         except RunAbortedError as error:
             if any(directory.transcript_folder.glob("*")):
                 # What ended the run may keep the summary from being written, too, and is what has to be said.
                 with suppress(SecureflError):
-                    concluded(Aborted(str(error)))
+                    concluded(kernel.Aborted(str(error)))
             raise
         finally:
             progress.finish()
@@ -348,7 +352,7 @@ def _run_in(directory: RunDirectory, scenario: Scenario, options: RunOptions, pr
 
 
 @contextmanager
-def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
+def _withdrawn_if_never_started(directory: report.RunDirectory) -> Iterator[None]:
     """Take the run directory away again when nothing was ever run in it, so that ``--out`` stays free."""
     try:
         yield
@@ -368,6 +372,6 @@ def _withdrawn_if_never_started(directory: RunDirectory) -> Iterator[None]:
                 if transcripts.exists():
                     transcripts.rmdir()
                 directory.path.rmdir()
-                if directory.path.parent == RUNS:
-                    RUNS.rmdir()  # unless there are other runs
+                if directory.path.parent == report.RUNS:
+                    report.RUNS.rmdir()  # unless there are other runs
         raise

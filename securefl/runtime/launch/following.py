@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.methods.attacks import behaviours_of
-from securefl.methods.feasibility import DerivedLimits
+from securefl.methods import attacks, feasibility
 from securefl.protocol.round import (
     LoopStoodStill,
     NothingLearned,
@@ -19,32 +18,17 @@ from securefl.protocol.round import (
     account_lines,
     drawn_lines,
 )
-from securefl.runtime.report import (
-    Accounts,
-    Ending,
-    Fact,
-    Progress,
-    Refusal,
-    Remark,
-    RunMetrics,
-    Traffic,
-    Waiting,
-    event_text,
-    forgoing,
-    header_lines,
-    scenario_header,
-    why_none,
-)
+from securefl.runtime import report
 from securefl.scenario import Scenario
 
 
-def notes_without_privacy(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...]:
+def notes_without_privacy(scenario: Scenario, limits: feasibility.DerivedLimits) -> tuple[str, ...]:
     """Lines on all that follows from a scenario without privacy; the last one says so."""
-    lines = (*scenario_header(scenario, limits), *drawn_lines(scenario), *account_lines(scenario))
+    lines = (*report.scenario_header(scenario, limits), *drawn_lines(scenario), *account_lines(scenario))
     return (*lines, "differential privacy: none")
 
 
-def settled_notes(plan: RunPlan, metrics: RunMetrics, seed: int, *, seeded: bool) -> tuple[str, ...]:
+def settled_notes(plan: RunPlan, metrics: report.RunMetrics, seed: int, *, seeded: bool) -> tuple[str, ...]:
     """Lines on all that follows from a plan, the guarantee last; and let ``metrics`` account for it.
 
     Args:
@@ -57,13 +41,13 @@ def settled_notes(plan: RunPlan, metrics: RunMetrics, seed: int, *, seeded: bool
         ConfigError: dp_accounting is missing where an epsilon is to be computed.
     """
     scenario, limits = plan.scenario, plan.limits
-    void = why_none(scenario.behaviours, seeded=seeded)
+    void = report.why_none(scenario.behaviours, seeded=seeded)
     if plan.mechanism is not None:
-        without = forgoing(scenario, seed)
-        metrics.account_for(Accounts(plan, plan.mechanism, void=void, without=without))
-    metrics.watch(plan, behaviours_of(scenario, seed))
-    notes = (*scenario_header(scenario, limits), *drawn_lines(scenario), *account_lines(scenario))
-    return (*notes, *header_lines(scenario, limits, plan.mechanism, void=void))
+        without = report.forgoing(scenario, seed)
+        metrics.account_for(report.Accounts(plan, plan.mechanism, void=void, without=without))
+    metrics.watch(plan, attacks.behaviours_of(scenario, seed))
+    notes = (*report.scenario_header(scenario, limits), *drawn_lines(scenario), *account_lines(scenario))
+    return (*notes, *report.header_lines(scenario, limits, plan.mechanism, void=void))
 
 
 def header_of(run: RunId, notes: tuple[str, ...], keys: str, *, insecure: bool, lab: bool) -> tuple[str, ...]:
@@ -100,8 +84,8 @@ class Following:
 
     def __init__(
         self,
-        metrics: RunMetrics,
-        progress: Progress,
+        metrics: report.RunMetrics,
+        progress: report.Progress,
         parties: Collection[PartyId],
         *,
         alone: bool = False,
@@ -116,7 +100,7 @@ class Following:
         self._updates = updates
         self._failures: dict[PartyId, tuple[int, str]] = {}
         self._beyond: dict[PartyId, dict[tuple[int, int], int]] = {}
-        self.ending: Ending | None = None
+        self.ending: report.Ending | None = None
         """How the server's run ended, once it has said so."""
 
     def failures(self, round_: int) -> dict[PartyId, str]:
@@ -137,30 +121,30 @@ class Following:
             RunAbortedError: the row of a round cannot be written.
         """
         match item:
-            case Fact():
+            case report.Fact():
                 self._on_fact(name, item)
-            case Refusal(culprit=culprit, reason=reason):
+            case report.Refusal(culprit=culprit, reason=reason):
                 self._metrics.on_reject(name, culprit, reason)
                 self._progress.on_reject(name, culprit, reason)
-            case Traffic():
+            case report.Traffic():
                 if name == SERVER:
                     self._count(item)
-            case Remark() | Waiting():
+            case report.Remark() | report.Waiting():
                 self._remark(name, item)
-            case Ending():
+            case report.Ending():
                 if name == SERVER:
                     self.ending = item
 
-    def _on_fact(self, name: PartyId, fact: Fact) -> None:
+    def _on_fact(self, name: PartyId, fact: report.Fact) -> None:
         if name == SERVER:
             self._metrics.on_report(fact.now, fact.item)
             if not (isinstance(fact.item, RoundDone) and self._metrics.was_done(fact.item.round)):
                 self._progress.on_report(fact.now, fact.item)
         elif isinstance(fact.item, NothingLearned) and self._trainings:
             self._failures[name] = fact.item.round, fact.item.reason
-            self._progress.note(f"{name}: {event_text(fact.item)}")
+            self._progress.note(f"{name}: {report.event_text(fact.item)}")
         elif isinstance(fact.item, LoopStoodStill):
-            self._progress.note(f"site of {name}: {event_text(fact.item)}")
+            self._progress.note(f"site of {name}: {report.event_text(fact.item)}")
         elif isinstance(fact.item, UpdateEncoded) and self._updates and self._metrics.is_honest(name):
             self._on_encoded(name, fact.item)
 
@@ -171,14 +155,14 @@ class Following:
                 **{at: many for at, many in self._beyond.get(name, {}).items() if at[0] >= item.round - 1},
                 (item.round, item.work): item.saturated,
             }
-            self._progress.note(f"{name}: {event_text(item)}")
+            self._progress.note(f"{name}: {report.event_text(item)}")
 
-    def _remark(self, name: PartyId, item: Remark | Waiting) -> None:
+    def _remark(self, name: PartyId, item: report.Remark | report.Waiting) -> None:
         # That parties wait for the server is no news here.
-        if isinstance(item, Remark) or name == SERVER:
+        if isinstance(item, report.Remark) or name == SERVER:
             self._progress.note(str(item) if self._alone else f"{name}: {item}")
 
-    def _count(self, traffic: Traffic) -> None:
+    def _count(self, traffic: report.Traffic) -> None:
         for party, volume in traffic.received.items():
             self._metrics.on_traffic(party, "up", *volume)
         for to, volume in traffic.sent.items():

@@ -9,24 +9,14 @@ from typing import Final, NamedTuple
 
 from securefl.base.errors import SecureflError
 from securefl.base.ids import SERVER
-from securefl.methods.attacks import behaviours_of
+from securefl.methods import attacks
 from securefl.methods.privacy import need_dp_accounting
-from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol import kernel
 from securefl.protocol.round import RunPlan
+from securefl.runtime import process, report
+from securefl.runtime.launch import following
 from securefl.runtime.launch.conclusion import Interrupted, conclude
-from securefl.runtime.launch.following import Following, header_of, settled_notes
 from securefl.runtime.launch.process import server
-from securefl.runtime.process import CHECKPOINT, ProcessSettings, was_stopped
-from securefl.runtime.report import (
-    Ending,
-    MetricsFile,
-    News,
-    Progress,
-    RunDirectory,
-    RunMetrics,
-    Summary,
-    listed,
-)
 
 _SHOWN: Final = 12
 """Names of parties in the header."""
@@ -40,25 +30,25 @@ class Leading:
         progress: shows the run.
     """
 
-    def __init__(self, settings: ProcessSettings, progress: Progress) -> None:
+    def __init__(self, settings: process.ProcessSettings, progress: report.Progress) -> None:
         self._settings = settings
         self._progress = progress
         self._started = time.monotonic()
-        self._directory = RunDirectory(settings.out)
+        self._directory = report.RunDirectory(settings.out)
         self._resumes = False
         self._before = 0.0
         """Seconds of the rounds that earlier servers have led."""
-        self._rows: MetricsFile | None = None
-        self._metrics: RunMetrics | None = None
-        self._following: Following | None = None
-        self.summary: Summary | None = None
+        self._rows: report.MetricsFile | None = None
+        self._metrics: report.RunMetrics | None = None
+        self._following: following.Following | None = None
+        self.summary: report.Summary | None = None
         """Of the run, once it has ended."""
         self.paused = False
         """Whether the same command goes on with it."""
 
     def check(self) -> None:
         """See :class:`securefl.runtime.launch.process.Leader`."""
-        self._resumes = (self._settings.out / CHECKPOINT).exists()
+        self._resumes = (self._settings.out / process.CHECKPOINT).exists()
         self._directory.check_free(self._settings.scenario, resumes=self._resumes)
 
     def begin(self, plan: RunPlan) -> None:
@@ -70,23 +60,23 @@ class Leading:
         self._directory.keep_first_model(scenario)
         self._rows = self._open_rows()
         self._before = math.fsum(record.seconds["total"] for record in self._directory.each_record())
-        metrics = RunMetrics(
+        metrics = report.RunMetrics(
             scenario,
             self._rows.append,
-            dishonest=behaviours_of(scenario, settings.seed).keys(),
+            dishonest=attacks.behaviours_of(scenario, settings.seed).keys(),
             earlier=self._directory.each_record(),
             parties=parties,
             reread=self._directory.each_record,
         )
-        notes = settled_notes(plan, metrics, settings.seed, seeded=seeded)
-        names = listed(parties, _SHOWN)
+        notes = following.settled_notes(plan, metrics, settings.seed, seeded=seeded)
+        names = report.listed(parties, _SHOWN)
         keys = f"keys: everybody has its own; on the roster are {len(parties)} parties: {names}"
-        header = header_of(settings.run, notes, keys, insecure=seeded, lab=settings.lab)
+        header = following.header_of(settings.run, notes, keys, insecure=seeded, lab=settings.lab)
         self._progress.start(header, scenario.stop.rounds)
         self._metrics = metrics
-        self._following = Following(metrics, self._progress, parties, alone=True)
+        self._following = following.Following(metrics, self._progress, parties, alone=True)
 
-    def _open_rows(self) -> MetricsFile:
+    def _open_rows(self) -> report.MetricsFile:
         """The rows of the run, which go on where earlier servers have led it; their summary is void."""
         if self._resumes:
             self._directory.summary_file.unlink(missing_ok=True)
@@ -94,7 +84,7 @@ class Leading:
                 return self._directory.more_metrics()
         return self._directory.metrics()
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: report.News) -> None:
         """Take a piece of news of the process.
 
         Raises:
@@ -103,10 +93,10 @@ class Leading:
         if self._following is None:
             return
         self._following.take(SERVER, news)
-        if isinstance(news, Ending):
+        if isinstance(news, report.Ending):
             self.conclude(news.outcome)
 
-    def conclude(self, outcome: Finished | Aborted | Interrupted) -> None:
+    def conclude(self, outcome: kernel.Finished | kernel.Aborted | Interrupted) -> None:
         """Write the summary, if the run has begun and there is none yet.
 
         Raises:
@@ -115,14 +105,16 @@ class Leading:
         if self._metrics is None or self._rows is None or self.summary is not None:
             return
         settings = self._settings
-        self.paused = isinstance(outcome, Aborted) and outcome.resumable
+        self.paused = isinstance(outcome, kernel.Aborted) and outcome.resumable
         self._progress.finish()
         self._rows.close()
         self.summary = conclude(
             self._directory,
             self._metrics,
             # Who stops a server has not had the abort that a scenario may expect.
-            Interrupted(outcome.reason, self.paused) if self.paused or was_stopped(outcome) else outcome,
+            Interrupted(outcome.reason, self.paused)
+            if self.paused or process.was_stopped(outcome)
+            else outcome,
             run=settings.run,
             scenario=settings.scenario,
             insecure=settings.insecure_seed is not None,
@@ -135,12 +127,12 @@ class Leading:
 class Led(NamedTuple):
     """What has become of a run that this process has led."""
 
-    summary: Summary
+    summary: report.Summary
     paused: bool
     """Whether the same command goes on with it."""
 
 
-def lead(settings: ProcessSettings, progress: Progress) -> Led:
+def lead(settings: process.ProcessSettings, progress: report.Progress) -> Led:
     """Lead a run to its end; leave model, metrics, transcript and summary in ``settings.out``.
 
     The summary is written before the process has let go of its broker and its signals: a second signal costs
@@ -155,14 +147,14 @@ def lead(settings: ProcessSettings, progress: Progress) -> Led:
     leading = Leading(settings, progress)
     try:
         outcome = server(settings, leading.tell, leading)
-        if isinstance(outcome, Finished) or outcome.over:
+        if isinstance(outcome, kernel.Finished) or outcome.over:
             # Not before all is written: whoever is killed until then comes back, and writes the rest.
-            (settings.out / CHECKPOINT).unlink(missing_ok=True)
+            (settings.out / process.CHECKPOINT).unlink(missing_ok=True)
     except (SecureflError, KeyboardInterrupt) as error:
         # What ended the run may keep the summary from being written, too, and is what has to be said.
         with suppress(SecureflError):
             leading.conclude(
-                Aborted(str(error)) if isinstance(error, SecureflError) else Interrupted.by(error)
+                kernel.Aborted(str(error)) if isinstance(error, SecureflError) else Interrupted.by(error)
             )
         raise
     finally:

@@ -19,15 +19,11 @@ from typing import Final
 
 import numpy as np
 
-from securefl.base.crypto import Roster, read_roster
+from securefl.base import crypto
 from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.protocol.kernel import Finished, Place
-from securefl.protocol.messages import Hello
-from securefl.protocol.wire import CARRIER, CarriedFrames, Header, Payload, decode, open_frame, peek
-from securefl.runtime.process import GONE, LAB_FRAMES
-from securefl.runtime.report import Ending, News, Remark, counted, listed
-from securefl.runtime.transcript import JsonValue, TranscriptWriter, disk_failure
+from securefl.protocol import kernel, messages, wire
+from securefl.runtime import process, report, transcript
 from securefl.runtime.transport import (
     OBSERVER,
     ArrivedFrame,
@@ -48,19 +44,19 @@ _SHOWN: Final = 12
 class Eavesdropper:
     """Reads the frames of a run and keeps what they tell."""
 
-    def __init__(self, roster: Roster, run: RunId) -> None:
+    def __init__(self, roster: crypto.Roster, run: RunId) -> None:
         self._roster = roster
         self._run = run
         self._frames = 0
         self._kinds: Counter[str] = Counter()
         self._rounds: dict[str, set[int]] = {}
         self._samples: dict[str, int] = {}
-        self._clusters: dict[Place, set[str]] = {}
+        self._clusters: dict[kernel.Place, set[str]] = {}
         self._model_bytes = 0
         self._masked = np.zeros(256, dtype=np.int64)
-        self._carried = CarriedFrames()
+        self._carried = wire.CarriedFrames()
 
-    def read(self, frame: bytes) -> Header:
+    def read(self, frame: bytes) -> wire.Header:
         """Read one frame, note what it tells, and return its header.
 
         Of carriers the last one returns the header of the frame that they carry.
@@ -68,23 +64,25 @@ class Eavesdropper:
         Raises:
             PeerError: nobody on the roster has signed such a frame for this run; nothing was noted.
         """
-        payload = peek(frame, "broker")
+        payload = wire.peek(frame, "broker")
         header = payload.header
-        open_frame(frame, payload, self._roster.member(header.sender), self._run, PartyId(header.recipient))
-        if header.kind == CARRIER:
+        wire.open_frame(
+            frame, payload, self._roster.member(header.sender), self._run, PartyId(header.recipient)
+        )
+        if header.kind == wire.CARRIER:
             carried = self._carried.put(payload)
-            if carried is not None and peek(carried, header.sender).header.kind != CARRIER:
+            if carried is not None and wire.peek(carried, header.sender).header.kind != wire.CARRIER:
                 return self.read(carried)
             self._frames += 1
             return header
         if header.kind in {"Hello", "StatingHello"}:
-            hello = decode(bytes(payload.body), header.sender)
-            if isinstance(hello, Hello):
+            hello = wire.decode(bytes(payload.body), header.sender)
+            if isinstance(hello, messages.Hello):
                 self._samples[header.sender] = hello.samples
         self._note(payload)
         return header
 
-    def _note(self, payload: Payload) -> None:
+    def _note(self, payload: wire.Payload) -> None:
         header = payload.header
         self._frames += 1
         if header.part == 0:
@@ -102,31 +100,31 @@ class Eavesdropper:
 
     def conclusions(self) -> Iterator[str]:
         """Yield what follows from all frames that were read, in sentences for a person."""
-        yield f"an eavesdropper without keys reads {counted(self._frames, 'signed frame')}"
+        yield f"an eavesdropper without keys reads {report.counted(self._frames, 'signed frame')}"
         if self._rounds:
             rounds = set().union(*self._rounds.values())
             when = f", in rounds {min(rounds)} to {max(rounds)}" if rounds else ""
-            yield f"it learns who takes part: {listed(sorted(self._rounds), _SHOWN)}{when}"
+            yield f"it learns who takes part: {report.listed(sorted(self._rounds), _SHOWN)}{when}"
         if self._samples:
             declared = [f"{name} {count}" for name, count in sorted(self._samples.items())]
-            yield f"it learns sample counts, from hellos: {listed(declared, _SHOWN)}"
+            yield f"it learns sample counts, from hellos: {report.listed(declared, _SHOWN)}"
         if self._clusters:
             place, members = min(self._clusters.items())
             yield (
-                f"it learns the members of {counted(len(self._clusters), 'cluster')}, from"
-                f" {counted(self._kinds['KeyAdvert'], 'key advert')};"
-                f" cluster {place.cluster} of round {place.round}: {listed(sorted(members), _SHOWN)}"
+                f"it learns the members of {report.counted(len(self._clusters), 'cluster')}, from"
+                f" {report.counted(self._kinds['KeyAdvert'], 'key advert')};"
+                f" cluster {place.cluster} of round {place.round}: {report.listed(sorted(members), _SHOWN)}"
             )
         if self._model_bytes:
-            models = counted(self._kinds["ModelAnnounce"], "global model")
+            models = report.counted(self._kinds["ModelAnnounce"], "global model")
             yield f"it reads {models} in clear, {self._model_bytes:,} bytes"
         closed = [
-            counted(self._kinds[kind], name)
+            report.counted(self._kinds[kind], name)
             for kind, name in (("ShareBoxes", "share-box message"), ("Release", "sealed release"))
             if self._kinds[kind]
         ]
         if closed:
-            yield f"it cannot open {listed(closed)}"
+            yield f"it cannot open {report.listed(closed)}"
         yield from self._uniformity()
 
     def _uniformity(self) -> Iterator[str]:
@@ -138,7 +136,7 @@ class Eavesdropper:
         z = (statistic - 255) / math.sqrt(2 * 255)
         verdict = "look uniform" if abs(z) < 5 else "do NOT look uniform"
         yield (
-            f"{total:,} bytes of {counted(self._kinds['MaskedInput'], 'masked input')} {verdict}"
+            f"{total:,} bytes of {report.counted(self._kinds['MaskedInput'], 'masked input')} {verdict}"
             f" (chi-square {statistic:.0f} on 255 degrees of freedom, z {z:+.1f})"
         )
 
@@ -167,13 +165,13 @@ class Observations:
     """
 
     def __init__(self, settings: ObserverSettings) -> None:
-        self._eavesdropper = Eavesdropper(read_roster(settings.roster_file), settings.run)
+        self._eavesdropper = Eavesdropper(crypto.read_roster(settings.roster_file), settings.run)
         folder = settings.out / "transcripts"
         folder.mkdir(parents=True, exist_ok=True)
-        self._writer = TranscriptWriter(
+        self._writer = transcript.TranscriptWriter(
             folder / f"{settings.name}.jsonl", {"run": settings.run, "vantage": "broker"}
         )
-        self._lab = settings.out / "lab" / LAB_FRAMES if settings.lab else None
+        self._lab = settings.out / "lab" / process.LAB_FRAMES if settings.lab else None
         if self._lab is not None:
             self._lab.parent.mkdir(exist_ok=True)
         self._frames = 0
@@ -186,13 +184,13 @@ class Observations:
         """Note one frame: its metadata and its hash; its content in the lab only."""
         self._frames += 1
         self._bytes += len(frame.payload)
-        entry: dict[str, JsonValue] = {
+        entry: dict[str, transcript.JsonValue] = {
             "time": time.monotonic(),
             "topic": frame.topic,
             "bytes": len(frame.payload),
         }
         entry["sha256"] = hashlib.sha256(frame.payload).hexdigest()
-        if frame.payload != GONE and not _without_envelope(frame.topic):
+        if frame.payload != process.GONE and not _without_envelope(frame.topic):
             try:
                 header = self._eavesdropper.read(frame.payload)
             except PeerError as error:
@@ -216,12 +214,12 @@ class Observations:
                 with self._lab.open("ab") as file:
                     file.write(struct.pack("<I", len(frame.payload)) + frame.payload)
             except OSError as error:
-                raise disk_failure(self._lab, error) from error
+                raise transcript.disk_failure(self._lab, error) from error
 
     def conclusions(self) -> Iterator[str]:
         """Yield what follows from all that passed, in sentences for a person."""
         yield (
-            f"broker's view: {counted(self._frames, 'frame')}, {self._unreadable} of them unreadable,"
+            f"broker's view: {report.counted(self._frames, 'frame')}, {self._unreadable} of them unreadable,"
             f" {self._bytes:,} bytes"
         )
         yield from self._eavesdropper.conclusions()
@@ -236,7 +234,7 @@ def _without_envelope(topic: str) -> bool:
     return "/probe/" in topic or "/peer/" in topic
 
 
-def watch(settings: ObserverSettings, tell: Callable[[News], None]) -> None:
+def watch(settings: ObserverSettings, tell: Callable[[report.News], None]) -> None:
     """Observe until the server says goodbye or this process is asked to end.
 
     Raises:
@@ -245,12 +243,12 @@ def watch(settings: ObserverSettings, tell: Callable[[News], None]) -> None:
     """
     observations = asyncio.run(_observe(settings))
     for line in observations.conclusions():
-        tell(Remark(line))
-    tell(Ending(Finished("the run is over")))
+        tell(report.Remark(line))
+    tell(report.Ending(kernel.Finished("the run is over")))
 
 
 async def _observe(settings: ObserverSettings) -> Observations:
-    read_roster(settings.roster_file)
+    crypto.read_roster(settings.roster_file)
     everything = f"sfl/1/{settings.run}/#"
     transport = await MqttTransport.connect(
         settings.broker,

@@ -10,9 +10,9 @@ from typing import Final, get_args
 from securefl.base.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import RunId
-from securefl.runtime.transport import Brokers, BrokerWish, parse_brokers
+from securefl.runtime import transport
 
-LOCAL_BROKERS = get_args(BrokerWish)
+LOCAL_BROKERS = get_args(transport.BrokerWish)
 
 BROKER_PATIENCE: Final = 1800.0
 """Seconds in which somebody will have seen to a broker."""
@@ -57,7 +57,7 @@ class RunOptions:
         """The patience of the processes: a broker that the run starts itself does not come back."""
         return _OWN_BROKER_PATIENCE if self.broker in LOCAL_BROKERS else self.broker_patience
 
-    def remote_broker(self) -> Brokers | None:
+    def remote_broker(self) -> transport.Brokers | None:
         """Return the brokers that somebody else runs, None when the run starts its own.
 
         Raises:
@@ -90,7 +90,7 @@ class RunOptions:
 
 def given_brokers(
     text: str, tls: tuple[Path | None, Path | None, Path | None], password_file: Path | None
-) -> Brokers:
+) -> transport.Brokers:
     """Return where the brokers are.
 
     Raises:
@@ -103,7 +103,7 @@ def given_brokers(
             password = password_file.read_text(encoding="utf-8-sig").strip()
         except OSError as error:
             raise ConfigError(str(password_file), f"cannot be read: {error.strerror}") from error
-    return parse_brokers(text, ca_file=ca, cert_file=cert, key_file=key, password=password)
+    return transport.parse_brokers(text, ca_file=ca, cert_file=cert, key_file=key, password=password)
 
 
 def fresh_run_id(insecure_seed: int | None) -> RunId:

@@ -9,16 +9,17 @@ from typing import Any, Protocol, TypeAlias
 
 from securefl.base.errors import SecureflError
 from securefl.methods.feasibility import check
-from securefl.protocol.kernel import Aborted, Finished
+from securefl.protocol import kernel
 from securefl.protocol.round import RunPlan
+from securefl.runtime import process, report
 from securefl.runtime.launch.heap import limit_arenas, settled
 from securefl.runtime.launch.interrupts import undisturbed
 from securefl.runtime.launch.observer import ObserverSettings, watch
 from securefl.runtime.launch.threads import ready_threads
-from securefl.runtime.process import OpenWitness, ProcessSettings, Witness, claimed, run_dealer, stopped_by
-from securefl.runtime.report import News, ProcessWitness
 
-Body: TypeAlias = Callable[[ProcessSettings, OpenWitness], Coroutine[Any, Any, Finished | Aborted]]
+Body: TypeAlias = Callable[
+    [process.ProcessSettings, process.OpenWitness], Coroutine[Any, Any, kernel.Finished | kernel.Aborted]
+]
 """``run_party`` or ``run_server``."""
 
 
@@ -43,8 +44,11 @@ class Leader(Protocol):
 
 
 def run_process(
-    settings: ProcessSettings, tell: Callable[[News], None], body: Body, leader: Leader | None = None
-) -> Finished | Aborted:
+    settings: process.ProcessSettings,
+    tell: Callable[[report.News], None],
+    body: Body,
+    leader: Leader | None = None,
+) -> kernel.Finished | kernel.Aborted:
     """Run ``body`` to its end and return how it ended.
 
     Raises:
@@ -55,31 +59,31 @@ def run_process(
     """
     limit_arenas()
     ring_bits = check(settings.scenario).ring_bits
-    with claimed(settings.out, settings.name):
+    with process.claimed(settings.out, settings.name):
         if leader is not None:
             leader.check()
         return _run(settings, tell, body, ring_bits, leader)
 
 
 def _run(
-    settings: ProcessSettings,
-    tell: Callable[[News], None],
+    settings: process.ProcessSettings,
+    tell: Callable[[report.News], None],
     body: Body,
     ring_bits: int,
     leader: Leader | None,
-) -> Finished | Aborted:
-    opened: list[ProcessWitness] = []
+) -> kernel.Finished | kernel.Aborted:
+    opened: list[report.ProcessWitness] = []
     heap = contextlib.ExitStack()
 
-    def open_witness(plan: RunPlan | None) -> Witness:
+    def open_witness(plan: RunPlan | None) -> process.Witness:
         if leader is not None and plan is not None:
             leader.begin(plan)
-        opened.append(ProcessWitness(settings, tell, ring_bits, plan))
+        opened.append(report.ProcessWitness(settings, tell, ring_bits, plan))
         # Models and data are there by now.
         heap.enter_context(settled())
         return opened[-1]
 
-    async def to_the_end() -> Finished | Aborted:
+    async def to_the_end() -> kernel.Finished | kernel.Aborted:
         asyncio.get_running_loop().set_default_executor(ready_threads())
         outcome = await body(settings, open_witness)
         # Here: behind the loop's end waits a training that nobody needs any more, for as long as it takes.
@@ -97,17 +101,19 @@ def _run(
         for witness in opened:
             # The disk may be what failed, and the launcher may be gone: the first error is the one to tell.
             with contextlib.suppress(SecureflError, OSError):
-                witness.close(Aborted(_reason(error)))
+                witness.close(kernel.Aborted(_reason(error)))
         raise
 
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
-        return stopped_by(str(error) or "SIGINT")
+        return process.stopped_by(str(error) or "SIGINT")
     return str(error) if isinstance(error, SecureflError) else f"internal error: {error!r}"
 
 
-def party(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+def party(
+    settings: process.ProcessSettings, tell: Callable[[report.News], None]
+) -> kernel.Finished | kernel.Aborted:
     """Run one party to its end."""
     from securefl.runtime.process import run_party  # noqa: PLC0415 - torch: the launcher needs the name only
 
@@ -115,20 +121,22 @@ def party(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished |
 
 
 def server(
-    settings: ProcessSettings, tell: Callable[[News], None], leader: Leader | None = None
-) -> Finished | Aborted:
+    settings: process.ProcessSettings, tell: Callable[[report.News], None], leader: Leader | None = None
+) -> kernel.Finished | kernel.Aborted:
     """Run the server to its end; ``leader`` leaves more of the run than a transcript."""
     from securefl.runtime.process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
 
     return run_process(settings, tell, run_server, leader)
 
 
-def dealer(settings: ProcessSettings, tell: Callable[[News], None]) -> Finished | Aborted:
+def dealer(
+    settings: process.ProcessSettings, tell: Callable[[report.News], None]
+) -> kernel.Finished | kernel.Aborted:
     """Run the dealer to its end."""
-    return run_process(settings, tell, run_dealer)
+    return run_process(settings, tell, process.run_dealer)
 
 
-def observer(settings: ProcessSettings, tell: Callable[[News], None]) -> None:
+def observer(settings: process.ProcessSettings, tell: Callable[[report.News], None]) -> None:
     """Observe a local run."""
     watch(
         ObserverSettings(

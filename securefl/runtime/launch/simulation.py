@@ -12,17 +12,16 @@ from pathlib import Path
 
 import torch
 
+from securefl.base import entropy
 from securefl.base.arrays import F32
-from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import count
-from securefl.methods.attacks import behaviours_of, party_names
-from securefl.methods.privacy import check_budget
-from securefl.protocol.kernel import Aborted, Finished
+from securefl.methods import attacks, privacy
+from securefl.protocol import kernel
 from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing, account_lines, drawn_lines
+from securefl.runtime import process
 from securefl.runtime.launch.conclusion import Cut, Interrupted, Untrained, conclude, stopped_after
-from securefl.runtime.process import keep_result
 from securefl.runtime.report import (
     Accounts,
     Progress,
@@ -49,9 +48,7 @@ from securefl.runtime.simulation import (
     write_checkpoint,
 )
 from securefl.scenario import Scenario
-from securefl.training.models import keep_model
-from securefl.training.sgd import Evaluation
-from securefl.training.sites import SITE_LOG, ColumnCounts, SiteLog, SiteMaker
+from securefl.training import models, sgd, sites
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +67,7 @@ class SimulationOptions:
     resume: bool = False
     like: Path | None = None
     """The folder of a recorded run whose absences, dropouts and void rounds it is to repeat."""
-    site: SiteMaker | None = None
+    site: sites.SiteMaker | None = None
     """Makes a party's site of its name, where the scenario's model is trained by sites."""
     again: tuple[str, ...] = ()
     """The command line without --out and --resume, to say how to go on after an interruption."""
@@ -86,7 +83,7 @@ class _Keeper:
 
     def on_report(self, _now: float, report: AnyReport) -> None:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
-        keep_result(report, self.directory.best_file, self.module, self.scenario)
+        process.keep_result(report, self.directory.best_file, self.module, self.scenario)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
@@ -97,13 +94,13 @@ class _SiteLogs:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._logs: dict[PartyId, SiteLog] = {}
+        self._logs: dict[PartyId, sites.SiteLog] = {}
         self._failures: Counter[PartyId] = Counter()
         self._last: dict[PartyId, tuple[int, str]] = {}
-        self.columns: dict[str, ColumnCounts] = {}
+        self.columns: dict[str, sites.ColumnCounts] = {}
         """Values of all sites that are missing or outside the range of their column, by name."""
 
-    def of(self, party: PartyId) -> SiteLog:
+    def of(self, party: PartyId) -> sites.SiteLog:
         """The log of one party's site."""
 
         def tell(round_: int, reason: str) -> None:
@@ -121,13 +118,13 @@ class _SiteLogs:
                 for one in notes:
                     self._progress.note(f"{party}: round {round_}: {one}")
 
-        def count(counts: Mapping[str, ColumnCounts]) -> None:
+        def count(counts: Mapping[str, sites.ColumnCounts]) -> None:
             for name, one in counts.items():
-                self.columns[name] = self.columns.get(name, ColumnCounts()).plus(one)
+                self.columns[name] = self.columns.get(name, sites.ColumnCounts()).plus(one)
                 if one.outside:
                     self._progress.note(f"{party}: column {name!r}: {one.text}")
 
-        return self._logs.setdefault(party, SiteLog(None, tell, note, count))
+        return self._logs.setdefault(party, sites.SiteLog(None, tell, note, count))
 
     def reasons(self, failed: Collection[PartyId], round_: int) -> dict[PartyId, str]:
         """Return why the trainings of these parties failed in a round; built-in ones keep no log."""
@@ -138,13 +135,13 @@ class _SiteLogs:
     def go_to(self, folder: Path) -> None:
         """Write into this folder from now on."""
         for party, log in self._logs.items():
-            log.path = folder / SITE_LOG.format(party)
+            log.path = folder / sites.SITE_LOG.format(party)
 
     def conclude(self) -> None:
         """Say who sent zeros, and how often."""
         for party, times in self._failures.items():
             self._progress.note(
-                f"{party} sent zeros {count(times, 'time')}; {SITE_LOG.format(party)} says why"
+                f"{party} sent zeros {count(times, 'time')}; {sites.SITE_LOG.format(party)} says why"
             )
 
 
@@ -169,7 +166,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         options.device,
         exact=options.exact,
         threads=available_cores(),
-        secret=None if options.seeded else OsEntropy(),
+        secret=None if options.seeded else entropy.OsEntropy(),
         sites=options.site,
         site_log=logs.of,
     )
@@ -186,7 +183,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
     logs.go_to(directory.path)
     checkpoint = directory.path / CHECKPOINT_FILE
     with closing(directory.metrics(records)) as rows:
-        cast = behaviours_of(scenario, options.seed)
+        cast = attacks.behaviours_of(scenario, options.seed)
         metrics = RunMetrics(scenario, rows.append, dishonest=cast.keys(), earlier=records)
         metrics.know_failures(lambda round_: logs.reasons(federation.trainings.failed(round_), round_))
         metrics.know_saturation(
@@ -197,8 +194,8 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         if accounts is not None:
             metrics.account_for(accounts)
 
-        def evaluate(params: F32) -> Evaluation | None:
-            keep_model(directory.model_file, federation.module, params)
+        def evaluate(params: F32) -> sgd.Evaluation | None:
+            models.keep_model(directory.model_file, federation.module, params)
             return federation.evaluator.evaluate(params)
 
         def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
@@ -206,7 +203,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
             if metrics.stopping is not None:
                 raise _StoppedError
 
-        outcome: Finished | Aborted | Interrupted | Untrained | Cut
+        outcome: kernel.Finished | kernel.Aborted | Interrupted | Untrained | Cut
         try:
             progress.start(_header(federation, options), scenario.stop.rounds, len(records))
             course = SimulatedRounds(
@@ -251,12 +248,12 @@ class _StoppedError(Exception):
 
 def _played(
     course: SimulatedRounds,
-    evaluate: Callable[[F32], Evaluation | None],
+    evaluate: Callable[[F32], sgd.Evaluation | None],
     metrics: RunMetrics,
     scenario: Scenario,
-) -> Finished | Aborted | Untrained | Cut:
+) -> kernel.Finished | kernel.Aborted | Untrained | Cut:
     """Go through the rounds, until one of them stops the simulation."""
-    outcome: Finished | Aborted | None = None
+    outcome: kernel.Finished | kernel.Aborted | None = None
     with suppress(_StoppedError):
         outcome = course.run(evaluate)
     # The last round has no checkpoint, and so nothing stopped behind it.
@@ -276,7 +273,7 @@ def _accounts(plan: RunPlan, options: SimulationOptions) -> Accounts | None:
     if plan.mechanism is None:
         return None
     if not options.seeded:
-        check_budget(plan.scenario, plan.length)
+        privacy.check_budget(plan.scenario, plan.length)
     without = forgoing(plan.scenario, options.seed)
     void = why_none(plan.scenario.behaviours, seeded=options.seeded)
     return Accounts(plan, plan.mechanism, void=void, without=without)
@@ -304,7 +301,7 @@ def _schedule(like: Path, scenario: Scenario) -> Schedule:
     if not led:
         raise ConfigError(str(directory.transcript_folder), "has no transcript of a server")
     schedule = schedule_of(transcripts[led[0]].run, (transcripts[name].entries for name in led))
-    strangers = sorted(schedule.parties.difference(ours := party_names(scenario.parties)))
+    strangers = sorted(schedule.parties.difference(ours := attacks.party_names(scenario.parties)))
     if strangers:
         raise ConfigError(
             "--like",

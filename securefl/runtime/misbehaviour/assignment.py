@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from securefl import scenario
+from securefl.base import entropy
 from securefl.base.arrays import I64, Inputs
-from securefl.base.entropy import Entropy, OsEntropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.attacks import is_of_server
+from securefl.methods import attacks
 from securefl.protocol.round import Seams
-from securefl.runtime.misbehaviour.knowledge import Insight, nobody_tells
-from securefl.runtime.misbehaviour.nuisance import SendsGarbage, SendsReplays
-from securefl.runtime.misbehaviour.seam import Chain, EffectSeam, acts
-from securefl.runtime.misbehaviour.server_freeze import AsksBothShares, ChangesSurvivors
+from securefl.runtime.misbehaviour import knowledge, nuisance, seam, server_freeze
 from securefl.runtime.misbehaviour.server_model import SplitsModel
 from securefl.runtime.misbehaviour.server_reopen import ReopensAttempt
 from securefl.runtime.misbehaviour.silence import DropsOut
 from securefl.runtime.misbehaviour.update import seams_of
-from securefl.scenario import Behaviour
 from securefl.scenario import behaviours as kinds
 
 
@@ -26,15 +23,15 @@ from securefl.scenario import behaviours as kinds
 class PartyBehaviour:
     """Deviations of one party; without behaviours, none."""
 
-    behaviours: tuple[Behaviour, ...]
+    behaviours: tuple[scenario.Behaviour, ...]
     seams: Seams
     """For the ``PartyContext``."""
-    effects: EffectSeam
+    effects: seam.EffectSeam
     """For the shell. It keeps state: one per process, applied after every step."""
 
     def poisons(self, round_: int) -> bool:
         """Whether the party trains on :meth:`data` in this round, and on its own data in the others."""
-        return any(isinstance(b, kinds.DataAttack) and acts(b, round_) for b in self.behaviours)
+        return any(isinstance(b, kinds.DataAttack) and seam.acts(b, round_) for b in self.behaviours)
 
     def declared(self, samples: int) -> int:
         """The sample count that the party declares, where it has so many."""
@@ -54,10 +51,10 @@ class PartyBehaviour:
 
 
 def party_behaviour(
-    behaviours: tuple[Behaviour, ...],
+    behaviours: tuple[scenario.Behaviour, ...],
     me: PartyId,
-    own: Entropy | None = None,
-    insight: Insight = nobody_tells,
+    own: entropy.Entropy | None = None,
+    insight: knowledge.Insight = knowledge.nobody_tells,
 ) -> PartyBehaviour:
     """Return the behaviour of the party ``me``.
 
@@ -73,31 +70,33 @@ def party_behaviour(
         UsageError: one of them is the server's.
     """
     for behaviour in behaviours:
-        if is_of_server(behaviour):
+        if attacks.is_of_server(behaviour):
             raise UsageError(f"{behaviour.kind} is shown by the server, not by {me}")
-    effects: list[EffectSeam] = [SendsGarbage(b, me) for b in behaviours if isinstance(b, kinds.Garbage)]
-    effects += [SendsReplays(b) for b in behaviours if isinstance(b, kinds.Replay)]
+    effects: list[seam.EffectSeam] = [
+        nuisance.SendsGarbage(b, me) for b in behaviours if isinstance(b, kinds.Garbage)
+    ]
+    effects += [nuisance.SendsReplays(b) for b in behaviours if isinstance(b, kinds.Replay)]
     effects += [DropsOut(b) for b in behaviours if isinstance(b, kinds.Drop | kinds.Kill)]
-    seams = seams_of(behaviours, me, own or OsEntropy(), insight)
-    return PartyBehaviour(behaviours, seams, Chain(effects))
+    seams = seams_of(behaviours, me, own or entropy.OsEntropy(), insight)
+    return PartyBehaviour(behaviours, seams, seam.Chain(effects))
 
 
-def server_behaviour(behaviours: tuple[Behaviour, ...]) -> EffectSeam:
+def server_behaviour(behaviours: tuple[scenario.Behaviour, ...]) -> seam.EffectSeam:
     """Return the effect seam of the server; :mod:`.server_steering` has what it does to the machine itself.
 
     Raises:
         UsageError: one of them is a party's.
     """
     at_effects = (b for b in behaviours if not isinstance(b, kinds.IsolatingServer | kinds.ServerCraftsModel))
-    return Chain([_server_seam(behaviour) for behaviour in at_effects])
+    return seam.Chain([_server_seam(behaviour) for behaviour in at_effects])
 
 
-def _server_seam(behaviour: Behaviour) -> EffectSeam:
+def _server_seam(behaviour: scenario.Behaviour) -> seam.EffectSeam:
     match behaviour:
         case kinds.ServerAsksBothShares():
-            return AsksBothShares(behaviour)
+            return server_freeze.AsksBothShares(behaviour)
         case kinds.ServerChangesSurvivors():
-            return ChangesSurvivors(behaviour)
+            return server_freeze.ChangesSurvivors(behaviour)
         case kinds.ServerSplitsModel():
             return SplitsModel(behaviour)
         case kinds.ServerReopensAttempt():

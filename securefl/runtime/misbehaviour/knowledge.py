@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.attacks import is_byzantine, is_omniscient, silence
+from securefl.methods import attacks
 from securefl.protocol.round import Occasion
-from securefl.scenario import Behaviour, CoalitionAttack
 
 
 class Knowledge:
@@ -25,7 +25,7 @@ class Knowledge:
     def __init__(self, updates: Mapping[PartyId, F64]) -> None:
         # In the order of names: sums of floating-point numbers depend on it.
         self._rows = [updates[name] for name in sorted(updates)]
-        self._made: dict[CoalitionAttack, F64] = {}
+        self._made: dict[scenario.CoalitionAttack, F64] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -34,19 +34,19 @@ class Knowledge:
         """All updates, f64 ``(k, d)``, k >= 1."""
         return np.stack(self._rows)
 
-    def common(self, attack: CoalitionAttack, make: Callable[[F64], F64]) -> F64:
+    def common(self, attack: scenario.CoalitionAttack, make: Callable[[F64], F64]) -> F64:
         """The result of ``make`` on :meth:`rows`, computed once for all members of ``attack``."""
         if attack not in self._made:
             self._made[attack] = make(self.rows())
         return self._made[attack]
 
 
-Insight = Callable[[CoalitionAttack, Occasion], Knowledge]
+Insight = Callable[[scenario.CoalitionAttack, Occasion], Knowledge]
 """Where a member gets its coalition's knowledge from."""
 
 
 def tellers(
-    attack: CoalitionAttack, cast: Mapping[PartyId, Sequence[Behaviour]], occasion: Occasion
+    attack: scenario.CoalitionAttack, cast: Mapping[PartyId, Sequence[scenario.Behaviour]], occasion: Occasion
 ) -> tuple[PartyId, ...]:
     """Parties whose trained updates a coalition is told of, in the order of names.
 
@@ -59,15 +59,15 @@ def tellers(
         occasion: of the update.
     """
     there = {party for clusters in occasion.clusters for members in clusters for party in members}
-    if is_omniscient(attack):
-        candidates = {party for party in there if not any(map(is_byzantine, cast.get(party, ())))}
+    if attacks.is_omniscient(attack):
+        candidates = {party for party in there if not any(map(attacks.is_byzantine, cast.get(party, ())))}
     else:
         candidates = there.intersection(map(PartyId, attack.parties))
     spoken = {None, "after-masked-input", "after-freeze", "after-release"}
-    return tuple(sorted(p for p in candidates if silence(cast.get(p, ()), occasion.round) in spoken))
+    return tuple(sorted(p for p in candidates if attacks.silence(cast.get(p, ()), occasion.round) in spoken))
 
 
-def nobody_tells(attack: CoalitionAttack, _occasion: Occasion) -> Knowledge:
+def nobody_tells(attack: scenario.CoalitionAttack, _occasion: Occasion) -> Knowledge:
     """The insight of a party without a channel to its mates.
 
     Raises:

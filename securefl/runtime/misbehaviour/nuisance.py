@@ -6,15 +6,11 @@ import hashlib
 from collections.abc import Callable, Iterator
 from itertools import cycle
 
-from securefl.base.crypto import Identity
-from securefl.base.entropy import InsecureSeededEntropy
+from securefl import scenario
+from securefl.base import crypto, entropy
 from securefl.base.ids import SERVER, PartyId
-from securefl.protocol.kernel import Event, Send
-from securefl.protocol.messages import AnyMessage
-from securefl.protocol.wire import SIGNATURE, Header, seal_frame
-from securefl.runtime.misbehaviour.faults import ResendLast, SendRaw
-from securefl.runtime.misbehaviour.seam import Action, acts, round_of
-from securefl.scenario import Behaviour
+from securefl.protocol import kernel, messages, wire
+from securefl.runtime.misbehaviour import faults, seam
 
 _RESENT_FRAMES = 4
 
@@ -26,57 +22,59 @@ class SendsGarbage:
     secret.
     """
 
-    def __init__(self, behaviour: Behaviour, me: PartyId) -> None:
+    def __init__(self, behaviour: scenario.Behaviour, me: PartyId) -> None:
         self._behaviour = behaviour
         self._me = me
         self._payloads = self._forever()
 
     def __call__(
-        self, event: Event[AnyMessage], _before: object, effects: tuple[Action, ...]
-    ) -> tuple[Action, ...]:
+        self, event: kernel.Event[messages.AnyMessage], _before: object, effects: tuple[seam.Action, ...]
+    ) -> tuple[seam.Action, ...]:
         """Add one piece of garbage."""
-        round_ = round_of(event)
-        if round_ is None or not acts(self._behaviour, round_):
+        round_ = seam.round_of(event)
+        if round_ is None or not seam.acts(self._behaviour, round_):
             return effects
-        return (SendRaw(SERVER, next(self._payloads)), *effects)
+        return (faults.SendRaw(SERVER, next(self._payloads)), *effects)
 
     def _forever(self) -> Iterator[bytes]:
         # A key that nobody knows of: what it signs is forged, whatever name stands on it.
-        stranger = Identity.generate(self._me, InsecureSeededEntropy(0).child("garbage", self._me))
+        stranger = crypto.Identity.generate(
+            self._me, entropy.InsecureSeededEntropy(0).child("garbage", self._me)
+        )
         makers: tuple[Callable[[bytes], bytes], ...] = (
             lambda noise: noise[:1],
             lambda noise: noise,
-            lambda noise: noise[:SIGNATURE] + b"\xdd\xff\xff\xff\xff",
-            lambda noise: noise[:SIGNATURE] + b"\x91" * 200,
+            lambda noise: noise[: wire.SIGNATURE] + b"\xdd\xff\xff\xff\xff",
+            lambda noise: noise[: wire.SIGNATURE] + b"\x91" * 200,
             lambda noise: _forged(self._me, noise, stranger),
             lambda noise: _forged(SERVER, noise, stranger),
-            lambda noise: _forged(self._me, noise, stranger)[: SIGNATURE + 20],
+            lambda noise: _forged(self._me, noise, stranger)[: wire.SIGNATURE + 20],
         )
         for step, make in enumerate(cycle(makers)):
             yield make(hashlib.shake_256(f"garbage {self._me} {step}".encode()).digest(300))
 
 
-def _forged(sender: PartyId, noise: bytes, stranger: Identity) -> bytes:
+def _forged(sender: PartyId, noise: bytes, stranger: crypto.Identity) -> bytes:
     """Return a well-formed frame in the name of ``sender``, which did not sign it."""
-    header = Header("forged", 0, -1, -1, 0, "Hello", sender, SERVER, noise[-8:], 0, 0, 1)
-    return seal_frame(header, noise, stranger)
+    header = wire.Header("forged", 0, -1, -1, 0, "Hello", sender, SERVER, noise[-8:], 0, 0, 1)
+    return wire.seal_frame(header, noise, stranger)
 
 
 class SendsReplays:
     """Sends again what it sent before: the very frames, and old messages under fresh signatures."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: scenario.Behaviour) -> None:
         self._behaviour = behaviour
-        self._said: list[Send[AnyMessage]] = []
+        self._said: list[kernel.Send[messages.AnyMessage]] = []
 
     def __call__(
-        self, event: Event[AnyMessage], _before: object, effects: tuple[Action, ...]
-    ) -> tuple[Action, ...]:
+        self, event: kernel.Event[messages.AnyMessage], _before: object, effects: tuple[seam.Action, ...]
+    ) -> tuple[seam.Action, ...]:
         """Add the last frames and the oldest message that was not repeated yet."""
-        round_ = round_of(event)
-        again: tuple[Action, ...] = ()
-        if round_ is not None and acts(self._behaviour, round_):
-            again = (ResendLast(_RESENT_FRAMES), *self._said[:1])
+        round_ = seam.round_of(event)
+        again: tuple[seam.Action, ...] = ()
+        if round_ is not None and seam.acts(self._behaviour, round_):
+            again = (faults.ResendLast(_RESENT_FRAMES), *self._said[:1])
             self._said = self._said[1:]
-        self._said += [effect for effect in effects if isinstance(effect, Send)]
+        self._said += [effect for effect in effects if isinstance(effect, kernel.Send)]
         return (*effects, *again)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from securefl.protocol.kernel import Chosen, Consulted, Evaluated, Event, Received, Trained
-from securefl.protocol.messages import AnyMessage
+from securefl import scenario
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import RunEffect
 from securefl.runtime.misbehaviour.faults import Fault
-from securefl.scenario import Behaviour
 
 Action: TypeAlias = RunEffect | Fault
 """What a shell can perform."""
@@ -19,7 +18,7 @@ class EffectSeam(Protocol):
     """Applied by the shell after each machine step, before anything is signed. It may keep state."""
 
     def __call__(
-        self, event: Event[AnyMessage], before: object, effects: tuple[Action, ...], /
+        self, event: kernel.Event[messages.AnyMessage], before: object, effects: tuple[Action, ...], /
     ) -> tuple[Action, ...]:
         """Return what is really done.
 
@@ -38,7 +37,7 @@ class Chain:
         self._seams = tuple(seams)
 
     def __call__(
-        self, event: Event[AnyMessage], before: object, effects: tuple[Action, ...]
+        self, event: kernel.Event[messages.AnyMessage], before: object, effects: tuple[Action, ...]
     ) -> tuple[Action, ...]:
         """Apply all, in order; without any, the process is honest."""
         for seam in self._seams:
@@ -46,17 +45,17 @@ class Chain:
         return effects
 
 
-def acts(behaviour: Behaviour, round_: int) -> bool:
+def acts(behaviour: scenario.Behaviour, round_: int) -> bool:
     """Whether the behaviour is shown in this round."""
     return not behaviour.rounds or round_ in behaviour.rounds
 
 
-def round_of(event: Event[AnyMessage]) -> int | None:
+def round_of(event: kernel.Event[messages.AnyMessage]) -> int | None:
     """Return the round that an event is about; None for deadlines and presence hints."""
     match event:
-        case Received():
+        case kernel.Received():
             return event.place.round
-        case Trained() | Chosen() | Evaluated() | Consulted():
+        case kernel.Trained() | kernel.Chosen() | kernel.Evaluated() | kernel.Consulted():
             return event.round
         case _:
             return None

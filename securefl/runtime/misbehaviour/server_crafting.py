@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from securefl import scenario
 from securefl.base.arrays import F32
-from securefl.protocol.kernel import Evaluated, Event
-from securefl.protocol.messages import AnyMessage
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import Evaluating, RunEffect, ServerPhase
 from securefl.runtime.misbehaviour.seam import acts
 from securefl.runtime.misbehaviour.server_dropping import ServerLike
-from securefl.scenario import ServerCraftsModel
 
 
 class CraftsModel:
@@ -29,7 +28,7 @@ class CraftsModel:
         behaviour: rounds; the first has the model that the run begins with.
     """
 
-    def __init__(self, machine: ServerLike, behaviour: ServerCraftsModel) -> None:
+    def __init__(self, machine: ServerLike, behaviour: scenario.ServerCraftsModel) -> None:
         self._machine = machine
         self._behaviour = behaviour
         self._replaced: tuple[F32, F32] | None = None
@@ -39,9 +38,11 @@ class CraftsModel:
         """As the honest machine."""
         return self._machine.start(now)
 
-    def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
+    def step(
+        self, phase: ServerPhase, event: kernel.Event[messages.AnyMessage]
+    ) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
         """As the honest machine, but for the model that a round begins with."""
-        if isinstance(phase, Evaluating) and isinstance(event, Evaluated):
+        if isinstance(phase, Evaluating) and isinstance(event, kernel.Evaluated):
             phase = replace(phase, standing=replace(phase.standing, params=self._given(phase)))
         return self._machine.step(phase, event)
 

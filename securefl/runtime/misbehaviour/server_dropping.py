@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from securefl import scenario
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import Assignment, survivor_set
-from securefl.protocol.kernel import DeadlinePassed, Event, Machine, Received
-from securefl.protocol.messages import AnyMessage, MaskedInput, Receipt
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import RunEffect, RunPlan, ServerPhase, Summing
 from securefl.runtime.misbehaviour.seam import acts
-from securefl.scenario import ServerDropsMates
 
-ServerLike = Machine[ServerPhase, Event[AnyMessage], RunEffect]
+ServerLike = kernel.Machine[ServerPhase, kernel.Event[messages.AnyMessage], RunEffect]
 
 
 def mates_to_drop(
-    assignment: Assignment,
+    assignment: clustering.Assignment,
     victim: PartyId,
     accomplices: frozenset[PartyId],
     min_survivors: int,
@@ -51,7 +50,7 @@ def mates_to_drop(
         for other in (frozenset[PartyId](), *others):
             dropped = (own ^ other) - known
             submitted = {key: set(members) - dropped for key, members in clusters.items()}
-            survivors = survivor_set(clusters, submitted, min_survivors, assignment.atoms)
+            survivors = clustering.survivor_set(clusters, submitted, min_survivors, assignment.atoms)
             if victim in survivors and len(survivors) >= quorum:
                 found.append((-len(survivors), dropped))
     return min(found, key=lambda one: (one[0], sorted(one[1])), default=(0, frozenset[PartyId]()))[1]
@@ -66,27 +65,31 @@ class DropsMates:
         behaviour: victim, accomplices, rounds.
     """
 
-    def __init__(self, machine: ServerLike, plan: RunPlan, behaviour: ServerDropsMates) -> None:
+    def __init__(self, machine: ServerLike, plan: RunPlan, behaviour: scenario.ServerDropsMates) -> None:
         self._machine = machine
         self._plan = plan
         self._behaviour = behaviour
-        self._chosen: tuple[Assignment, frozenset[PartyId]] | None = None
-        self._begun: Assignment | None = None
+        self._chosen: tuple[clustering.Assignment, frozenset[PartyId]] | None = None
+        self._begun: clustering.Assignment | None = None
         """Of the round in which it has dropped something already."""
 
     def start(self, now: float) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
         """As the honest machine."""
         return self._machine.start(now)
 
-    def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
+    def step(
+        self, phase: ServerPhase, event: kernel.Event[messages.AnyMessage]
+    ) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
         """As the honest machine, without what it is not to hear."""
         if not isinstance(phase, Summing) or not acts(self._behaviour, phase.standing.round):
             return self._machine.step(phase, event)
-        if isinstance(event, Received) and isinstance(event.message, MaskedInput | Receipt):
+        if isinstance(event, kernel.Received) and isinstance(
+            event.message, messages.MaskedInput | messages.Receipt
+        ):
             assignment = phase.view.assignment
             if event.sender in self._dropped(assignment):
                 self._begun = assignment
-                return self._machine.step(self._in_vain(phase), DeadlinePassed(event.now))
+                return self._machine.step(self._in_vain(phase), kernel.DeadlinePassed(event.now))
         after, effects = self._machine.step(phase, event)
         if not isinstance(after, Summing):
             return after, effects
@@ -94,7 +97,7 @@ class DropsMates:
         if vain.standing.late == after.standing.late:
             return after, effects
         # Whatever else they say, even that they are back: the honest machine would wait for them again.
-        after, more = self._machine.step(vain, DeadlinePassed(event.now))
+        after, more = self._machine.step(vain, kernel.DeadlinePassed(event.now))
         return after, (*effects, *more)
 
     def _in_vain(self, phase: Summing) -> Summing:
@@ -104,7 +107,7 @@ class DropsMates:
         late = phase.standing.late | self._dropped(phase.view.assignment)
         return replace(phase, standing=replace(phase.standing, late=late))
 
-    def _dropped(self, assignment: Assignment) -> frozenset[PartyId]:
+    def _dropped(self, assignment: clustering.Assignment) -> frozenset[PartyId]:
         if self._chosen is None or self._chosen[0] is not assignment:
             chosen = mates_to_drop(
                 assignment,

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from securefl import scenario
 from securefl.base.ids import EVERYONE, PartyId
-from securefl.methods.clustering import Assignment
-from securefl.protocol.kernel import Event, Place, Received, Report, Send
-from securefl.protocol.messages import AnyMessage, Certificate, Endorse, Freeze
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import Certifying, InstanceLost, Summing
-from securefl.runtime.misbehaviour.seam import Action, acts
-from securefl.scenario import Behaviour
+from securefl.runtime.misbehaviour import seam
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +28,12 @@ class _Camps:
     deceived: frozenset[PartyId]
 
     @classmethod
-    def split(cls, assignment: Assignment, survivors: tuple[str, ...]) -> _Camps:
+    def split(cls, assignment: clustering.Assignment, survivors: tuple[str, ...]) -> _Camps:
         """Take every second survivor of every cluster, so that both camps are as large as can be."""
         ordered = [m for members in assignment.clusters[0] for m in members if m in survivors]
         return cls(ordered[0], frozenset(ordered[1::2]))
 
-    def without_victim(self, freeze: Freeze) -> Freeze:
+    def without_victim(self, freeze: messages.Freeze) -> messages.Freeze:
         """Return the same freeze with the victim among the dropped."""
         return replace(freeze, survivors=tuple(name for name in freeze.survivors if name != self.victim))
 
@@ -42,40 +41,48 @@ class _Camps:
 class _TwoFreezes(ABC):
     """Freezes two survivor sets, and passes off the signatures under both as one certificate."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: scenario.Behaviour) -> None:
         self._behaviour = behaviour
         self._signed: list[bytes] = []
 
     def __call__(
-        self, event: Event[AnyMessage], before: object, effects: tuple[Action, ...]
-    ) -> tuple[Action, ...]:
+        self, event: kernel.Event[messages.AnyMessage], before: object, effects: tuple[seam.Action, ...]
+    ) -> tuple[seam.Action, ...]:
         """Lie in the freeze; certify the lie."""
-        if isinstance(before, Summing) and acts(self._behaviour, before.standing.round):
+        if isinstance(before, Summing) and seam.acts(self._behaviour, before.standing.round):
             self._signed = []
             return self._freeze_twice(before.view.assignment, effects)
-        if isinstance(before, Certifying) and acts(self._behaviour, before.standing.round):
-            if isinstance(event, Received) and isinstance(event.message, Endorse) and event.signed:
+        if isinstance(before, Certifying) and seam.acts(self._behaviour, before.standing.round):
+            if (
+                isinstance(event, kernel.Received)
+                and isinstance(event.message, messages.Endorse)
+                and event.signed
+            ):
                 self._signed.append(event.signed)
-            lost = any(isinstance(e, Report) and isinstance(e.item, InstanceLost) for e in effects)
+            lost = any(isinstance(e, kernel.Report) and isinstance(e.item, InstanceLost) for e in effects)
             if lost and self._signed:
-                false = Certificate(endorsements=tuple(self._signed))
+                false = messages.Certificate(endorsements=tuple(self._signed))
                 self._signed = []
-                return (Send(EVERYONE, Place(before.standing.round), false), *effects)
+                return (kernel.Send(EVERYONE, kernel.Place(before.standing.round), false), *effects)
         return effects
 
-    def _freeze_twice(self, assignment: Assignment, effects: tuple[Action, ...]) -> tuple[Action, ...]:
-        changed: list[Action] = []
+    def _freeze_twice(
+        self, assignment: clustering.Assignment, effects: tuple[seam.Action, ...]
+    ) -> tuple[seam.Action, ...]:
+        changed: list[seam.Action] = []
         for effect in effects:
-            if isinstance(effect, Send) and isinstance(effect.message, Freeze):
+            if isinstance(effect, kernel.Send) and isinstance(effect.message, messages.Freeze):
                 camps = _Camps.split(assignment, effect.message.survivors)
                 freezes = self._freezes_for(effect.to, camps, effect.message)
-                changed += [Send(effect.to, effect.place, freeze) for freeze in freezes]
+                changed += [kernel.Send(effect.to, effect.place, freeze) for freeze in freezes]
             else:
                 changed.append(effect)
         return tuple(changed)
 
     @abstractmethod
-    def _freezes_for(self, party: PartyId, camps: _Camps, freeze: Freeze) -> tuple[Freeze, ...]: ...
+    def _freezes_for(
+        self, party: PartyId, camps: _Camps, freeze: messages.Freeze
+    ) -> tuple[messages.Freeze, ...]: ...
 
 
 class ChangesSurvivors(_TwoFreezes):
@@ -86,7 +93,9 @@ class ChangesSurvivors(_TwoFreezes):
     sign the same statement.
     """
 
-    def _freezes_for(self, party: PartyId, camps: _Camps, freeze: Freeze) -> tuple[Freeze, ...]:
+    def _freezes_for(
+        self, party: PartyId, camps: _Camps, freeze: messages.Freeze
+    ) -> tuple[messages.Freeze, ...]:
         return (camps.without_victim(freeze),) if party in camps.deceived else (freeze,)
 
 
@@ -96,6 +105,8 @@ class AsksBothShares(_TwoFreezes):
     A party answers the first question at most; the rest is as in ``ChangesSurvivors``.
     """
 
-    def _freezes_for(self, party: PartyId, camps: _Camps, freeze: Freeze) -> tuple[Freeze, ...]:
+    def _freezes_for(
+        self, party: PartyId, camps: _Camps, freeze: messages.Freeze
+    ) -> tuple[messages.Freeze, ...]:
         other = camps.without_victim(freeze)
         return (other, freeze) if party in camps.deceived else (freeze, other)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
+from securefl import scenario
 from securefl.base.ids import EVERYONE, PartyId
-from securefl.protocol.kernel import Event, Received, Send
-from securefl.protocol.messages import Announce, AnyMessage, Hello, Invite, ModelAnnounce
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import model_digest
-from securefl.runtime.misbehaviour.seam import Action, acts
-from securefl.scenario import Behaviour
+from securefl.runtime.misbehaviour import seam
 
 
 class SplitsModel:
@@ -23,26 +22,26 @@ class SplitsModel:
     model out of the masks.
     """
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: scenario.Behaviour) -> None:
         self._behaviour = behaviour
         self._parties: set[PartyId] = set()
-        self._false: ModelAnnounce | None = None
+        self._false: messages.ModelAnnounce | None = None
         self._hello: bytes = b""
 
     def __call__(
-        self, event: Event[AnyMessage], _before: object, effects: tuple[Action, ...]
-    ) -> tuple[Action, ...]:
+        self, event: kernel.Event[messages.AnyMessage], _before: object, effects: tuple[seam.Action, ...]
+    ) -> tuple[seam.Action, ...]:
         """Say to the victim something else than to everybody."""
-        if isinstance(event, Received):
+        if isinstance(event, kernel.Received):
             self._parties.add(event.sender)
-            if isinstance(event.message, Hello) and event.sender == self._victim:
+            if isinstance(event.message, messages.Hello) and event.sender == self._victim:
                 self._hello = event.signed
-        changed: list[Action] = []
+        changed: list[seam.Action] = []
         for effect in effects:
             if (
-                isinstance(effect, Send)
+                isinstance(effect, kernel.Send)
                 and effect.to == EVERYONE
-                and acts(self._behaviour, effect.place.round)
+                and seam.acts(self._behaviour, effect.place.round)
             ):
                 changed += self._split(effect)
             else:
@@ -53,23 +52,23 @@ class SplitsModel:
     def _victim(self) -> PartyId | None:
         return min(self._parties, default=None)
 
-    def _split(self, send: Send[AnyMessage]) -> list[Action]:
+    def _split(self, send: kernel.Send[messages.AnyMessage]) -> list[seam.Action]:
         false = self._lie(send.message)
         if false is None:
             return [send]
         return [
-            Send(party, send.place, false if party == self._victim else send.message)
+            kernel.Send(party, send.place, false if party == self._victim else send.message)
             for party in sorted(self._parties)
         ]
 
-    def _lie(self, message: AnyMessage) -> AnyMessage | None:
+    def _lie(self, message: messages.AnyMessage) -> messages.AnyMessage | None:
         match message:
-            case ModelAnnounce():
-                self._false = ModelAnnounce(params=_negated(message.params))
+            case messages.ModelAnnounce():
+                self._false = messages.ModelAnnounce(params=_negated(message.params))
                 return self._false
-            case Invite() if self._false is not None:
+            case messages.Invite() if self._false is not None:
                 return replace(message, model_digest=model_digest(_vector(self._false.params)))
-            case Announce() if self._hello and self._hello not in message.hellos:
+            case messages.Announce() if self._hello and self._hello not in message.hellos:
                 return replace(message, hellos=(*message.hellos, self._hello))
             case _:
                 return None

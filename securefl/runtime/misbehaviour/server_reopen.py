@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from securefl.protocol.kernel import Event, Place, Report, Send
-from securefl.protocol.messages import AnyMessage, Freeze, InstanceAttempt, Retry
+from securefl import scenario
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import Releasing, SumOpened
-from securefl.runtime.misbehaviour.seam import Action, acts
-from securefl.scenario import Behaviour
+from securefl.runtime.misbehaviour import seam
 
 
 class ReopensAttempt:
@@ -15,32 +14,34 @@ class ReopensAttempt:
     The difference of the two sums would be that member's update. Whoever has released is out of the round.
     """
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: scenario.Behaviour) -> None:
         self._behaviour = behaviour
 
     def __call__(
-        self, _event: Event[AnyMessage], before: object, effects: tuple[Action, ...]
-    ) -> tuple[Action, ...]:
+        self, _event: kernel.Event[messages.AnyMessage], before: object, effects: tuple[seam.Action, ...]
+    ) -> tuple[seam.Action, ...]:
         """After the opening, ask for a retry and freeze it."""
-        if not isinstance(before, Releasing) or not acts(self._behaviour, before.standing.round):
+        if not isinstance(before, Releasing) or not seam.acts(self._behaviour, before.standing.round):
             return effects
-        again: list[Action] = []
+        again: list[seam.Action] = []
         for effect in effects:
-            if isinstance(effect, Report) and isinstance(effect.item, SumOpened):
+            if isinstance(effect, kernel.Report) and isinstance(effect.item, SumOpened):
                 again += _reopened(before, effect.item)
         return (*effects, *again)
 
 
-def _reopened(phase: Releasing, report: SumOpened) -> list[Action]:
+def _reopened(phase: Releasing, report: SumOpened) -> list[seam.Action]:
     opened = report.opened
     key = (opened.reclustering, opened.cluster)
     attempt = phase.frozen.instances[key].setup.instance.attempt + 1
     fewer = opened.survivors[1:]
-    retry = Retry(members=fewer)
-    freeze = Freeze(
+    retry = messages.Retry(members=fewer)
+    freeze = messages.Freeze(
         survivors=tuple(sorted(phase.frozen.survivors - {opened.survivors[0]})),
-        attempts=(InstanceAttempt(reclustering=key[0], cluster=key[1], attempt=attempt),),
+        attempts=(messages.InstanceAttempt(reclustering=key[0], cluster=key[1], attempt=attempt),),
         receipts=(),
     )
-    asked: list[Action] = [Send(member, Place(report.round, *key, attempt), retry) for member in fewer]
-    return asked + [Send(member, Place(report.round), freeze) for member in fewer]
+    asked: list[seam.Action] = [
+        kernel.Send(member, kernel.Place(report.round, *key, attempt), retry) for member in fewer
+    ]
+    return asked + [kernel.Send(member, kernel.Place(report.round), freeze) for member in fewer]

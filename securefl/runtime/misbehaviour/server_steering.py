@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
+from securefl import scenario
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import Assignment
-from securefl.protocol.kernel import DeadlinePassed, Event, Received
-from securefl.protocol.messages import AnyMessage, Reveal
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import (
     MAX_REDRAWS,
     Revealing,
@@ -24,15 +24,14 @@ from securefl.protocol.round import (
     ServerPhase,
     draw_round,
 )
+from securefl.runtime.misbehaviour import server_dropping
 from securefl.runtime.misbehaviour.seam import acts
 from securefl.runtime.misbehaviour.server_crafting import CraftsModel
-from securefl.runtime.misbehaviour.server_dropping import DropsMates, ServerLike
-from securefl.scenario import Behaviour, ServerCraftsModel, ServerDropsMates, ServerWithholdsNonces
 
-_MachineT = TypeVar("_MachineT", bound=ServerLike)
+_MachineT = TypeVar("_MachineT", bound=server_dropping.ServerLike)
 
 
-def isolates(assignment: Assignment, victim: PartyId, accomplices: frozenset[PartyId]) -> bool:
+def isolates(assignment: clustering.Assignment, victim: PartyId, accomplices: frozenset[PartyId]) -> bool:
     """Whether in some cluster all mates of the victim are accomplices: its sum is the victim's update."""
     return any(set(assignment.clusters[r][j]) <= accomplices | {victim} for r, j in assignment.of(victim))
 
@@ -46,7 +45,9 @@ class WithholdsNonces:
         behaviour: victim, accomplices, rounds.
     """
 
-    def __init__(self, machine: ServerLike, plan: RunPlan, behaviour: ServerWithholdsNonces) -> None:
+    def __init__(
+        self, machine: server_dropping.ServerLike, plan: RunPlan, behaviour: scenario.ServerWithholdsNonces
+    ) -> None:
         self._machine = machine
         self._plan = plan
         self._behaviour = behaviour
@@ -57,19 +58,25 @@ class WithholdsNonces:
         """As the honest machine."""
         return self._machine.start(now)
 
-    def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
+    def step(
+        self, phase: ServerPhase, event: kernel.Event[messages.AnyMessage]
+    ) -> tuple[ServerPhase, tuple[RunEffect, ...]]:
         """As the honest machine, but for the last nonce of a draw that is not to its liking."""
-        if isinstance(phase, Revealing) and isinstance(event, Received) and isinstance(event.message, Reveal):
+        if (
+            isinstance(phase, Revealing)
+            and isinstance(event, kernel.Received)
+            and isinstance(event.message, messages.Reveal)
+        ):
             blamed = self._blamed(phase, event.sender, event.message)
             now = phase.standing.clock.at(event.now)
             if blamed == event.sender:
-                return self._machine.step(replace(phase, deadline=now), DeadlinePassed(event.now))
+                return self._machine.step(replace(phase, deadline=now), kernel.DeadlinePassed(event.now))
             if blamed is not None:
                 reveals = {name: reveal for name, reveal in phase.reveals.items() if name != blamed}
                 return self._machine.step(replace(phase, reveals=reveals, deadline=now), event)
         return self._machine.step(phase, event)
 
-    def _blamed(self, phase: Revealing, sender: PartyId, message: Reveal) -> PartyId | None:
+    def _blamed(self, phase: Revealing, sender: PartyId, message: messages.Reveal) -> PartyId | None:
         """The party whose nonce never came; None if this draw may stand, or is not complete."""
         if not acts(self._behaviour, phase.standing.round) or phase.draw >= MAX_REDRAWS:
             return None
@@ -85,15 +92,15 @@ class WithholdsNonces:
 
 
 def server_machine(
-    machine: _MachineT, plan: RunPlan, behaviours: tuple[Behaviour, ...]
-) -> _MachineT | ServerLike:
+    machine: _MachineT, plan: RunPlan, behaviours: tuple[scenario.Behaviour, ...]
+) -> _MachineT | server_dropping.ServerLike:
     """The server's machine, inside whatever behaviour turns on what it takes in."""
-    wrapped: _MachineT | ServerLike = machine
+    wrapped: _MachineT | server_dropping.ServerLike = machine
     for behaviour in behaviours:
-        if isinstance(behaviour, ServerWithholdsNonces):
+        if isinstance(behaviour, scenario.ServerWithholdsNonces):
             wrapped = WithholdsNonces(wrapped, plan, behaviour)
-        elif isinstance(behaviour, ServerDropsMates):
-            wrapped = DropsMates(wrapped, plan, behaviour)
-        elif isinstance(behaviour, ServerCraftsModel):
+        elif isinstance(behaviour, scenario.ServerDropsMates):
+            wrapped = server_dropping.DropsMates(wrapped, plan, behaviour)
+        elif isinstance(behaviour, scenario.ServerCraftsModel):
             wrapped = CraftsModel(wrapped, behaviour)
     return wrapped

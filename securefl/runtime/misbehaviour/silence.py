@@ -7,37 +7,23 @@ then the others have nothing but their deadlines.
 
 from __future__ import annotations
 
+from securefl import scenario
 from securefl.base.ids import SERVER
-from securefl.protocol.kernel import Event, Place, Received, Reject, Report, Send
-from securefl.protocol.messages import (
-    AnyMessage,
-    Attest,
-    Endorse,
-    Freeze,
-    KeyAdvert,
-    MaskedInput,
-    ModelAnnounce,
-    Receipt,
-    Release,
-    ShareBoxes,
-    VectorReceipt,
-)
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import ClusterKey, SharesReleased
-from securefl.runtime.misbehaviour.faults import Crash, Presence, ResendLast, SendRaw
-from securefl.runtime.misbehaviour.seam import Action, acts
-from securefl.scenario import Drop, Kill, Phase
+from securefl.runtime.misbehaviour import faults, seam
 
 _STAGES: dict[type[object], int] = {
-    KeyAdvert: 1,
-    ShareBoxes: 2,
-    MaskedInput: 3,
-    Receipt: 3,
-    VectorReceipt: 3,
-    Endorse: 4,
-    Release: 4,
-    Attest: 5,
+    messages.KeyAdvert: 1,
+    messages.ShareBoxes: 2,
+    messages.MaskedInput: 3,
+    messages.Receipt: 3,
+    messages.VectorReceipt: 3,
+    messages.Endorse: 4,
+    messages.Release: 4,
+    messages.Attest: 5,
 }
-_LAST_STAGE: dict[Phase, int] = {
+_LAST_STAGE: dict[scenario.Phase, int] = {
     "before-keys": 0,
     "after-keys": 1,
     "after-shares": 2,
@@ -45,11 +31,11 @@ _LAST_STAGE: dict[Phase, int] = {
     "after-freeze": 3,
     "after-release": 4,
 }
-_COMPLETES: dict[Phase, tuple[type[object], ...]] = {
+_COMPLETES: dict[scenario.Phase, tuple[type[object], ...]] = {
     "before-keys": (),
-    "after-keys": (KeyAdvert,),
-    "after-shares": (ShareBoxes,),
-    "after-masked-input": (Receipt,),
+    "after-keys": (messages.KeyAdvert,),
+    "after-shares": (messages.ShareBoxes,),
+    "after-masked-input": (messages.Receipt,),
     "after-freeze": (),
     "after-release": (),
 }
@@ -64,17 +50,17 @@ class DropsOut:
     never comes to its step there, falls silent at the freeze.
     """
 
-    def __init__(self, behaviour: Drop | Kill) -> None:
+    def __init__(self, behaviour: scenario.Drop | scenario.Kill) -> None:
         self._behaviour = behaviour
-        self._phase: Phase = behaviour.phase
+        self._phase: scenario.Phase = behaviour.phase
         self._silent_in: int | None = None
         self._round = -1
         self._instances: set[ClusterKey] = set()
         self._complete: set[ClusterKey] = set()
 
     def __call__(
-        self, event: Event[AnyMessage], _before: object, effects: tuple[Action, ...]
-    ) -> tuple[Action, ...]:
+        self, event: kernel.Event[messages.AnyMessage], _before: object, effects: tuple[seam.Action, ...]
+    ) -> tuple[seam.Action, ...]:
         """Withhold what comes too late to be said."""
         if self._silent_in is not None:
             if not _starts_round_after(self._silent_in, event):
@@ -82,15 +68,19 @@ class DropsOut:
             self._silent_in = None
             effects = (*self._announce(present=True), *effects)
         freeze = _accepted_freeze(event, effects)
-        if freeze is not None and self._phase != "after-release" and acts(self._behaviour, freeze.round):
+        if freeze is not None and self._phase != "after-release" and seam.acts(self._behaviour, freeze.round):
             return (*self._fall_silent(freeze.round), *_muted(effects))
         return self._until_the_step(effects)
 
-    def _until_the_step(self, effects: tuple[Action, ...]) -> tuple[Action, ...]:
-        said: list[Action] = []
+    def _until_the_step(self, effects: tuple[seam.Action, ...]) -> tuple[seam.Action, ...]:
+        said: list[seam.Action] = []
         for position, effect in enumerate(effects):
-            stage = _STAGES.get(type(effect.message)) if isinstance(effect, Send) else None
-            if not isinstance(effect, Send) or stage is None or not acts(self._behaviour, effect.place.round):
+            stage = _STAGES.get(type(effect.message)) if isinstance(effect, kernel.Send) else None
+            if (
+                not isinstance(effect, kernel.Send)
+                or stage is None
+                or not seam.acts(self._behaviour, effect.place.round)
+            ):
                 said.append(effect)
                 continue
             self._note(effect)
@@ -98,55 +88,59 @@ class DropsOut:
                 return (*said, *self._fall_silent(effect.place.round), *_muted(effects[position:]))
             if stage <= _LAST_STAGE[self._phase]:
                 said.append(effect)
-            if self._phase == "after-release" and isinstance(effect.message, Release):
+            if self._phase == "after-release" and isinstance(effect.message, messages.Release):
                 return (*said, *self._fall_silent(effect.place.round), *_muted(effects[position + 1 :]))
         if self._instances and self._complete == self._instances:
             said += self._fall_silent(self._round)
         return tuple(said)
 
-    def _note(self, send: Send[AnyMessage]) -> None:
+    def _note(self, send: kernel.Send[messages.AnyMessage]) -> None:
         """Keep count of this party's instances; a retry makes one incomplete again."""
         if send.place.round != self._round:
             self._round = send.place.round
             self._instances, self._complete = set(), set()
         key = (send.place.reclustering, send.place.cluster)
-        if isinstance(send.message, KeyAdvert):
+        if isinstance(send.message, messages.KeyAdvert):
             self._instances.add(key)
             self._complete.discard(key)
         if isinstance(send.message, _COMPLETES[self._phase]):
             self._complete.add(key)
 
-    def _fall_silent(self, round_: int) -> tuple[Action, ...]:
+    def _fall_silent(self, round_: int) -> tuple[seam.Action, ...]:
         self._silent_in = round_
         self._instances, self._complete = set(), set()
-        return (Crash(),) if isinstance(self._behaviour, Kill) else self._announce(present=False)
+        return (
+            (faults.Crash(),) if isinstance(self._behaviour, scenario.Kill) else self._announce(present=False)
+        )
 
-    def _announce(self, *, present: bool) -> tuple[Action, ...]:
-        plain = isinstance(self._behaviour, Drop) and not self._behaviour.announced
-        return () if plain else (Presence(present),)
+    def _announce(self, *, present: bool) -> tuple[seam.Action, ...]:
+        plain = isinstance(self._behaviour, scenario.Drop) and not self._behaviour.announced
+        return () if plain else (faults.Presence(present),)
 
 
-def _starts_round_after(round_: int, event: Event[AnyMessage]) -> bool:
+def _starts_round_after(round_: int, event: kernel.Event[messages.AnyMessage]) -> bool:
     return (
-        isinstance(event, Received)
+        isinstance(event, kernel.Received)
         and event.sender == SERVER
-        and isinstance(event.message, ModelAnnounce)
+        and isinstance(event.message, messages.ModelAnnounce)
         and event.place.round > round_
     )
 
 
-def _accepted_freeze(event: Event[AnyMessage], effects: tuple[Action, ...]) -> Place | None:
-    refused = any(isinstance(effect, Reject) for effect in effects)
-    if refused or not isinstance(event, Received) or not isinstance(event.message, Freeze):
+def _accepted_freeze(
+    event: kernel.Event[messages.AnyMessage], effects: tuple[seam.Action, ...]
+) -> kernel.Place | None:
+    refused = any(isinstance(effect, kernel.Reject) for effect in effects)
+    if refused or not isinstance(event, kernel.Received) or not isinstance(event.message, messages.Freeze):
         return None
     return event.place
 
 
-def _muted(effects: tuple[Action, ...]) -> tuple[Action, ...]:
+def _muted(effects: tuple[seam.Action, ...]) -> tuple[seam.Action, ...]:
     """Leave out what is sent, and the claim that shares were released: they were not."""
     return tuple(
         effect
         for effect in effects
-        if not isinstance(effect, Send | SendRaw | ResendLast)
-        and not (isinstance(effect, Report) and isinstance(effect.item, SharesReleased))
+        if not isinstance(effect, kernel.Send | faults.SendRaw | faults.ResendLast)
+        and not (isinstance(effect, kernel.Report) and isinstance(effect.item, SharesReleased))
     )

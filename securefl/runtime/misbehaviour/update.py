@@ -9,29 +9,20 @@ from functools import lru_cache
 import numpy as np
 from msgspec.structs import replace
 
+from securefl import scenario
 from securefl.base.arrays import F64, I64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import RunAbortedError
 from securefl.base.ids import PartyId
+from securefl.methods import encoding
 from securefl.methods.attacks import acting, sparse_energy
-from securefl.methods.encoding import Encoded, clip_l2
-from securefl.protocol.messages import InstanceSeed, InstanceShares, ReleasedShares
+from securefl.protocol import messages
 from securefl.protocol.round import HONEST, Encode, Occasion, RunPlan, Seams, attack_entropy
 from securefl.runtime.misbehaviour.knowledge import Insight
 from securefl.runtime.misbehaviour.seam import acts
-from securefl.scenario import (
-    Behaviour,
-    CoalitionAttack,
-    FalseMetrics,
-    NoClip,
-    NoNoise,
-    SparseEnergy,
-    UpdateAttack,
-    WrongShare,
-)
 
 
-def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight: Insight) -> Seams:
+def seams_of(behaviours: Sequence[scenario.Behaviour], me: PartyId, own: Entropy, insight: Insight) -> Seams:
     """Return the seams that show attacks on updates, lies about clip and noise, and ``wrong-share``.
 
     Args:
@@ -40,12 +31,12 @@ def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight
         own: the party's own entropy.
         insight: what its coalition knows.
     """
-    attacks = tuple(b for b in behaviours if isinstance(b, UpdateAttack))
-    unclipped = tuple(b for b in behaviours if isinstance(b, NoClip))
-    sparse = tuple(b for b in behaviours if isinstance(b, SparseEnergy))
-    silent = tuple(b for b in behaviours if isinstance(b, NoNoise))
-    liars = tuple(b for b in behaviours if isinstance(b, FalseMetrics))
-    spoiled = tuple(b for b in behaviours if isinstance(b, WrongShare))
+    attacks = tuple(b for b in behaviours if isinstance(b, scenario.UpdateAttack))
+    unclipped = tuple(b for b in behaviours if isinstance(b, scenario.NoClip))
+    sparse = tuple(b for b in behaviours if isinstance(b, scenario.SparseEnergy))
+    silent = tuple(b for b in behaviours if isinstance(b, scenario.NoNoise))
+    liars = tuple(b for b in behaviours if isinstance(b, scenario.FalseMetrics))
+    spoiled = tuple(b for b in behaviours if isinstance(b, scenario.WrongShare))
     encode = _Unbounded(unclipped) if unclipped else HONEST.encode
     return Seams(
         update=_Attacked(attacks, me, own, insight) if attacks else HONEST.update,
@@ -62,7 +53,7 @@ def seams_of(behaviours: Sequence[Behaviour], me: PartyId, own: Entropy, insight
 class _Attacked:
     """Sends something else than the trained update, if it is among those of its coalition that act."""
 
-    attacks: tuple[UpdateAttack, ...]
+    attacks: tuple[scenario.UpdateAttack, ...]
     me: PartyId
     own: Entropy
     insight: Insight
@@ -84,10 +75,15 @@ class _Attacked:
 
 
 def _crafted(
-    attack: UpdateAttack, update: F64, occasion: Occasion, actors: int, entropy: Entropy, insight: Insight
+    attack: scenario.UpdateAttack,
+    update: F64,
+    occasion: Occasion,
+    actors: int,
+    entropy: Entropy,
+    insight: Insight,
 ) -> F64:
     """The update that is sent: as trained where too few mates trained for the attack to be defined."""
-    if not isinstance(attack, CoalitionAttack):
+    if not isinstance(attack, scenario.CoalitionAttack):
         return attack.craft(update, occasion.before, entropy)
     knowledge = insight(attack, occasion)
     if len(knowledge) < attack.rows_needed:
@@ -97,7 +93,7 @@ def _crafted(
     return knowledge.common(attack, lambda rows: attack.collude(rows, actors, entropy))
 
 
-def actors_of(attack: UpdateAttack, occasion: Occasion) -> frozenset[PartyId]:
+def actors_of(attack: scenario.UpdateAttack, occasion: Occasion) -> frozenset[PartyId]:
     """Members of the coalition ``attack.parties`` that act on an occasion."""
     coalition = tuple(PartyId(name) for name in attack.parties)
     if attack.actors is None:
@@ -113,20 +109,20 @@ _placed = lru_cache(maxsize=4)(acting)
 class _Unclipped:
     """Treats the update as if the scenario had no bound."""
 
-    behaviours: tuple[Behaviour, ...]
+    behaviours: tuple[scenario.Behaviour, ...]
 
     def __call__(self, update: F64, bound: float | None, occasion: Occasion) -> F64:
         honest = not any(acts(behaviour, occasion.round) for behaviour in self.behaviours)
-        return clip_l2(update, bound if honest else None)
+        return encoding.clip_l2(update, bound if honest else None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unbounded:
     """Rounds what was not clipped as if nothing bounded its length."""
 
-    behaviours: tuple[Behaviour, ...]
+    behaviours: tuple[scenario.Behaviour, ...]
 
-    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
+    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> encoding.Encoded:
         if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
             return HONEST.encode(plan, values, entropy, occasion)
         return plan.fixed_point.encode(values, entropy)
@@ -136,10 +132,10 @@ class _Unbounded:
 class _Concentrated:
     """Adds energy on few coordinates to what ``encode`` makes of the update."""
 
-    behaviours: tuple[SparseEnergy, ...]
+    behaviours: tuple[scenario.SparseEnergy, ...]
     encode: Encode
 
-    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> Encoded:
+    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> encoding.Encoded:
         encoded, mechanism = self.encode(plan, values, entropy, occasion), plan.mechanism
         shown = next((b for b in self.behaviours if acts(b, occasion.round)), None)
         if shown is None or mechanism is None:
@@ -147,14 +143,14 @@ class _Concentrated:
         norm = shown.spreads * mechanism.shares.share_std
         sent = sparse_energy(encoded.values, values, norm, shown.coordinates)
         limit = plan.fixed_point.steps
-        return Encoded(np.clip(sent, -limit, limit), encoded.saturated)
+        return encoding.Encoded(np.clip(sent, -limit, limit), encoded.saturated)
 
 
 @dataclass(frozen=True, slots=True)
 class _Noiseless:
     """Adds nothing where it should add its share of the noise."""
 
-    behaviours: tuple[Behaviour, ...]
+    behaviours: tuple[scenario.Behaviour, ...]
 
     def __call__(self, noise: I64, occasion: Occasion) -> I64:
         if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
@@ -170,7 +166,7 @@ class _Bare:
     necessary that come after the masked input stays in the sum, whoever would rather add none.
     """
 
-    behaviours: tuple[Behaviour, ...]
+    behaviours: tuple[scenario.Behaviour, ...]
 
     def __call__(self, certain: int, round_: int) -> int:
         return certain if any(acts(behaviour, round_) for behaviour in self.behaviours) else 0
@@ -180,7 +176,7 @@ class _Bare:
 class _Lied:
     """Says of the model what its samples could say at most, or at least."""
 
-    lies: tuple[FalseMetrics, ...]
+    lies: tuple[scenario.FalseMetrics, ...]
 
     def __call__(self, said: F64, occasion: Occasion) -> F64:
         lie = next((one for one in self.lies if acts(one, occasion.round)), None)
@@ -196,16 +192,18 @@ class _Lied:
 class _WrongShares:
     """Flips a bit of every share that it releases, so that none matches its published hash."""
 
-    behaviours: tuple[Behaviour, ...]
+    behaviours: tuple[scenario.Behaviour, ...]
 
-    def __call__(self, shares: ReleasedShares, round_: int) -> ReleasedShares:
+    def __call__(self, shares: messages.ReleasedShares, round_: int) -> messages.ReleasedShares:
         if not any(acts(behaviour, round_) for behaviour in self.behaviours):
             return shares
-        return ReleasedShares(instances=tuple(_spoiled(instance) for instance in shares.instances))
+        return messages.ReleasedShares(instances=tuple(_spoiled(instance) for instance in shares.instances))
 
 
-def _spoiled(instance: InstanceShares | InstanceSeed) -> InstanceShares | InstanceSeed:
-    if isinstance(instance, InstanceSeed):
+def _spoiled(
+    instance: messages.InstanceShares | messages.InstanceSeed,
+) -> messages.InstanceShares | messages.InstanceSeed:
+    if isinstance(instance, messages.InstanceSeed):
         return replace(instance, seed=_flipped(instance.seed))
     return replace(
         instance,

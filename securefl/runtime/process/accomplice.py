@@ -9,18 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64, expect
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.attacks import check_runnable, shares_updates
-from securefl.methods.clustering import works_of
-from securefl.protocol.kernel import Event, Report, Train
-from securefl.protocol.messages import AnyMessage
+from securefl.methods import attacks, clustering
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import ClustersDrawn, Occasion
-from securefl.runtime.misbehaviour import Action, Knowledge, actors_of, acts, tellers
+from securefl.runtime import misbehaviour, transcript
 from securefl.runtime.process.settings import ProcessSettings
-from securefl.runtime.transcript import disk_failure
-from securefl.scenario import Behaviour, CoalitionAttack
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.25, 1.5
 """Seconds between two looks at the directory."""
@@ -63,7 +60,7 @@ class CoalitionFolder:
                     note.unlink(missing_ok=True)
         except OSError as error:
             partial.unlink(missing_ok=True)
-            raise disk_failure(path, error) from error
+            raise transcript.disk_failure(path, error) from error
         self._mine = [(old, note) for old, note in self._mine if old >= round_ - 1] + [(round_, path)]
 
     def collect(
@@ -113,7 +110,7 @@ def _read(path: Path) -> F64 | None:
     return update
 
 
-Training = Callable[[Train], F64]
+Training = Callable[[kernel.Train], F64]
 """What is asked for to the update, f64 ``(d,)``."""
 
 
@@ -131,7 +128,7 @@ class Accomplice:
     def __init__(
         self,
         me: PartyId,
-        cast: Mapping[PartyId, Sequence[Behaviour]],
+        cast: Mapping[PartyId, Sequence[scenario.Behaviour]],
         folder: CoalitionFolder,
         patience: float,
     ) -> None:
@@ -139,16 +136,23 @@ class Accomplice:
         self._cast = cast
         self._folder = folder
         self._patience = patience
-        self._attacks = [b for b in cast.get(me, ()) if isinstance(b, CoalitionAttack) and shares_updates(b)]
+        self._attacks = [
+            b
+            for b in cast.get(me, ())
+            if isinstance(b, scenario.CoalitionAttack) and attacks.shares_updates(b)
+        ]
         self._drawn: ClustersDrawn | None = None
-        self._known: dict[tuple[int, int], Knowledge] = {}
+        self._known: dict[tuple[int, int], misbehaviour.Knowledge] = {}
 
     def __call__(
-        self, _event: Event[AnyMessage], _before: object, effects: tuple[Action, ...]
-    ) -> tuple[Action, ...]:
+        self,
+        _event: kernel.Event[messages.AnyMessage],
+        _before: object,
+        effects: tuple[misbehaviour.Action, ...],
+    ) -> tuple[misbehaviour.Action, ...]:
         """Note the round's clusters, and with them who of the coalition trains; change nothing."""
         for effect in effects:
-            if isinstance(effect, Report) and isinstance(effect.item, ClustersDrawn):
+            if isinstance(effect, kernel.Report) and isinstance(effect.item, ClustersDrawn):
                 self._drawn = effect.item
         return effects
 
@@ -158,9 +162,9 @@ class Accomplice:
         The new one raises what ``train`` does, and RunAbortedError when the board's disk is full.
         """
 
-        def train_and_tell(asked: Train) -> F64:
+        def train_and_tell(asked: kernel.Train) -> F64:
             round_, work = asked.round, asked.work
-            attack = next((attack for attack in self._attacks if acts(attack, round_)), None)
+            attack = next((attack for attack in self._attacks if misbehaviour.acts(attack, round_)), None)
             if attack is None:
                 return train(asked)
             until, drawn = time.monotonic() + self._patience, self._drawn
@@ -170,7 +174,7 @@ class Accomplice:
                 # This round is over: a straggler's update counts nowhere, and nobody waits for its note.
                 return train(asked)
             occasion = Occasion(round_, work, asked.params, drawn.clusters)
-            mates = tellers(attack, self._cast, occasion)
+            mates = misbehaviour.tellers(attack, self._cast, occasion)
             try:
                 update = train(asked)
             except UsageError:
@@ -186,7 +190,7 @@ class Accomplice:
 
     def _exchange(
         self,
-        attack: CoalitionAttack,
+        attack: scenario.CoalitionAttack,
         occasion: Occasion,
         update: F64 | None,
         mates: Sequence[PartyId],
@@ -196,26 +200,26 @@ class Accomplice:
         self._known = {key: known for key, known in self._known.items() if key[0] == round_}
         if self._me not in mates:
             # It falls silent before its update could count: nothing is told, and nothing needs to be known.
-            self._known[round_, work] = Knowledge({})
+            self._known[round_, work] = misbehaviour.Knowledge({})
             return
         self._folder.post(round_, work, update)
-        if attack.actors is None or self._me in actors_of(attack, occasion):
+        if attack.actors is None or self._me in misbehaviour.actors_of(attack, occasion):
             others = [mate for mate in mates if mate != self._me]
             told = self._folder.collect(round_, work, others, occasion.before.size, until)
             own = {} if update is None else {self._me: update}
-            self._known[round_, work] = Knowledge({**told, **own})
+            self._known[round_, work] = misbehaviour.Knowledge({**told, **own})
 
     def leave(self) -> None:
         """Stop waiting for anybody: the process ends."""
         self._folder.close()
 
-    def insight(self, _attack: CoalitionAttack, occasion: Occasion) -> Knowledge:
+    def insight(self, _attack: scenario.CoalitionAttack, occasion: Occasion) -> misbehaviour.Knowledge:
         """The coalition's knowledge on an occasion for which this party has trained."""
         return self._known[occasion.round, occasion.work]
 
 
 def accomplice_of(
-    settings: ProcessSettings, cast: Mapping[PartyId, Sequence[Behaviour]]
+    settings: ProcessSettings, cast: Mapping[PartyId, Sequence[scenario.Behaviour]]
 ) -> Accomplice | None:
     """This party's part in a coalition, None where it has none.
 
@@ -225,9 +229,9 @@ def accomplice_of(
     Raises:
         ConfigError: it has one, and no channel to its mates; or somebody is omniscient.
     """
-    check_runnable(settings.scenario.behaviours)
+    attacks.check_runnable(settings.scenario.behaviours)
     me = settings.name
-    attack = next((behaviour for behaviour in cast.get(me, ()) if shares_updates(behaviour)), None)
+    attack = next((behaviour for behaviour in cast.get(me, ()) if attacks.shares_updates(behaviour)), None)
     if attack is None:
         return None
     if settings.coalition_dir is None:
@@ -236,5 +240,5 @@ def accomplice_of(
             f"{attack.kind} needs its parties on one machine, where they tell each other what they trained",
             "use run or simulate",
         )
-    patience = settings.scenario.deadlines.training / (2 * works_of(settings.scenario.clustering))
+    patience = settings.scenario.deadlines.training / (2 * clustering.works_of(settings.scenario.clustering))
     return Accomplice(me, cast, CoalitionFolder(settings.coalition_dir, me), patience)

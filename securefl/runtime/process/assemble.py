@@ -7,15 +7,12 @@ import math
 import signal
 from typing import Final, TypeGuard, TypeVar
 
-from securefl.base.crypto import Identity, Roster, read_identity, read_roster
+from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
-from securefl.methods.feasibility import check, check_proofs
-from securefl.methods.server_optimisers import NO_STATE, AveragedState
-from securefl.protocol.kernel import Aborted
-from securefl.protocol.messages import MAX_FRAME
+from securefl.methods import feasibility, server_optimisers
+from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round import RunPlan, proof_bytes
-from securefl.protocol.secure_sum import sums_of
 from securefl.protocol.wire import NOBODY, Inbox, topics
 from securefl.runtime.process.publisher import GONE
 from securefl.runtime.process.settings import ProcessSettings
@@ -33,17 +30,17 @@ PhaseT = TypeVar("PhaseT")
 _STOPPED: Final = "stopped by "
 
 
-def read_own_identity(settings: ProcessSettings) -> tuple[Identity, Roster]:
+def read_own_identity(settings: ProcessSettings) -> tuple[crypto.Identity, crypto.Roster]:
     """Return this process's identity and the roster that must contain it.
 
     Raises:
         ConfigError: a bad file, somebody else's key, or a name or key that the roster does not know.
     """
     given = settings.identity
-    identity = given if isinstance(given, Identity) else read_identity(given)
-    roster = read_roster(settings.roster_file)
+    identity = given if isinstance(given, crypto.Identity) else crypto.read_identity(given)
+    roster = crypto.read_roster(settings.roster_file)
     if identity.name != settings.name:
-        where = "--key" if isinstance(given, Identity) else str(given)
+        where = "--key" if isinstance(given, crypto.Identity) else str(given)
         raise ConfigError(where, f"is the key of {identity.name!r}, not of {settings.name!r}")
     if roster.get(settings.name) != identity.public:
         raise ConfigError(
@@ -56,10 +53,10 @@ def read_own_identity(settings: ProcessSettings) -> tuple[Identity, Roster]:
 
 def make_plan(
     settings: ProcessSettings,
-    roster: Roster,
+    roster: crypto.Roster,
     length: int,
     frozen: bytes,
-    state: AveragedState = NO_STATE,
+    state: server_optimisers.AveragedState = server_optimisers.NO_STATE,
 ) -> RunPlan:
     """Return the run's plan; length, frozen digest and averaged state are those of the model as it was built.
 
@@ -67,13 +64,13 @@ def make_plan(
         ConfigError: an infeasible scenario, sums that hide nothing, noise that does not follow from it,
             proofs beyond their budget, a roster of the wrong size.
     """
-    limits = check(settings.scenario)
+    limits = feasibility.check(settings.scenario)
     if len(roster.parties) != settings.scenario.parties:
         raise ConfigError(
             str(settings.roster_file),
             f"lists {len(roster.parties)} parties, the scenario has {settings.scenario.parties}",
         )
-    sums = sums_of(settings.scenario, length)
+    sums = secure_sum.sums_of(settings.scenario, length)
     sums.check_run()
     if sums.dealer is not None and roster.dealer is None:
         raise ConfigError(
@@ -81,7 +78,7 @@ def make_plan(
             "lists no dealer, and validated sums take one",
             "keygen --party dealer, and make the roster with its .pub file",
         )
-    check_proofs(settings.scenario, limits.ring_bits, length)
+    feasibility.check_proofs(settings.scenario, limits.ring_bits, length)
     plan = RunPlan(settings.run, settings.scenario, limits, roster, length, frozen, state)
     # Refused here, if at all: later it would be a bug.
     _ = plan.mechanism
@@ -145,7 +142,7 @@ async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tup
         meeting_of(run, name),
         topics.probe(run, name),
     )
-    return transport, min(limit, MAX_FRAME)
+    return transport, min(limit, messages.MAX_FRAME)
 
 
 def stop_on_signals(shell: Shell[PhaseT]) -> None:
@@ -168,6 +165,6 @@ def stopped_by(signal_name: str) -> str:
     return f"{_STOPPED}{signal_name}"
 
 
-def was_stopped(outcome: object) -> TypeGuard[Aborted]:
+def was_stopped(outcome: object) -> TypeGuard[kernel.Aborted]:
     """Whether a run ended since somebody stopped this process, by a signal."""
-    return isinstance(outcome, Aborted) and outcome.reason.startswith(_STOPPED)
+    return isinstance(outcome, kernel.Aborted) and outcome.reason.startswith(_STOPPED)

@@ -18,13 +18,12 @@ from typing import Any, Final, get_type_hints
 import msgspec
 import numpy as np
 
+from securefl.base import files
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
-from securefl.base.files import write_whole
 from securefl.base.ids import SERVER
-from securefl.methods.encoding import from_wire
-from securefl.protocol.kernel import Place
+from securefl.methods import encoding
+from securefl.protocol import kernel, secure_sum
 from securefl.protocol.round import Certified, Checkpoint, ClusterKey, RoundDone, RunPlan, Standing
-from securefl.protocol.secure_sum import CollectingInputs
 
 VERSION: Final = 1
 """Of the files that are written; earlier ones are read."""
@@ -114,7 +113,9 @@ def _certified_parts(certified: Certified | None) -> dict[str, object]:
 
 
 def _certified_from(
-    plan: RunPlan, certified: Certified | None, instances: Mapping[ClusterKey, CollectingInputs] | None
+    plan: RunPlan,
+    certified: Certified | None,
+    instances: Mapping[ClusterKey, secure_sum.CollectingInputs] | None,
 ) -> Certified | None:
     """The round that :func:`_certified_parts` has taken apart."""
     if certified is None:
@@ -128,7 +129,7 @@ def _certified_from(
 
 
 def _check_whole(
-    plan: RunPlan, certified: Certified, instances: Mapping[ClusterKey, CollectingInputs]
+    plan: RunPlan, certified: Certified, instances: Mapping[ClusterKey, secure_sum.CollectingInputs]
 ) -> None:
     """Check that each of a round's sums is there: with its total, or with the vectors that are added up.
 
@@ -141,7 +142,7 @@ def _check_whole(
         raise ValueError("it lacks what is added up of a sum, or has it of another one")
     for (r, j), one in instances.items():
         setup = one.setup
-        place = Place(*setup.instance[1:])
+        place = kernel.Place(*setup.instance[1:])
         row = clusters[r] if 0 <= r < len(clusters) else ()
         cluster = row[j] if 0 <= j < len(row) else ()
         if (place.reclustering, place.cluster) != (r, j) or not set(setup.members) <= set(cluster):
@@ -158,7 +159,7 @@ def _check_whole(
         if setup.verified and vectors.keys() != one.inputs.keys():
             raise ValueError(f"sum {(r, j)} lacks vectors")
         for vector in vectors.values():
-            from_wire(vector, setup.length, setup.ring_bits, SERVER)
+            encoding.from_wire(vector, setup.length, setup.ring_bits, SERVER)
         one.names(one.holders(survivors))
         one.fixed(survivors)
 
@@ -270,7 +271,7 @@ class CheckpointFile:
         if not isinstance(state, Checkpoint):
             raise UsageError(f"a server keeps no {type(state).__name__}")
         try:
-            write_whole(self.path, checkpoint_bytes(self._plan, state), durable=True)
+            files.write_whole(self.path, checkpoint_bytes(self._plan, state), durable=True)
         except OSError as error:
             raise RunAbortedError(
                 f"{self.path}: cannot be written: {error.strerror} (the checkpoint before it stays: free some"

@@ -10,8 +10,8 @@ import numpy as np
 from securefl.base.arrays import I64
 from securefl.base.ids import PartyId
 from securefl.protocol.round import Occasion, Seams
+from securefl.runtime import transcript
 from securefl.runtime.process.settings import ProcessSettings
-from securefl.runtime.transcript import disk_failure
 
 LAB_FRAMES = "broker.frames"
 """What an observer in lab mode saw: every frame, each after its length as 4 bytes in little endian."""
@@ -36,7 +36,7 @@ def recording(seams: Seams, settings: ProcessSettings) -> Seams:
             np.save(path, final, allow_pickle=False)
         except OSError as error:
             path.unlink(missing_ok=True)
-            raise disk_failure(path, error) from error
+            raise transcript.disk_failure(path, error) from error
         return final
 
     return replace(seams, encoded=keep)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
+from securefl.base import files
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.base.files import sync_folder, write_whole
 from securefl.base.ids import RunId
-from securefl.protocol.kernel import ANNOUNCED, ATOMS, CHOSE, CLAIMED, DREW, LEADS, REVEALED, ROOT
+from securefl.protocol import kernel
 from securefl.protocol.round import NO_CHOICE, Clusters, KeptChoice, drawn_clusters
 
 
@@ -88,7 +88,7 @@ class FileJournal:
                     self._torn = False
                 _append(file, line)
             if fresh:
-                sync_folder(self._path.parent)
+                files.sync_folder(self._path.parent)
         except OSError as error:
             raise RunAbortedError(
                 f"journal {self._path}: {error.strerror or error} (nothing was released;"
@@ -100,7 +100,7 @@ class FileJournal:
         lines = self._path.read_bytes().split(b"\n")[:-1]
         entries = [entry for _, entry in self._entries(lines)]
         kept = [one + b"\n" for one, stays in zip(lines, _staying(entries, self._run), strict=True) if stays]
-        write_whole(self._path, b"".join((*kept, line)), durable=True)
+        files.write_whole(self._path, b"".join((*kept, line)), durable=True)
         self._torn = False
 
     def _entries(self, lines: Sequence[bytes]) -> Iterator[tuple[int, _Entry]]:
@@ -135,31 +135,31 @@ class FileJournal:
             except (ValueError, TypeError):
                 raise self._no_entry(number) from None
             last = max(last, entry.round)
-            if not entry.step.startswith(REVEALED):
+            if not entry.step.startswith(kernel.REVEALED):
                 submitted.add(entry.round)
         self.submitted = frozenset(submitted)
         return last
 
     def _spends(self, round_: int, step: str) -> bool:
         """Take one entry of this run; return whether it says that the round must not be repeated."""
-        if step.startswith(LEADS):
-            self.leader = bytes.fromhex(step.removeprefix(LEADS))
-        elif step.startswith(ROOT):
-            self.root, self.rooted = bytes.fromhex(step.removeprefix(ROOT)), round_
-        elif step.startswith(CLAIMED):
-            self.claimed = round_, bytes.fromhex(step.removeprefix(CLAIMED))
-        elif step.startswith(CHOSE):
-            self.choice = KeptChoice(*map(int, step.removeprefix(CHOSE).split()))
-        elif step.startswith(ATOMS):
-            self.atom_seed = bytes.fromhex(step.removeprefix(ATOMS)) or self.atom_seed
-        elif step == ANNOUNCED or step.startswith(DREW):
+        if step.startswith(kernel.LEADS):
+            self.leader = bytes.fromhex(step.removeprefix(kernel.LEADS))
+        elif step.startswith(kernel.ROOT):
+            self.root, self.rooted = bytes.fromhex(step.removeprefix(kernel.ROOT)), round_
+        elif step.startswith(kernel.CLAIMED):
+            self.claimed = round_, bytes.fromhex(step.removeprefix(kernel.CLAIMED))
+        elif step.startswith(kernel.CHOSE):
+            self.choice = KeptChoice(*map(int, step.removeprefix(kernel.CHOSE).split()))
+        elif step.startswith(kernel.ATOMS):
+            self.atom_seed = bytes.fromhex(step.removeprefix(kernel.ATOMS)) or self.atom_seed
+        elif step == kernel.ANNOUNCED or step.startswith(kernel.DREW):
             self.drew = drawn_clusters(step)
         return _is_of_round(step)
 
 
 def _is_of_round(step: str) -> bool:
     """Whether it says that its round must not be repeated."""
-    return not step.startswith((LEADS, ROOT, CHOSE, CLAIMED))
+    return not step.startswith((kernel.LEADS, kernel.ROOT, kernel.CHOSE, kernel.CLAIMED))
 
 
 def _staying(entries: Sequence[_Entry], run: str) -> Iterator[bool]:

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from securefl.base.crypto import Identity, make_identities, write_roster
+from securefl.base import crypto
 from securefl.base.entropy import Entropy
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.attacks import behaviours_of, check_on_data, party_names, shares_updates
-from securefl.methods.feasibility import check_new_work
-from securefl.protocol.secure_sum import sums_of
+from securefl.methods import attacks, feasibility
+from securefl.protocol import secure_sum
 from securefl.scenario import Model, Scenario
 from securefl.training.data import ShardFiles, load_data, turns_of, write_shards
 
@@ -27,7 +26,7 @@ class LocalSetup:
     """Keys and files of a run on one machine."""
 
     roster_file: Path
-    identities: Mapping[PartyId, Identity] = field(repr=False)
+    identities: Mapping[PartyId, crypto.Identity] = field(repr=False)
     """Everybody's private keys, the server's included. They are in no file: a launcher may be killed."""
     shards: Mapping[PartyId, Path]
     """Data files; the server's is the test set. Empty where sites train."""
@@ -47,17 +46,19 @@ def local_setup(
         ConfigError: the data set is missing or corrupt, or cannot be split as asked; or a model of one's own
             cannot be made.
     """
-    names = party_names(scenario.parties)
+    names = attacks.party_names(scenario.parties)
     files = None
     if not scenario.model.by_sites:
         shards = directory / "shards"
         shards.mkdir(mode=0o700)
         files = _split_data(scenario, seed, data_dir, shards)
-    made, roster = make_identities(names, entropy, with_dealer=sums_of(scenario).dealer is not None)
+    made, roster = crypto.make_identities(
+        names, entropy, with_dealer=secure_sum.sums_of(scenario).dealer is not None
+    )
     roster_file = directory / "roster.toml"
-    write_roster(roster_file, roster)
+    crypto.write_roster(roster_file, roster)
     coalitions = None
-    if any(map(shares_updates, scenario.behaviours)):
+    if any(map(attacks.shares_updates, scenario.behaviours)):
         coalitions = directory / "coalitions"
         coalitions.mkdir(mode=0o700)
     if files is None:
@@ -67,15 +68,15 @@ def local_setup(
 
 
 def _split_data(scenario: Scenario, seed: int, data_dir: Path | None, directory: Path) -> ShardFiles:
-    names = party_names(scenario.parties)
+    names = attacks.party_names(scenario.parties)
     dataset = load_data(scenario.data, data_dir)
-    check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
+    attacks.check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
     tokens = dataset.x_train.dtype == np.int64
     _check_factory(scenario.model, dataset.input_shape, dataset.classes, tokens=tokens)
-    misbehaving = behaviours_of(scenario, seed).keys()
+    misbehaving = attacks.behaviours_of(scenario, seed).keys()
     turns = turns_of(scenario.groups, names)
     files = write_shards(dataset, scenario.data, names, seed, directory, misbehaving, turns)
-    check_new_work(scenario, min(files.counts.values()))
+    feasibility.check_new_work(scenario, min(files.counts.values()))
     return files
 
 

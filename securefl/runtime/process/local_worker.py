@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from securefl.base import foreign
 from securefl.base.errors import SecureflError, UsageError
-from securefl.base.foreign import describe
-from securefl.protocol.kernel import Choose, Chosen, Consult, Consulted, Evaluate, Evaluated, Train, Trained
+from securefl.protocol import kernel
+from securefl.runtime.process import work_thread
 from securefl.runtime.process.ports import LocalWork
-from securefl.runtime.process.work_thread import Failure, WorkThread
 
-LocalResult = Trained | Chosen | Evaluated | Consulted
+LocalResult = kernel.Trained | kernel.Chosen | kernel.Evaluated | kernel.Consulted
 
 
 class _Lane:
@@ -20,7 +20,7 @@ class _Lane:
 
     def __init__(self, name: str) -> None:
         self.free = asyncio.Lock()
-        self.thread = WorkThread(name)
+        self.thread = work_thread.WorkThread(name)
 
 
 class LocalWorker:
@@ -36,7 +36,9 @@ class LocalWorker:
         self._choosing = _Lane("choosing") if work.choose else None
         self._newest = -1
 
-    async def do(self, effect: Train | Choose | Evaluate | Consult) -> LocalResult | None:
+    async def do(
+        self, effect: kernel.Train | kernel.Choose | kernel.Evaluate | kernel.Consult
+    ) -> LocalResult | None:
         """Do what an effect asks for, in a worker thread; None if a newer round has made it pointless.
 
         Training and choosing that fail, with any exception, end in an event that says so. On which data they
@@ -48,16 +50,16 @@ class LocalWorker:
             Exception: a bug in evaluating or consulting.
         """
         match effect:
-            case Train():
+            case kernel.Train():
                 return await self._train(effect)
-            case Choose():
+            case kernel.Choose():
                 return await self._choose(effect)
-            case Evaluate():
+            case kernel.Evaluate():
                 return await self._evaluate(effect)
-            case Consult():
+            case kernel.Consult():
                 return await self._consult(effect)
 
-    async def _train(self, effect: Train) -> Trained | None:
+    async def _train(self, effect: kernel.Train) -> kernel.Trained | None:
         train = self._work.train
         if train is None or self._training is None:
             raise UsageError("this process does not train")
@@ -68,11 +70,11 @@ class LocalWorker:
                 # train all the same would keep a party that once was slow behind for good.
                 return None
             ended = await self._training.thread.run(lambda: train(effect))
-        if isinstance(ended, Failure):
-            return Trained(self._clock(), effect.round, effect.work, None, _reason(ended.error))
-        return Trained(self._clock(), effect.round, effect.work, ended)
+        if isinstance(ended, work_thread.Failure):
+            return kernel.Trained(self._clock(), effect.round, effect.work, None, _reason(ended.error))
+        return kernel.Trained(self._clock(), effect.round, effect.work, ended)
 
-    async def _choose(self, effect: Choose) -> Chosen | None:
+    async def _choose(self, effect: kernel.Choose) -> kernel.Chosen | None:
         choose = self._work.choose
         if choose is None or self._choosing is None:
             raise UsageError("this process has no data to choose by")
@@ -81,20 +83,22 @@ class LocalWorker:
             if effect.round < self._newest:
                 return None
             ended = await self._choosing.thread.run(lambda: choose(effect.params))
-        if isinstance(ended, Failure):
-            return Chosen(self._clock(), effect.round, None, _reason(ended.error))
+        if isinstance(ended, work_thread.Failure):
+            return kernel.Chosen(self._clock(), effect.round, None, _reason(ended.error))
         failure = "no model has a finite loss on its data" if ended is None else ""
-        return Chosen(self._clock(), effect.round, ended, failure)
+        return kernel.Chosen(self._clock(), effect.round, ended, failure)
 
-    async def _evaluate(self, effect: Evaluate) -> Evaluated:
+    async def _evaluate(self, effect: kernel.Evaluate) -> kernel.Evaluated:
         if self._work.evaluate is None:
             raise UsageError("this process does not evaluate")
         tested = await asyncio.to_thread(self._work.evaluate, effect.params)
         if tested is None:
-            return Evaluated(self._clock(), effect.round, None, None)
-        return Evaluated(self._clock(), effect.round, tested.accuracy, tested.loss, tested.backdoor_success)
+            return kernel.Evaluated(self._clock(), effect.round, None, None)
+        return kernel.Evaluated(
+            self._clock(), effect.round, tested.accuracy, tested.loss, tested.backdoor_success
+        )
 
-    async def _consult(self, effect: Consult) -> Consulted:
+    async def _consult(self, effect: kernel.Consult) -> kernel.Consulted:
         if self._work.consult is None:
             raise UsageError("this process does not consult data of its own")
         try:
@@ -104,10 +108,10 @@ class LocalWorker:
         except UsageError:
             raise
         except SecureflError as error:
-            return Consulted(self._clock(), effect.round, None, str(error))
-        return Consulted(self._clock(), effect.round, gradients)
+            return kernel.Consulted(self._clock(), effect.round, None, str(error))
+        return kernel.Consulted(self._clock(), effect.round, gradients)
 
 
 def _reason(error: BaseException) -> str:
     """Return a line for the party's own log."""
-    return str(error) if isinstance(error, SecureflError) else describe(error)
+    return str(error) if isinstance(error, SecureflError) else foreign.describe(error)

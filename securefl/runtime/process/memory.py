@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from securefl.base.crypto import Identity
+from securefl.base import crypto
 from securefl.base.errors import DecisionError
-from securefl.methods.clustering import Atom, works_of
-from securefl.methods.leakage import NOTHING_GIVEN, Given, UnresolvedRound
+from securefl.methods import clustering, leakage
 from securefl.protocol.round import NO_CHOICE, KeptChoice, Outcomes, RunPlan, atoms_of_names, reason_to_leave
-from securefl.runtime.account import AccountFile, OwnData, RunBook, Tip, key_digest
+from securefl.runtime import account
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.privacy import own_releases
 from securefl.runtime.process.settings import ProcessSettings
@@ -22,7 +21,7 @@ class Memory:
     """What a party knows of itself when it starts, and where it writes on."""
 
     journal: FileJournal
-    book: RunBook | None
+    book: account.RunBook | None
     """None for a key that ends with the run: then the journal says all there is to know."""
     releases: int
     """Updates that it has released in this run."""
@@ -39,7 +38,7 @@ class Memory:
         """Seed of the run's atoms in which updates may have left; empty for none."""
         return self.journal.atom_seed or (self.book.atom_seed if self.book else b"")
 
-    def kept_atoms(self, plan: RunPlan) -> tuple[Atom, ...]:
+    def kept_atoms(self, plan: RunPlan) -> tuple[clustering.Atom, ...]:
         """Return the atoms in which metrics have left without noise, in all runs."""
         return self.book.kept if self.book else atoms_of_names(plan)
 
@@ -50,12 +49,12 @@ class Memory:
         return max(self.journal.choice, known)
 
     @property
-    def given(self) -> Given:
+    def given(self) -> leakage.Given:
         """Sums that it gave shares for, in all runs."""
-        return self.book.given if self.book else NOTHING_GIVEN
+        return self.book.given if self.book else leakage.NOTHING_GIVEN
 
     @property
-    def unresolved(self) -> tuple[UnresolvedRound, ...]:
+    def unresolved(self) -> tuple[leakage.UnresolvedRound, ...]:
         """Rounds of all runs that took its masked input, without knowing which of their sums were opened."""
         return self.book.unresolved if self.book else ()
 
@@ -77,7 +76,7 @@ class Memory:
 
 @contextmanager
 def remembered(
-    settings: ProcessSettings, identity: Identity, plan: RunPlan, data: OwnData
+    settings: ProcessSettings, identity: crypto.Identity, plan: RunPlan, data: account.OwnData
 ) -> Iterator[Memory]:
     """A party's memory, its account held against other processes of its key meanwhile.
 
@@ -87,14 +86,14 @@ def remembered(
         RunAbortedError: the account cannot be written.
     """
     journal = FileJournal(settings.out / f"{settings.name}.journal", settings.run)
-    works = works_of(plan.scenario.clustering)
+    works = clustering.works_of(plan.scenario.clustering)
     if settings.account is None:
         allowed = own_releases(plan, settings.own_budget, settings.own_spent)
         yield Memory(journal, None, len(journal.submitted) * works, allowed)
         return
-    tip = Tip.of(key_digest(identity.public))
-    with AccountFile(settings.account, identity.public, tip) as file:
-        book = RunBook(file, plan, data)
+    tip = account.Tip.of(account.key_digest(identity.public))
+    with account.AccountFile(settings.account, identity.public, tip) as file:
+        book = account.RunBook(file, plan, data)
         allowed = own_releases(plan, settings.own_budget, settings.own_spent, book.spent)
         if reason := reason_to_leave(book.outcomes):
             raise DecisionError(

@@ -14,12 +14,11 @@ import numpy as np
 import torch
 
 from securefl.base.arrays import F32
-from securefl.protocol.messages import ModelAnnounce
+from securefl.protocol import messages, wire
 from securefl.protocol.round import AnyReport, ClaimRefused, LinkFollowed, ModelFinal, ModelStepped, RoundDone
-from securefl.protocol.wire import Delivery
-from securefl.runtime.transcript import disk_failure
+from securefl.runtime import transcript
 from securefl.scenario import Scenario
-from securefl.training.models import keep_model, model_path
+from securefl.training import models
 
 ROUND_MODELS: Final = "models"
 """The folder, beside the last model."""
@@ -64,15 +63,17 @@ class RoundModels:
                 self._take_away(path for number, path in self._there() if number == round_)
             case ModelFinal(params=params) if self._refused and self._last.exists():
                 # What lies there came of a step that is void.
-                keep_model(self._last, self._module, params)
+                models.keep_model(self._last, self._module, params)
 
     def _add(self, round_: int) -> None:
         try:
             self._folder.mkdir(exist_ok=True)
             for number in range(self._count):
-                _name_again(model_path(self._last, number), model_path(self._path(round_), number))
+                _name_again(
+                    models.model_path(self._last, number), models.model_path(self._path(round_), number)
+                )
         except OSError as error:
-            raise disk_failure(self._folder, error) from error
+            raise transcript.disk_failure(self._folder, error) from error
         if self._keep is not None:
             there = self._there()
             stay = sorted({number for number, _ in there})[-self._keep :]
@@ -125,19 +126,21 @@ class HeardModel:
         self._asked = not scenario.model.by_columns
         self._waiting: F32 | None = None
 
-    def received(self, delivery: Delivery) -> None:
+    def received(self, delivery: wire.Delivery) -> None:
         """Take a message that the party's machine accepted.
 
         Raises:
             RunAbortedError: the file cannot be written.
         """
-        if not (self._asked and isinstance(delivery.message, ModelAnnounce) and delivery.place.round > 0):
+        if not (
+            self._asked and isinstance(delivery.message, messages.ModelAnnounce) and delivery.place.round > 0
+        ):
             return
         params = np.frombuffer(delivery.message.params, dtype="<f4").astype(np.float32, copy=False)
         if self._verified:
             self._waiting = params
         else:
-            keep_model(self._path, self._module, params)
+            models.keep_model(self._path, self._module, params)
 
     def report(self, item: AnyReport) -> None:
         """Take a fact that the party's machine reports.
@@ -146,5 +149,5 @@ class HeardModel:
             RunAbortedError: the file cannot be written.
         """
         if isinstance(item, LinkFollowed) and self._waiting is not None:
-            keep_model(self._path, self._module, self._waiting)
+            models.keep_model(self._path, self._module, self._waiting)
             self._waiting = None

@@ -10,27 +10,13 @@ import torch
 
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
-from securefl.methods.attacks import check_on_data
-from securefl.methods.feasibility import check_new_work, check_site
-from securefl.protocol.kernel import Train
+from securefl.methods import attacks, feasibility
+from securefl.protocol import kernel
 from securefl.protocol.round import training_entropy
-from securefl.runtime.account import OwnData
-from securefl.runtime.misbehaviour import PartyBehaviour
+from securefl.runtime import account, misbehaviour
 from securefl.runtime.process.settings import ProcessSettings
+from securefl.training import models, rounds, sgd, sites
 from securefl.training.data import Shard, load_samples
-from securefl.training.models import limit_threads, model_of, pick_device, share_gpu, to_vector
-from securefl.training.rounds import RoundTrainer
-from securefl.training.sgd import Chooser, initial_models
-from securefl.training.sites import (
-    SITE_LOG,
-    Layout,
-    SiteLog,
-    SiteProcess,
-    SiteTrainer,
-    columns_of,
-    make_site,
-    maker_of,
-)
 
 
 @dataclass(frozen=True)
@@ -41,17 +27,17 @@ class OwnWork:
     """The model, whose parameters anybody may overwrite."""
     initial: F32
     """Parameters before the first round, f32 ``(d,)``."""
-    data: OwnData
-    train: Callable[[Train], F64]
+    data: account.OwnData
+    train: Callable[[kernel.Train], F64]
     choose: Callable[[F32], int | None] | None
     """None without task groups."""
-    log: SiteLog | None = None
+    log: sites.SiteLog | None = None
     """Of the site, if the party has one."""
     holds_up: bool = False
     """True if training runs a user's code in this process: it may hold the interpreter lock."""
 
 
-def own_work(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy) -> OwnWork:
+def own_work(settings: ProcessSettings, behaviour: misbehaviour.PartyBehaviour, own: Entropy) -> OwnWork:
     """The work of a party.
 
     Args:
@@ -63,48 +49,52 @@ def own_work(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy)
         ConfigError: data or site are refused, or it is the other one that the scenario's model takes.
     """
     if settings.gpu_processes > 1:
-        share_gpu(settings.gpu_processes)
+        models.share_gpu(settings.gpu_processes)
     apart = settings.site_python is not None
-    check_site(settings.scenario, given=bool(settings.site), apart=apart)
+    feasibility.check_site(settings.scenario, given=bool(settings.site), apart=apart)
     return _at_site(settings, own) if settings.site else _on_shard(settings, behaviour, own)
 
 
 def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     scenario = settings.scenario
-    module = model_of(scenario, (), 0, settings.seed)
-    layout = Layout.of(module)
+    module = models.model_of(scenario, (), 0, settings.seed)
+    layout = sites.Layout.of(module)
     # A site that crashes, exits or holds the interpreter would show in this process's messages.
     required = scenario.privacy.unit == "party"
-    apart = SiteProcess.of_party(settings.site_python, settings.site_memory, required=required)
+    apart = sites.SiteProcess.of_party(settings.site_python, settings.site_memory, required=required)
     python, memory = (apart.python, apart.memory) if apart else (None, settings.site_memory)
-    maker = maker_of(settings.site, scenario, python, memory)
+    maker = sites.maker_of(settings.site, scenario, python, memory)
     if scenario.model.by_columns:
-        maker = columns_of(maker, scenario.evaluation)
-    site = make_site(maker, settings.name, layout, scenario.model, own)
-    log = SiteLog(settings.out / SITE_LOG.format(settings.name))
-    trainer = SiteTrainer(site, layout, scenario.stop.rounds, log, scenario.evaluation, scenario.training)
-    data = OwnData.at_site(settings.site, int(site.samples))
-    return OwnWork(module, to_vector(module), data, _training(trainer.update, own), None, log, apart is None)
+        maker = sites.columns_of(maker, scenario.evaluation)
+    site = sites.make_site(maker, settings.name, layout, scenario.model, own)
+    log = sites.SiteLog(settings.out / sites.SITE_LOG.format(settings.name))
+    trainer = sites.SiteTrainer(
+        site, layout, scenario.stop.rounds, log, scenario.evaluation, scenario.training
+    )
+    data = account.OwnData.at_site(settings.site, int(site.samples))
+    return OwnWork(
+        module, models.to_vector(module), data, _training(trainer.update, own), None, log, apart is None
+    )
 
 
-def _on_shard(settings: ProcessSettings, behaviour: PartyBehaviour, own: Entropy) -> OwnWork:
+def _on_shard(settings: ProcessSettings, behaviour: misbehaviour.PartyBehaviour, own: Entropy) -> OwnWork:
     scenario, seed = settings.scenario, settings.seed
     shard = load_samples(settings.data_file, scenario.data, "train")
-    check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
-    check_new_work(scenario, len(shard.y))
-    module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
-    device = pick_device(settings.device or scenario.training.device)
-    trainer = RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
+    attacks.check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
+    feasibility.check_new_work(scenario, len(shard.y))
+    module = models.model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
+    device = models.pick_device(settings.device or scenario.training.device)
+    trainer = rounds.RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
     choose = _choosing(module, shard, device) if scenario.groups.count > 1 else None
-    initial = initial_models(scenario, module, shard, seed)
-    return OwnWork(module, initial, OwnData.of(shard), _training(trainer.update, own), choose)
+    initial = sgd.initial_models(scenario, module, shard, seed)
+    return OwnWork(module, initial, account.OwnData.of(shard), _training(trainer.update, own), choose)
 
 
 def _training(
     update: Callable[[int, F32, F64 | None, Entropy, int | None], F64], own: Entropy
-) -> Callable[[Train], F64]:
-    def train(asked: Train) -> F64:
-        limit_threads()  # in the thread that trains, too
+) -> Callable[[kernel.Train], F64]:
+    def train(asked: kernel.Train) -> F64:
+        models.limit_threads()  # in the thread that trains, too
         entropy = training_entropy(own, asked.round, asked.work)
         return update(asked.round, asked.params, asked.carry, entropy, asked.samples)
 
@@ -113,10 +103,10 @@ def _training(
 
 def _choosing(module: torch.nn.Module, shard: Shard, device: torch.device) -> Callable[[F32], int | None]:
     # A module of its own: a party chooses while it may still be at the last round's training.
-    chooser = Chooser(deepcopy(module), shard, device)
+    chooser = sgd.Chooser(deepcopy(module), shard, device)
 
     def choose(params: F32) -> int | None:
-        limit_threads()
+        models.limit_threads()
         return chooser.choose(params)
 
     return choose

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from securefl.base.entropy import OsEntropy
-from securefl.methods.attacks import behaviours_of
-from securefl.protocol.kernel import Aborted, Finished
+from securefl.base import entropy
+from securefl.methods import attacks
+from securefl.protocol import kernel, wire
 from securefl.protocol.round import PartyContext, PartyMachine, first_of, party_entropy
-from securefl.protocol.wire import Outbox
-from securefl.runtime.misbehaviour import Chain, nobody_tells, party_behaviour
+from securefl.runtime import misbehaviour
+from securefl.runtime.process import assemble, ports
 from securefl.runtime.process.accomplice import accomplice_of
-from securefl.runtime.process.assemble import (
-    make_inbox,
-    make_plan,
-    open_transport,
-    read_own_identity,
-    stop_on_signals,
-)
 from securefl.runtime.process.ground_truth import recording
 from securefl.runtime.process.memory import remembered
 from securefl.runtime.process.model_files import HeardModel
 from securefl.runtime.process.own_work import own_work
-from securefl.runtime.process.ports import LocalWork, OpenWitness
 from securefl.runtime.process.privacy import check_own_privacy
 from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 from securefl.runtime.process.software import own_software
-from securefl.training.models import averaged_state, dimension, frozen_digest, limit_threads
+from securefl.training import models
 
 KEPT_MODEL = "{}.model.safetensors"
 """File of a party's copy of the best model, in its folder."""
@@ -55,7 +47,9 @@ class DroppedMetrics:
                 self._remark(f"round {round_}: {note}")
 
 
-async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Finished | Aborted:
+async def run_party(
+    settings: ProcessSettings, open_witness: ports.OpenWitness
+) -> kernel.Finished | kernel.Aborted:
     """Take part in the run until the server ends it; return how it ended.
 
     Args:
@@ -66,18 +60,22 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
         ConfigError: something about this party's configuration, key or data is refused.
         RunAbortedError: the broker is out of reach, or journal or account cannot be written.
     """
-    limit_threads()
+    models.limit_threads()
     scenario, me = settings.scenario, settings.name
-    identity, roster = read_own_identity(settings)
+    identity, roster = assemble.read_own_identity(settings)
     root = settings.entropy()
     own = party_entropy(root, me)
-    shown = behaviours_of(scenario, settings.seed)
+    shown = attacks.behaviours_of(scenario, settings.seed)
     accomplice = accomplice_of(settings, shown)
-    insight = nobody_tells if accomplice is None else accomplice.insight
-    behaviour = party_behaviour(shown.get(me, ()), me, own, insight)
+    insight = misbehaviour.nobody_tells if accomplice is None else accomplice.insight
+    behaviour = misbehaviour.party_behaviour(shown.get(me, ()), me, own, insight)
     work = own_work(settings, behaviour, own)
-    plan = make_plan(
-        settings, roster, dimension(work.module), frozen_digest(work.module), averaged_state(work.module)
+    plan = assemble.make_plan(
+        settings,
+        roster,
+        models.dimension(work.module),
+        models.frozen_digest(work.module),
+        models.averaged_state(work.module),
     )
     check_own_privacy(plan, work.data.samples, trusted=settings.accounted or root.insecure)
     with remembered(settings, identity, plan, work.data) as memory:
@@ -109,7 +107,7 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
         )
         # A training that holds the interpreter lock may be silent for its whole time, and is not gone.
         silence = scenario.deadlines.training if work.holds_up else 0.0
-        transport, frame_limit = await open_transport(settings, silence)
+        transport, frame_limit = await assemble.open_transport(settings, silence)
         machine = PartyMachine(context)
         try:
             witness = open_witness(plan)
@@ -120,10 +118,10 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
                 me=me,
                 machine=machine,
                 transport=transport,
-                inbox=make_inbox(plan, settings, memory.journal.leader),
+                inbox=assemble.make_inbox(plan, settings, memory.journal.leader),
                 broker_patience=settings.broker_patience,
-                outbox=Outbox(settings.run, identity, OsEntropy(), frame_limit),
-                work=LocalWork(
+                outbox=wire.Outbox(settings.run, identity, entropy.OsEntropy(), frame_limit),
+                work=ports.LocalWork(
                     train=work.train if accomplice is None else accomplice.telling(work.train),
                     choose=work.choose,
                     holds_up=work.holds_up,
@@ -140,9 +138,11 @@ async def run_party(settings: ProcessSettings, open_witness: OpenWitness) -> Fin
                 awaited=machine.awaited,
                 journal=memory.journal,
                 account=memory.book,
-                seam=behaviour.effects if accomplice is None else Chain([accomplice, behaviour.effects]),
+                seam=behaviour.effects
+                if accomplice is None
+                else misbehaviour.Chain([accomplice, behaviour.effects]),
             )
-            stop_on_signals(shell)
+            assemble.stop_on_signals(shell)
             return await shell.run()
         finally:
             if accomplice is not None:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from securefl.base.arrays import F32, F64
-from securefl.protocol.kernel import AccountEntry, Send, Train
-from securefl.protocol.messages import AnyMessage
+from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import AnyReport, RunPlan
-from securefl.protocol.wire import Delivery
-from securefl.training.sgd import Evaluation
+from securefl.training import sgd
 
 
 class Witness(Protocol):
@@ -25,11 +23,11 @@ class Witness(Protocol):
         """Take a refusal."""
         ...
 
-    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+    def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Take a whole, verified message that came in; ``idle``: it was refused, or changed nothing."""
         ...
 
-    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+    def sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
         """Take a message that is going out."""
         ...
 
@@ -59,10 +57,10 @@ class Nobody:
     def refused(self, now: float, culprit: str, reason: str) -> None:
         """Pass over a refusal."""
 
-    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+    def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Pass over a message."""
 
-    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+    def sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
         """Pass over a message."""
 
     def waits(self, whom: Collection[str], seconds: float) -> None:
@@ -94,7 +92,7 @@ class DurableState(Protocol):
 class DurableAccount(Protocol):
     """The store that ``Enter`` effects are written to."""
 
-    def enter(self, entry: AccountEntry) -> None:
+    def enter(self, entry: kernel.AccountEntry) -> None:
         """Write durably."""
         ...
 
@@ -108,13 +106,13 @@ class LocalWork:
     is a bug and ends the process.
     """
 
-    train: Callable[[Train], F64] | None = None
+    train: Callable[[kernel.Train], F64] | None = None
     """What is asked for to the update, f64 ``(d,)``. Never called while it is still at an earlier one."""
     holds_up: bool = False
     """True if training runs a user's code in this process: it may hold the interpreter lock."""
     choose: Callable[[F32], int | None] | None = None
     """All models, f32 ``(k d,)``, to the number of the one that fits best; None where no loss is finite."""
-    evaluate: Callable[[F32], Evaluation | None] | None = None
+    evaluate: Callable[[F32], sgd.Evaluation | None] | None = None
     """Parameters to how good they are; None where there is nothing to test them on."""
     consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None = None
     """(round, parameters, reclusterings) to gradients of the server's own data, one for each."""

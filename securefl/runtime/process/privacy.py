@@ -5,33 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from securefl.base.crypto import read_roster
+from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, RunId
-from securefl.methods.feasibility import check
-from securefl.methods.privacy import (
-    Unit,
-    allowed_releases,
-    check_budget,
-    need_dp_accounting,
-    planned_releases,
-    settle,
-)
+from securefl.methods import feasibility, privacy
 from securefl.protocol.round import RunPlan, is_spent
 from securefl.runtime.process.local_setup import LocalSetup
 from securefl.scenario import Scenario
-from securefl.training.data import Shard, load_shard
-from securefl.training.models import dimension, model_of
+from securefl.training import data, models
 
 
-def length_of(scenario: Scenario, shard: Shard, seed: int) -> int:
+def length_of(scenario: Scenario, shard: data.Shard, seed: int) -> int:
     """d: trained parameters of the scenario's model on such data.
 
     Raises:
         ConfigError: there is no such model for this data.
     """
-    module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
-    return dimension(module)
+    module = models.model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
+    return models.dimension(module)
 
 
 def declared_length(scenario: Scenario, seed: int) -> int:
@@ -47,7 +38,7 @@ def declared_length(scenario: Scenario, seed: int) -> int:
         field = "data.shape" if shape is None else "data.classes"
         reason = "is not declared, and the model's size depends on it"
         raise ConfigError(field, reason, "declare it, or name any party's file by --data")
-    return dimension(model_of(scenario, shape, classes, seed))
+    return models.dimension(models.model_of(scenario, shape, classes, seed))
 
 
 def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *, seeded: bool) -> RunPlan:
@@ -64,15 +55,15 @@ def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *
         ConfigError: batch, delta, budget or noise do not fit; dp_accounting is missing.
     """
     if not seeded:
-        need_dp_accounting()
+        privacy.need_dp_accounting()
     if scenario.model.by_sites:
-        length = dimension(model_of(scenario, (), 0, seed))
+        length = models.dimension(models.model_of(scenario, (), 0, seed))
     else:
-        length = length_of(scenario, load_shard(stage.shards[SERVER]), seed)
-    settled = settle(scenario, length, min(stage.samples.values(), default=None))
-    plan = RunPlan(run, settled, check(settled), read_roster(stage.roster_file), length)
+        length = length_of(scenario, data.load_shard(stage.shards[SERVER]), seed)
+    settled = privacy.settle(scenario, length, min(stage.samples.values(), default=None))
+    plan = RunPlan(run, settled, feasibility.check(settled), crypto.read_roster(stage.roster_file), length)
     if not seeded:
-        check_budget(settled, length)
+        privacy.check_budget(settled, length)
     return plan
 
 
@@ -97,14 +88,14 @@ def check_own_privacy(plan: RunPlan, records: int, *, trusted: bool) -> None:
             f"settle the scenario with {records}, or leave this run",
         )
     if not trusted:
-        check_budget(plan.scenario, plan.length)
+        privacy.check_budget(plan.scenario, plan.length)
 
 
 def own_releases(
     plan: RunPlan,
     budget: float | None,
     spent: float,
-    accounted: Callable[[Unit], float] | None = None,
+    accounted: Callable[[privacy.Unit], float] | None = None,
 ) -> int | None:
     """The number of releases that a party's own budget leaves it in this run; None without one.
 
@@ -145,7 +136,7 @@ def own_releases(
     if not left > 0:
         remedy = "leave this run" if budget is not None else "leave this run, or give a larger --budget"
         raise ConfigError(path, f"epsilon {spent + earlier:.4g} of {limit:g} is spent", remedy)
-    allowed = allowed_releases(mechanism, left, planned_releases(plan.scenario), path)
+    allowed = privacy.allowed_releases(mechanism, left, privacy.planned_releases(plan.scenario), path)
     if is_spent(plan, 0, allowed):
         reason = f"what is left of it, epsilon {left:.4g}, is less than one round spends"
         raise ConfigError(path, reason, "leave this run")

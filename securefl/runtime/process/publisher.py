@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from securefl.base.errors import RunAbortedError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.protocol.kernel import Send
-from securefl.protocol.messages import AnyMessage, Goodbye, Here
+from securefl.protocol import kernel, messages
 from securefl.protocol.wire import Outbox, topics
-from securefl.runtime.misbehaviour import Crash, Fault, Presence, ResendLast, SendRaw
+from securefl.runtime import misbehaviour
 from securefl.runtime.process.ports import Witness
 from securefl.runtime.transport import Link, LostFrame, Transport
 
@@ -95,7 +94,7 @@ class Publisher:
         self._links = 0
         """Changes of the connection."""
         self._recent: list[tuple[str, bytes]] = []
-        self._here: Send[AnyMessage] | None = None
+        self._here: kernel.Send[messages.AnyMessage] | None = None
         self._kept: deque[_Kept] = deque()
         self._kept_bytes = 0
         self._round = -1
@@ -117,12 +116,12 @@ class Publisher:
             self._repeating = asyncio.create_task(self._repeat())
             self._repeating.add_done_callback(self._note)
 
-    async def send(self, send: Send[AnyMessage], now: float) -> None:
+    async def send(self, send: kernel.Send[messages.AnyMessage], now: float) -> None:
         """Sign a message and start publishing it; signing runs in a worker thread."""
         frames = await asyncio.to_thread(lambda: list(self._outbox.frames(send.to, send.place, send.message)))
         self._witness.sent(now, send)
         topic = self._topic(send)
-        if isinstance(send.message, Here):
+        if isinstance(send.message, messages.Here):
             self._here = send
         for frame in frames:
             self._witness.traffic(send.to, "out", len(frame))
@@ -138,7 +137,7 @@ class Publisher:
         self._kept.clear()
         self._kept_bytes = 0
 
-    async def say_farewell(self, effects: tuple[Send[AnyMessage], ...]) -> None:
+    async def say_farewell(self, effects: tuple[kernel.Send[messages.AnyMessage], ...]) -> None:
         """Send the last words of a process that ends before the run does, and let them leave."""
         for effect in effects:
             # The witness's disk may be what failed.
@@ -150,20 +149,20 @@ class Publisher:
             await self._publish(topics.status(self._run, self._me), GONE)
         await self.drain()
 
-    async def commit(self, fault: Fault) -> None:
+    async def commit(self, fault: misbehaviour.Fault) -> None:
         """Do what an honest process never does (securefl.runtime.misbehaviour.faults)."""
         match fault:
-            case SendRaw():
+            case misbehaviour.SendRaw():
                 await self._publish(self._ordinary(fault.to), fault.payload)
-            case ResendLast():
+            case misbehaviour.ResendLast():
                 for topic, frame in self._recent[-fault.count :]:
                     await self._publish(topic, frame)
-            case Presence(present=True):
+            case misbehaviour.Presence(present=True):
                 if self._here is not None:
                     await self.send(self._here, self._clock())
-            case Presence():
+            case misbehaviour.Presence():
                 await self._publish(topics.status(self._run, self._me), GONE)
-            case Crash():
+            case misbehaviour.Crash():
                 await self.drain()
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -251,9 +250,9 @@ class Publisher:
             task.cancel()
         await asyncio.gather(*giving_up, return_exceptions=True)
 
-    def _topic(self, send: Send[AnyMessage]) -> str:
+    def _topic(self, send: kernel.Send[messages.AnyMessage]) -> str:
         own = topics.status(self._run, self._me)
-        return own if isinstance(send.message, Here) else self._ordinary(send.to)
+        return own if isinstance(send.message, messages.Here) else self._ordinary(send.to)
 
     def _ordinary(self, to: PartyId) -> str:
         return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
@@ -297,6 +296,6 @@ def _stalled() -> RunAbortedError:
     return RunAbortedError(f"the broker has acknowledged nothing for {STALLED_SECONDS:g} s")
 
 
-def _ends_the_run(send: Send[AnyMessage]) -> bool:
+def _ends_the_run(send: kernel.Send[messages.AnyMessage]) -> bool:
     """Whether whoever comes later has to learn it, too: the broker keeps it as it is signed."""
-    return send.to == EVERYONE and isinstance(send.message, Goodbye)
+    return send.to == EVERYONE and isinstance(send.message, messages.Goodbye)

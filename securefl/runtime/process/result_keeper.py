@@ -7,12 +7,12 @@ from pathlib import Path
 
 import torch
 
+from securefl.base import files
 from securefl.base.errors import RunAbortedError
-from securefl.base.files import write_whole
-from securefl.methods.metrics import Statistics
+from securefl.methods import metrics
+from securefl.protocol import wire
 from securefl.protocol.round import AnyReport, ModelKept, RoundDone
-from securefl.protocol.wire import Delivery
-from securefl.runtime.process.model_files import HeardModel, RoundModels
+from securefl.runtime.process import model_files
 from securefl.runtime.process.ports import Witness
 from securefl.scenario import Scenario
 from securefl.training.models import keep_model
@@ -37,7 +37,7 @@ class ResultKeeper:
         path: Path,
         module: torch.nn.Module,
         scenario: Scenario,
-        models: RoundModels | HeardModel | None = None,
+        models: model_files.RoundModels | model_files.HeardModel | None = None,
     ) -> None:
         self._witness = witness
         self._models = models
@@ -61,13 +61,13 @@ class ResultKeeper:
             self._models.report(item)
         self._witness.report(now, item)
 
-    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+    def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Take a message that came in.
 
         Raises:
             RunAbortedError: the file cannot be written.
         """
-        if isinstance(self._models, HeardModel) and not idle:
+        if isinstance(self._models, model_files.HeardModel) and not idle:
             self._models.received(delivery)
         self._witness.received(now, delivery, idle=idle)
 
@@ -81,12 +81,12 @@ def keep_result(item: AnyReport, path: Path, module: torch.nn.Module, scenario: 
     if isinstance(item, ModelKept):
         keep_model(path, module, item.params)
     elif isinstance(item, RoundDone) and scenario.model.by_columns and item.metrics:
-        found = Statistics.of(scenario.evaluation, item.metrics).to_json()
+        found = metrics.Statistics.of(scenario.evaluation, item.metrics).to_json()
         _write(path.with_name(STATISTICS), json.dumps(found, indent=1) + "\n")
 
 
 def _write(path: Path, text: str) -> None:
     try:
-        write_whole(path, text.encode())
+        files.write_whole(path, text.encode())
     except OSError as error:
         raise RunAbortedError(f"{path} cannot be written ({error.strerror})") from error

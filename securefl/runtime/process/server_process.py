@@ -17,37 +17,26 @@ from typing import TypeAlias
 
 import torch
 
+from securefl.base import text
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import EVERYONE, SERVER
-from securefl.base.text import without_folders
-from securefl.methods.attacks import behaviours_of, check_on_data, trigger_of
-from securefl.methods.robust import server_rule
-from securefl.protocol.kernel import Aborted, Finished, Place, Send
-from securefl.protocol.messages import AnyMessage, Goodbye, Pause
+from securefl.methods import attacks, robust
+from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import Resumed, ServerContext, ServerMachine, server_entropy
-from securefl.protocol.wire import Outbox
-from securefl.runtime.misbehaviour import server_behaviour, server_machine
-from securefl.runtime.process.assemble import (
-    make_inbox,
-    make_plan,
-    open_transport,
-    read_own_identity,
-    stop_on_signals,
-    stopped_by,
-)
+from securefl.runtime import misbehaviour
+from securefl.runtime.process import assemble, ports
 from securefl.runtime.process.checkpoint import CheckpointFile
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.model_files import RoundModels
-from securefl.runtime.process.ports import LocalWork, Nobody, OpenWitness
 from securefl.runtime.process.publisher import Publisher
 from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 from securefl.runtime.process.software import own_software
 from securefl.runtime.transport import RunOverError, Transport, sole_server
-from securefl.training.data import Shard, load_samples
+from securefl.training import data, sgd
 from securefl.training.models import (
     averaged_state,
     dimension,
@@ -57,15 +46,6 @@ from securefl.training.models import (
     model_of,
     pick_device,
     to_vector,
-)
-from securefl.training.sgd import (
-    Evaluation,
-    Evaluator,
-    GroupEvaluator,
-    NoTestSet,
-    ServerGradient,
-    evaluator_of,
-    initial_models,
 )
 
 
@@ -144,7 +124,9 @@ Consult: TypeAlias = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
 """Round, parameters and reclusterings, to gradients of the server's own samples."""
 
 
-async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Finished | Aborted:
+async def run_server(
+    settings: ProcessSettings, open_witness: ports.OpenWitness
+) -> kernel.Finished | kernel.Aborted:
     """Lead the run to its end; the latest model is always in ``settings.out``.
 
     Args:
@@ -157,10 +139,12 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
     """
     limit_threads()
     scenario = settings.scenario
-    identity, roster = read_own_identity(settings)
+    identity, roster = assemble.read_own_identity(settings)
     work = _without_data(settings) if scenario.model.by_sites else _on_test_set(settings)
     module = work.module
-    plan = make_plan(settings, roster, dimension(module), frozen_digest(module), averaged_state(module))
+    plan = assemble.make_plan(
+        settings, roster, dimension(module), frozen_digest(module), averaged_state(module)
+    )
     root = settings.entropy()
     checkpoint = CheckpointFile(settings.out, plan)
     journal = FileJournal(settings.out / JOURNAL, settings.run, JOURNAL_BOUND)
@@ -175,20 +159,20 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
         own_software(),
     )
 
-    def evaluate(params: F32) -> Evaluation | None:
+    def evaluate(params: F32) -> sgd.Evaluation | None:
         limit_threads()  # in the thread that evaluates, too
         # Written every round, so that a run that is aborted later has not lost its model.
         keep_model(settings.out / MODEL_FILE, module, params)
         return work.evaluator.evaluate(params)
 
-    def farewell(reason: str) -> tuple[Send[AnyMessage], ...]:
-        said = without_folders(reason)[:1000]
-        goes_on = settings.resumes and reason != stopped_by(signal.SIGINT.name)
-        last = Pause(reason=said) if goes_on else Goodbye(reason=said, aborted=True)
-        return (Send(EVERYONE, Place(-1), last),)
+    def farewell(reason: str) -> tuple[kernel.Send[messages.AnyMessage], ...]:
+        said = text.without_folders(reason)[:1000]
+        goes_on = settings.resumes and reason != assemble.stopped_by(signal.SIGINT.name)
+        last = messages.Pause(reason=said) if goes_on else messages.Goodbye(reason=said, aborted=True)
+        return (kernel.Send(EVERYONE, kernel.Place(-1), last),)
 
     models = RoundModels(settings.out / MODEL_FILE, module, settings.keep_models, scenario.groups.count)
-    shown = behaviours_of(scenario, settings.seed).get(SERVER, ())
+    shown = attacks.behaviours_of(scenario, settings.seed).get(SERVER, ())
     honest = ServerMachine(context)
     known = 0 if resumed is None else resumed.checkpoint.epoch
     async with AsyncExitStack() as stack:
@@ -202,10 +186,14 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
                     raise
                 # An earlier server has told the end, and was killed before it had written down the outcome.
                 open_witness(plan)
-                return Aborted(over.told.reason) if over.told.aborted else Finished(over.told.reason)
-        transport, frame_limit = await open_transport(settings)
+                return (
+                    kernel.Aborted(over.told.reason)
+                    if over.told.aborted
+                    else kernel.Finished(over.told.reason)
+                )
+        transport, frame_limit = await assemble.open_transport(settings)
         try:
-            outbox = Outbox(settings.run, identity, OsEntropy(), frame_limit)
+            outbox = wire.Outbox(settings.run, identity, OsEntropy(), frame_limit)
             try:
                 if settings.resumes and resumed is None:
                     # Before any other file of the run: a server that is killed as it waits comes back, too.
@@ -220,14 +208,14 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
             shell = Shell(
                 run=settings.run,
                 me=SERVER,
-                machine=server_machine(honest, plan, shown),
+                machine=misbehaviour.server_machine(honest, plan, shown),
                 transport=transport,
                 broker_patience=settings.broker_patience,
-                inbox=make_inbox(plan, settings),
+                inbox=assemble.make_inbox(plan, settings),
                 outbox=outbox,
-                work=LocalWork(evaluate=evaluate, consult=work.consult),
+                work=ports.LocalWork(evaluate=evaluate, consult=work.consult),
                 witness=ResultKeeper(witness, settings.out / BEST_MODEL, module, scenario, models),
-                seam=server_behaviour(shown),
+                seam=misbehaviour.server_behaviour(shown),
                 farewell=farewell,
                 awaited=honest.awaited,
                 agreed=honest.agreed_seconds,
@@ -235,7 +223,7 @@ async def run_server(settings: ProcessSettings, open_witness: OpenWitness) -> Fi
                 keeper=checkpoint if settings.resumes else None,
                 pauses=settings.resumes,
             )
-            stop_on_signals(shell)
+            assemble.stop_on_signals(shell)
             return await shell.run()
         finally:
             await transport.close()
@@ -273,29 +261,34 @@ class _ServerWork:
 
     module: torch.nn.Module
     initial: F32
-    evaluator: Evaluator | GroupEvaluator | NoTestSet
+    evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     consult: Consult | None
     """Answers ``Consult``; None where the rule needs no samples of the server's own."""
 
 
 def _without_data(settings: ProcessSettings) -> _ServerWork:
     module = model_of(settings.scenario, (), 0, settings.seed)
-    return _ServerWork(module, to_vector(module), NoTestSet(), None)
+    return _ServerWork(module, to_vector(module), sgd.NoTestSet(), None)
 
 
 def _on_test_set(settings: ProcessSettings) -> _ServerWork:
     scenario, seed = settings.scenario, settings.seed
-    shard = load_samples(settings.data_file, scenario.data, "test")
+    shard = data.load_samples(settings.data_file, scenario.data, "test")
     module = model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
-    initial = initial_models(scenario, module, shard, seed)
+    initial = sgd.initial_models(scenario, module, shard, seed)
     device = pick_device(settings.device or scenario.training.device, settings.gpu_processes)
-    check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
-    evaluator = evaluator_of(scenario.groups, module, shard, device, trigger_of(scenario.behaviours))
+    attacks.check_on_data(scenario.behaviours, shard.classes, shard.input_shape)
+    evaluator = sgd.evaluator_of(
+        scenario.groups, module, shard, device, attacks.trigger_of(scenario.behaviours)
+    )
     return _ServerWork(module, initial, evaluator, _consulting(settings, shard, module, device))
 
 
 async def _decline(
-    settings: ProcessSettings, transport: Transport, outbox: Outbox, last: tuple[Send[AnyMessage], ...]
+    settings: ProcessSettings,
+    transport: Transport,
+    outbox: wire.Outbox,
+    last: tuple[kernel.Send[messages.AnyMessage], ...],
 ) -> None:
     """End a run that cannot begin. Nothing that fails here matters."""
     publisher = Publisher(
@@ -303,7 +296,7 @@ async def _decline(
         me=SERVER,
         outbox=outbox,
         transport=transport,
-        witness=Nobody(),
+        witness=ports.Nobody(),
         failed=lambda _error: None,
     )
     try:
@@ -314,10 +307,10 @@ async def _decline(
 
 
 def _consulting(
-    settings: ProcessSettings, test: Shard, module: torch.nn.Module, device: torch.device
+    settings: ProcessSettings, test: data.Shard, module: torch.nn.Module, device: torch.device
 ) -> Consult | None:
     scenario, path = settings.scenario, settings.server_data_file
-    rule = server_rule(scenario.aggregation.rule)
+    rule = robust.server_rule(scenario.aggregation.rule)
     if rule is None:
         return None
     if path is None:
@@ -326,12 +319,12 @@ def _consulting(
             f"{rule.__struct_config__.tag} needs samples that the server holds itself",
             "name their file, made like a party's",
         )
-    own = load_samples(path, scenario.data, "train")
+    own = data.load_samples(path, scenario.data, "train")
     kinds = [f"{s.x.dtype} samples of shape {s.input_shape} in {s.classes} classes" for s in (own, test)]
     if kinds[0] != kinds[1]:
         raise ConfigError(str(path), f"holds {kinds[0]}, the test set {kinds[1]}", "prepare both alike")
     entropy = server_entropy(settings.entropy())
-    asked = ServerGradient(module, own, rule, scenario.training, device, entropy)
+    asked = sgd.ServerGradient(module, own, rule, scenario.training, device, entropy)
 
     def consult(round_: int, params: F32, reclusterings: tuple[int, ...]) -> tuple[F64, ...]:
         limit_threads()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from securefl.base.crypto import Identity
+from securefl.base import crypto
 from securefl.base.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.base.ids import PartyId, RunId
-from securefl.runtime.transport import Brokers, BrokerUrl
+from securefl.runtime import transport
 from securefl.scenario import Scenario
 
 
@@ -19,10 +19,10 @@ class ProcessSettings:
     scenario: Scenario
     run: RunId
     name: PartyId
-    identity: Identity | Path
+    identity: crypto.Identity | Path
     """Its private keys: in a file of its owner's, or, from a launcher, themselves. Those are in no file."""
     roster_file: Path
-    broker: BrokerUrl | Brokers
+    broker: transport.BrokerUrl | transport.Brokers
     """Where the run is; of several the first that takes this process, and another one where that is lost."""
     broker_patience: float = 60.0
     """Seconds without any broker, or the others at it, after which this process gives up."""

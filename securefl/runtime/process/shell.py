@@ -15,41 +15,13 @@ from typing import Any, Generic, TypeVar
 
 from securefl.base.errors import PeerError, RunAbortedError, SecureflError
 from securefl.base.ids import SERVER, PartyId, RunId
-from securefl.protocol.kernel import (
-    Aborted,
-    AllSent,
-    AwaitSent,
-    Choose,
-    Consult,
-    DeadlinePassed,
-    Enter,
-    Evaluate,
-    Event,
-    Finished,
-    Heard,
-    Journal,
-    Keep,
-    Lead,
-    Machine,
-    Offline,
-    Online,
-    PauseAsked,
-    PresenceHint,
-    Received,
-    Reject,
-    Report,
-    Send,
-    Train,
-    WakeAt,
-)
-from securefl.protocol.messages import AnyMessage, Here
+from securefl.protocol import kernel, messages
 from securefl.protocol.round import LoopStoodStill, RunEffect
 from securefl.protocol.wire import Delivery, FramePart, Inbox, Outbox, topics
-from securefl.runtime.misbehaviour import EffectSeam, Fault
+from securefl.runtime import misbehaviour
+from securefl.runtime.process import ports, running_clock
 from securefl.runtime.process.local_worker import LocalWorker
-from securefl.runtime.process.ports import DurableAccount, DurableJournal, DurableState, LocalWork, Witness
 from securefl.runtime.process.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
-from securefl.runtime.process.running_clock import PARTY_TOLERANCE, SERVER_TOLERANCE, RunningClock
 from securefl.runtime.process.standstill import StandstillWatch
 from securefl.runtime.process.vigil import Vigil
 from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportClosedError
@@ -62,7 +34,7 @@ _BACKLOG = 256
 
 @dataclass(frozen=True, slots=True)
 class _Stop:
-    end: Aborted
+    end: kernel.Aborted
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +52,16 @@ class Shell(Generic[PhaseT]):
         *,
         run: RunId,
         me: PartyId,
-        machine: Machine[PhaseT, Event[AnyMessage], RunEffect],
+        machine: kernel.Machine[PhaseT, kernel.Event[messages.AnyMessage], RunEffect],
         transport: Transport,
         inbox: Inbox,
         outbox: Outbox,
-        work: LocalWork,
-        witness: Witness,
-        journal: DurableJournal | None = None,
-        account: DurableAccount | None = None,
-        keeper: DurableState | None = None,
-        seam: EffectSeam | None = None,
+        work: ports.LocalWork,
+        witness: ports.Witness,
+        journal: ports.DurableJournal | None = None,
+        account: ports.DurableAccount | None = None,
+        keeper: ports.DurableState | None = None,
+        seam: misbehaviour.EffectSeam | None = None,
         farewell: Callable[[str], tuple[RunEffect, ...]] = lambda _reason: (),
         awaited: Callable[[PhaseT], Collection[PartyId]] = lambda _phase: (),
         agreed: Callable[[PhaseT], float] = lambda _phase: 0.0,
@@ -103,7 +75,9 @@ class Shell(Generic[PhaseT]):
         self._machine = machine
         self._transport = transport
         self._inbox = inbox
-        self._clock = RunningClock(SERVER_TOLERANCE if me == SERVER else PARTY_TOLERANCE)
+        self._clock = running_clock.RunningClock(
+            running_clock.SERVER_TOLERANCE if me == SERVER else running_clock.PARTY_TOLERANCE
+        )
         self._publisher = Publisher(
             run=run,
             me=me,
@@ -129,12 +103,14 @@ class Shell(Generic[PhaseT]):
         self._vigil = Vigil(self._clock())
         self._overdue = 0
         """Frames to handle before a deadline that has passed: those that were there when it was noticed."""
-        self._events: asyncio.Queue[ArrivedFrame | Event[AnyMessage] | _Stop | _Broken] = asyncio.Queue()
+        self._events: asyncio.Queue[ArrivedFrame | kernel.Event[messages.AnyMessage] | _Stop | _Broken] = (
+            asyncio.Queue()
+        )
         self._room = asyncio.Semaphore(_BACKLOG)
         self._stopping = asyncio.Event()
         self._stopped = 0.0
         """When it was asked to end, if it was."""
-        self._working: set[asyncio.Task[Event[AnyMessage] | None]] = set()
+        self._working: set[asyncio.Task[kernel.Event[messages.AnyMessage] | None]] = set()
         self._wake: float | None = None
         self._connections = 1
         self._online = True
@@ -142,29 +118,29 @@ class Shell(Generic[PhaseT]):
         """Changes of the connection that the machine has not been told of yet."""
         self._unheard: list[tuple[PartyId, bool]] = []
         """Who was away, and whether the broker says that it kept what came meanwhile."""
-        self._outcome: Finished | Aborted | None = None
+        self._outcome: kernel.Finished | kernel.Aborted | None = None
 
     def pause(self, reason: str) -> None:
         """Ask the machine to stop where another process goes on; who is asked again ends at once."""
         if not self._pauses:
             self.stop(reason)
         elif self._pausing:
-            self._stop(Aborted(reason, resumable=True, over=False))
+            self._stop(kernel.Aborted(reason, resumable=True, over=False))
         else:
             self._pausing = True
-            self._events.put_nowait(PauseAsked(self._clock(), reason))
+            self._events.put_nowait(kernel.PauseAsked(self._clock(), reason))
 
     def stop(self, reason: str) -> None:
         """Ask the machine's run to end early (from a signal handler)."""
-        self._stop(Aborted(reason))
+        self._stop(kernel.Aborted(reason))
 
-    def _stop(self, end: Aborted) -> None:
+    def _stop(self, end: kernel.Aborted) -> None:
         if not self._stopping.is_set():
             self._stopped = self._clock()
             self._stopping.set()
         self._events.put_nowait(_Stop(end))
 
-    async def run(self) -> Finished | Aborted:
+    async def run(self) -> kernel.Finished | kernel.Aborted:
         """Run to the end and return how it ended. Whatever the end, the others are told if it can be done.
 
         Raises:
@@ -180,7 +156,7 @@ class Shell(Generic[PhaseT]):
         try:
             phase, outcome = await self._to_the_end()
             stopped = self._outcome is None
-            if isinstance(outcome, Aborted) and (stopped or self._me != SERVER):
+            if isinstance(outcome, kernel.Aborted) and (stopped or self._me != SERVER):
                 await self._leave_early(outcome.reason, FAREWELL_SECONDS)
             await self._see_off(phase, FAREWELL_SECONDS if stopped else self._end_within)
         except Exception as error:
@@ -196,7 +172,7 @@ class Shell(Generic[PhaseT]):
                 task.cancel()
             await asyncio.gather(*tasks, self._publisher.cancel(), return_exceptions=True)
 
-    async def _to_the_end(self) -> tuple[PhaseT, Finished | Aborted]:
+    async def _to_the_end(self) -> tuple[PhaseT, kernel.Finished | kernel.Aborted]:
         phase, effects = await asyncio.to_thread(self._machine.start, self._clock())
         await self._perform(effects)
         while self._outcome is None:
@@ -232,7 +208,7 @@ class Shell(Generic[PhaseT]):
                 if isinstance(item, _Stop | _Broken):
                     break
                 phase, effects = await asyncio.to_thread(self._step, phase, item)
-                await self._perform(tuple(effect for effect in effects if isinstance(effect, Send)))
+                await self._perform(tuple(effect for effect in effects if isinstance(effect, kernel.Send)))
             await leaving
         finally:
             leaving.cancel()
@@ -242,7 +218,7 @@ class Shell(Generic[PhaseT]):
         """Tell the others that this process ends before the run does. Nothing that fails here matters."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(within):
-                last = tuple(effect for effect in self._farewell(reason) if isinstance(effect, Send))
+                last = tuple(effect for effect in self._farewell(reason) if isinstance(effect, kernel.Send))
                 await self._publisher.say_farewell(last)
 
     async def _read(self) -> None:
@@ -251,7 +227,7 @@ class Shell(Generic[PhaseT]):
                 await self._room.acquire()
                 self._events.put_nowait(await self._transport.receive())
         except (TransportClosedError, RunAbortedError) as error:
-            self._events.put_nowait(_Stop(Aborted(str(error), over=False)))
+            self._events.put_nowait(_Stop(kernel.Aborted(str(error), over=False)))
 
     def _linked(self, link: Link) -> None:
         """The connection broke, or stands again."""
@@ -261,11 +237,13 @@ class Shell(Generic[PhaseT]):
         self._publisher.linked(link)
         if link.up:
             self._connections += 1
-            self._events.put_nowait(Online(now, self._connections, link.kept))
+            self._events.put_nowait(kernel.Online(now, self._connections, link.kept))
         else:
-            self._events.put_nowait(Offline(now))
+            self._events.put_nowait(kernel.Offline(now))
 
-    async def _next_event(self, phase: PhaseT) -> ArrivedFrame | Event[AnyMessage] | _Stop | _Broken:
+    async def _next_event(
+        self, phase: PhaseT
+    ) -> ArrivedFrame | kernel.Event[messages.AnyMessage] | _Stop | _Broken:
         """Return the next event.
 
         A deadline that has passed comes after what has come before it, and before what comes later: a slow
@@ -293,11 +271,11 @@ class Shell(Generic[PhaseT]):
         return self._deadline_passed()
 
     def _taken(
-        self, item: ArrivedFrame | Event[AnyMessage] | _Stop | _Broken
-    ) -> ArrivedFrame | Event[AnyMessage] | _Stop | _Broken:
+        self, item: ArrivedFrame | kernel.Event[messages.AnyMessage] | _Stop | _Broken
+    ) -> ArrivedFrame | kernel.Event[messages.AnyMessage] | _Stop | _Broken:
         if isinstance(item, ArrivedFrame):
             self._room.release()
-        elif isinstance(item, Offline | Online):
+        elif isinstance(item, kernel.Offline | kernel.Online):
             self._links -= 1
         return item
 
@@ -310,20 +288,20 @@ class Shell(Generic[PhaseT]):
                 self._witness.waits(sorted(whom), self._vigil.seconds(now))
             self._vigil.put_off(now)
 
-    def _deadline_passed(self) -> DeadlinePassed:
+    def _deadline_passed(self) -> kernel.DeadlinePassed:
         self._wake = None
-        return DeadlinePassed(self._clock())
+        return kernel.DeadlinePassed(self._clock())
 
     def _step(
-        self, phase: PhaseT, item: ArrivedFrame | Event[AnyMessage]
-    ) -> tuple[PhaseT, tuple[RunEffect | Fault, ...]]:
+        self, phase: PhaseT, item: ArrivedFrame | kernel.Event[messages.AnyMessage]
+    ) -> tuple[PhaseT, tuple[RunEffect | misbehaviour.Fault, ...]]:
         """Verify and reassemble if it is a frame, then step. Runs in a worker thread."""
         now = self._clock()
         if isinstance(item, ArrivedFrame):
             try:
                 event = self._open(item, now)
             except PeerError as error:
-                return phase, (Reject(error.culprit, error.reason),)
+                return phase, (kernel.Reject(error.culprit, error.reason),)
             if event is None:
                 return phase, ()
         else:
@@ -332,72 +310,80 @@ class Shell(Generic[PhaseT]):
         idle = False
         try:
             after, effects = self._machine.step(phase, event)
-            refused = any(isinstance(effect, Reject) for effect in effects)
-            if refused and isinstance(event, Received):
+            refused = any(isinstance(effect, kernel.Reject) for effect in effects)
+            if refused and isinstance(event, kernel.Received):
                 self._inbox.refuse_last()
             idle = after is phase or refused
         finally:
-            if isinstance(event, Received):
+            if isinstance(event, kernel.Received):
                 came = Delivery(event.sender, event.place, event.message, event.signed)
                 self._witness.received(now, came, idle=idle)
         if self._seam is None:
             return after, effects
         return after, self._seam(event, phase, effects)
 
-    def _note_losses(self, event: Event[AnyMessage]) -> None:
+    def _note_losses(self, event: kernel.Event[messages.AnyMessage]) -> None:
         """Note who was without a connection: something of what was sent then may be lost."""
         match event:
-            case Received(sender=sender, message=Here(connection=connection, kept=kept)) if connection > 1:
+            case kernel.Received(sender=sender, message=messages.Here(connection=connection, kept=kept)) if (
+                connection > 1
+            ):
                 self._unheard.append((sender, kept))
             case _:
                 pass
 
-    def _open(self, frame: ArrivedFrame, now: float) -> Event[AnyMessage] | None:
+    def _open(self, frame: ArrivedFrame, now: float) -> kernel.Event[messages.AnyMessage] | None:
         party = topics.status_party(frame.topic)
         if party == self._me:
             # The server hears its own topic as it hears everybody's.
             return None
         if party is not None and frame.payload == GONE:
-            return PresenceHint(now, party)
+            return kernel.PresenceHint(now, party)
         by = topics.sender_hint(frame.topic)
         self._witness.traffic(by, "in", len(frame.payload))
         delivery = self._inbox.take(frame.payload, by, now)
         if delivery is None:
             return None
         if isinstance(delivery, FramePart):
-            return Heard(now, delivery.sender)
+            return kernel.Heard(now, delivery.sender)
         return delivery.event(now)
 
-    async def _perform(self, effects: tuple[RunEffect | Fault, ...]) -> None:
+    async def _perform(self, effects: tuple[RunEffect | misbehaviour.Fault, ...]) -> None:
         """Perform effects in order. A journal that cannot be written ends everything before what follows."""
         for effect in effects:
             now = self._clock()
             match effect:
-                case Send():
+                case kernel.Send():
                     await self._unless_stopped(self._publisher.send(effect, now))
-                case WakeAt():
+                case kernel.WakeAt():
                     self._wake = effect.when
-                case Lead():
+                case kernel.Lead():
                     self._publisher.lead(effect.session)
-                case Journal() | Enter() | Keep():
+                case kernel.Journal() | kernel.Enter() | kernel.Keep():
                     await asyncio.to_thread(self._remember, effect)
-                case Train() | Choose() | Evaluate() | Consult() | AwaitSent():
+                case (
+                    kernel.Train()
+                    | kernel.Choose()
+                    | kernel.Evaluate()
+                    | kernel.Consult()
+                    | kernel.AwaitSent()
+                ):
                     self._work_on(self._worked_at(effect))
-                case Reject():
+                case kernel.Reject():
                     self._witness.refused(now, effect.culprit, effect.reason)
-                case Report():
+                case kernel.Report():
                     self._witness.report(now, effect.item)
-                case Finished() | Aborted():
+                case kernel.Finished() | kernel.Aborted():
                     self._outcome = effect
                 case fault:
                     await self._publisher.commit(fault)
 
-    def _remember(self, effect: Journal | Enter | Keep) -> None:
+    def _remember(self, effect: kernel.Journal | kernel.Enter | kernel.Keep) -> None:
         """Write durably, where there is anything to write to."""
-        if isinstance(effect, Enter):
+        if isinstance(effect, kernel.Enter):
             if self._account is not None:
                 self._account.enter(effect.entry)
-        elif isinstance(effect, Keep):
+        elif isinstance(effect, kernel.Keep):
             if self._keeper is not None:
                 self._keeper.keep(effect.state)
         elif self._journal is not None:
@@ -418,30 +404,30 @@ class Shell(Generic[PhaseT]):
                 one.cancel()
             await asyncio.gather(task, stopping, return_exceptions=True)
 
-    def _work_on(self, work: Coroutine[Any, Any, Event[AnyMessage] | None]) -> None:
+    def _work_on(self, work: Coroutine[Any, Any, kernel.Event[messages.AnyMessage] | None]) -> None:
         task = asyncio.create_task(work)
         self._working.add(task)
         task.add_done_callback(self._worked)
 
     async def _worked_at(
-        self, asked: Train | Choose | Evaluate | Consult | AwaitSent
-    ) -> Event[AnyMessage] | None:
-        if isinstance(asked, Train) and self._watch is not None:
+        self, asked: kernel.Train | kernel.Choose | kernel.Evaluate | kernel.Consult | kernel.AwaitSent
+    ) -> kernel.Event[messages.AnyMessage] | None:
+        if isinstance(asked, kernel.Train) and self._watch is not None:
             with self._watch.training(asked.round):
                 return await self._desk.do(asked)
-        if not isinstance(asked, AwaitSent):
+        if not isinstance(asked, kernel.AwaitSent):
             return await self._desk.do(asked)
         await self._publisher.so_far()
-        return AllSent(self._clock(), asked.round, asked.draw)
+        return kernel.AllSent(self._clock(), asked.round, asked.draw)
 
     def _stood_still(self, round_: int, seconds: float) -> None:
         self._witness.report(self._clock(), LoopStoodStill(round_, seconds))
 
     def _unpublished(self, error: BaseException) -> None:
         lost = isinstance(error, TransportClosedError | RunAbortedError)
-        self._events.put_nowait(_Stop(Aborted(str(error), over=False)) if lost else _Broken(error))
+        self._events.put_nowait(_Stop(kernel.Aborted(str(error), over=False)) if lost else _Broken(error))
 
-    def _worked(self, task: asyncio.Task[Event[AnyMessage] | None]) -> None:
+    def _worked(self, task: asyncio.Task[kernel.Event[messages.AnyMessage] | None]) -> None:
         """Pass on what local work, or the reading of frames, ended with."""
         self._working.discard(task)
         if task.cancelled():

@@ -8,12 +8,12 @@ import re
 import numpy as np
 
 from securefl.base.version import __version__
-from securefl.protocol.messages import Software
+from securefl.protocol import messages
 
 
-def own_software() -> Software:
+def own_software() -> messages.Software:
     """Return the versions of Python, numpy and securefl that this process runs."""
-    return Software(
+    return messages.Software(
         python=_printed(platform.python_version()),
         numpy=_printed(np.__version__),
         securefl=_printed(__version__),

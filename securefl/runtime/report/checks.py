@@ -9,12 +9,11 @@ from itertools import product
 from typing import Final
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.feasibility import DerivedLimits, evidence_of
-from securefl.methods.privacy import CHECKS, Mechanism, floor_power, forgoes_privacy, hidden_by
+from securefl.methods import feasibility, privacy
 from securefl.protocol.round import RunPlan, Suspect, agreed_of, needed
+from securefl.runtime import transcript
 from securefl.runtime.report.records import RoundRecord, listed_evidence
 from securefl.runtime.report.text import counted, listed, percent
-from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Behaviour, NoNoise, Scenario
 
 
@@ -37,7 +36,7 @@ class RunVerdict:
         """Those whose evidence was enough at the end of some round."""
         return tuple(one for one in self.suspects if one.highest >= self.needed)
 
-    def to_json(self) -> dict[str, JsonValue]:
+    def to_json(self) -> dict[str, transcript.JsonValue]:
         """For ``summary.json``."""
         return {
             "named": [list(one.parties) for one in self.named],
@@ -60,7 +59,7 @@ class RunVerdict:
 
 def verdict_of(plan: RunPlan, records: Sequence[RoundRecord]) -> RunVerdict | None:
     """The verdict on the evidence in these rounds; None where it is of nobody."""
-    kind = evidence_of(plan.scenario)
+    kind = feasibility.evidence_of(plan.scenario)
     if kind == "none":
         return None
     bound = plan.scenario.aggregation.byzantine if kind == "presence" else None
@@ -112,7 +111,7 @@ class Checked:
         sums = sum(one.sums for one in self.tallies if one.silent)
         return sum(one.failed for one in self.tallies if one.silent) / sums if sums else None
 
-    def to_json(self) -> dict[str, JsonValue]:
+    def to_json(self) -> dict[str, transcript.JsonValue]:
         """For ``summary.json``."""
         return {
             "sums": self.sums,
@@ -155,7 +154,7 @@ class CheckWatch:
                 for party, own in self._cast.items()
             }
             silent = {party for party, own in shown.items() if any(isinstance(b, NoNoise) for b in own)}
-            deviating = {party for party, own in shown.items() if any(map(forgoes_privacy, own))}
+            deviating = {party for party, own in shown.items() if any(map(privacy.forgoes_privacy, own))}
             for seen in record.sums:
                 kind = len(seen.counted), len(silent.intersection(seen.counted))
                 sums[kind] += 1
@@ -170,7 +169,9 @@ class CheckWatch:
         return Checked(tuple(tallies), alarms, verdict_of(plan, records))
 
 
-def power_lines(scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism) -> Iterator[str]:
+def power_lines(
+    scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: privacy.Mechanism
+) -> Iterator[str]:
     """Header lines: what the noise floor finds in the largest and the smallest sum that may be opened.
 
     Args:
@@ -187,7 +188,10 @@ def power_lines(scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism)
         if silent > survivors:
             continue
         null, missing = plan.null(survivors), silent * mechanism.shares.share_std**2
-        power, hiding = floor_power(null, dim, alpha, missing), hidden_by(null, dim, alpha, missing, STATED)
+        power, hiding = (
+            privacy.floor_power(null, dim, alpha, missing),
+            privacy.hidden_by(null, dim, alpha, missing, STATED),
+        )
         still = (
             ""
             if hiding is None
@@ -218,13 +222,17 @@ def check_lines(found: Checked) -> Iterator[str]:
 
 
 def _power(
-    scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism | None, survivors: int, silent: int
+    scenario: Scenario,
+    limits: feasibility.DerivedLimits,
+    mechanism: privacy.Mechanism | None,
+    survivors: int,
+    silent: int,
 ) -> float | None:
     if mechanism is None or scenario.checks.kind != "corrected" or not silent:
         return None
     null = agreed_of(scenario, mechanism).null(survivors)
     missing = silent * mechanism.shares.share_std**2
-    return floor_power(null, mechanism.rounding.dim, _level(scenario, limits), missing)
+    return privacy.floor_power(null, mechanism.rounding.dim, _level(scenario, limits), missing)
 
 
 def _silent(count: int) -> str:
@@ -236,10 +244,10 @@ def _sure(probability: float) -> str:
     return "more than 99.9 %" if probability > 0.999 else percent(probability)
 
 
-def _level(scenario: Scenario, limits: DerivedLimits) -> float:
+def _level(scenario: Scenario, limits: feasibility.DerivedLimits) -> float:
     """At least at this level each check judges each sum (Bonferroni).
 
     As in :func:`securefl.methods.privacy.checks.family.check_sums`.
     """
     sums = limits.clusters * scenario.clustering.reclusterings
-    return scenario.checks.alpha / (sums * len(CHECKS))
+    return scenario.checks.alpha / (sums * len(privacy.CHECKS))

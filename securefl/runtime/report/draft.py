@@ -27,25 +27,13 @@ from securefl.protocol.round import (
     UpdatesValidated,
     totals_of,
 )
-from securefl.runtime.report.records import (
-    CLOSED,
-    NOT_THERE,
-    OVERSIZED,
-    RESTING,
-    WITHHELD,
-    Direction,
-    LeftOut,
-    RefusedMessage,
-    RoundRecord,
-    SumSeen,
-    Volume,
-)
+from securefl.runtime.report import records
 from securefl.runtime.report.weighing import Weighing, weighing
 
 _MAX_REFUSALS = 1000
 """Different refusals kept per round: one peer cannot fill memory or the disk with inventive garbage."""
 
-_FURTHER = RefusedMessage("-", "-", "further refusals")
+_FURTHER = records.RefusedMessage("-", "-", "further refusals")
 
 
 @dataclass(slots=True)
@@ -53,9 +41,9 @@ class RoundDraft:
     """Collects one round of the server."""
 
     started: float
-    traffic: dict[str, dict[Direction, Volume]] = field(default_factory=dict)
-    refusals: Counter[RefusedMessage] = field(default_factory=Counter)
-    sums: list[SumSeen] = field(default_factory=list)
+    traffic: dict[str, dict[records.Direction, records.Volume]] = field(default_factory=dict)
+    refusals: Counter[records.RefusedMessage] = field(default_factory=Counter)
+    sums: list[records.SumSeen] = field(default_factory=list)
     _seconds: dict[str, float] = field(default_factory=dict)
     _step: tuple[str, float] | None = None
     _members: dict[ClusterKey, tuple[PartyId, ...]] = field(default_factory=dict)
@@ -115,7 +103,7 @@ class RoundDraft:
             return
         opened = report.opened
         inside = self._inside.get(opened.key)
-        self.sums.append(SumSeen(*opened.key, opened.members, opened.survivors, inside))
+        self.sums.append(records.SumSeen(*opened.key, opened.members, opened.survivors, inside))
 
     def _take_failure(self, report: InstanceLost | SumChecked | SumsWithheld | RoundSkipped) -> None:
         """Note what keeps sums from being opened or used."""
@@ -126,23 +114,23 @@ class RoundDraft:
                 if not ok:
                     self._failed[r, j] = reason
             case SumsWithheld(reclusterings=reclusterings, reason=reason):
-                self._closed = dict.fromkeys(reclusterings, f"{CLOSED}: {reason}")
+                self._closed = dict.fromkeys(reclusterings, f"{records.CLOSED}: {reason}")
             case RoundSkipped(reason=reason):
                 self._skipped = reason
             case _:
                 assert_never(report)
 
-    def carry(self, party: str, direction: Direction, frames: int, size: int) -> None:
+    def carry(self, party: str, direction: records.Direction, frames: int, size: int) -> None:
         """Note traffic."""
         volumes = self.traffic.setdefault(party, {})
-        volumes[direction] = volumes.get(direction, Volume()).plus(frames, size)
+        volumes[direction] = volumes.get(direction, records.Volume()).plus(frames, size)
 
     @property
     def is_unchanged(self) -> bool:
         """True if the round's step left the model as it was."""
         return self._norm == 0
 
-    def refuse(self, refusal: RefusedMessage) -> None:
+    def refuse(self, refusal: records.RefusedMessage) -> None:
         """Note a refused message."""
         known = refusal in self.refusals or len(self.refusals) < _MAX_REFUSALS
         self.refusals[refusal if known else _FURTHER] += 1
@@ -153,7 +141,7 @@ class RoundDraft:
         done: RoundDone,
         expected: frozenset[PartyId],
         spent: Mapping[PartyId, float | None] | None = None,
-    ) -> RoundRecord:
+    ) -> records.RoundRecord:
         """The record of the round.
 
         Args:
@@ -169,10 +157,10 @@ class RoundDraft:
             counted = set(done.survivors)
         few = "too few of its members were left at the freeze"
         lost = {key: self._lost.get(key, self._closed.get(key[0], few)) for key in done.lost}
-        out = [LeftOut(p, self._why(p, lost)) for p in done.participants if p not in counted]
+        out = [records.LeftOut(p, self._why(p, lost)) for p in done.participants if p not in counted]
         absent = sorted(expected - set(done.participants))
-        out += [LeftOut(party, self._why_not_drawn(party)) for party in absent]
-        return RoundRecord(
+        out += [records.LeftOut(party, self._why_not_drawn(party)) for party in absent]
+        return records.RoundRecord(
             round=done.round,
             accuracy=done.accuracy,
             loss=done.loss,
@@ -209,13 +197,13 @@ class RoundDraft:
 
     def _why_not_drawn(self, party: PartyId) -> str:
         if party in self._resting:
-            return RESTING
-        return WITHHELD if party in self._withheld else NOT_THERE
+            return records.RESTING
+        return records.WITHHELD if party in self._withheld else records.NOT_THERE
 
     def _why(self, party: PartyId, lost: dict[ClusterKey, str]) -> str:
         """The reason why a participant is in no opened sum; the most telling of what the server knows."""
         if party in self._oversized:
-            return OVERSIZED
+            return records.OVERSIZED
         if party in self._excluded:
             return "left out when its sum started over"
         mine = {key: reason for key, reason in lost.items() if party in self._members.get(key, ())}

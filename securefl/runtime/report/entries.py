@@ -18,17 +18,17 @@ from msgspec import Struct
 
 from securefl.base.arrays import digest_of
 from securefl.base.errors import UsageError
-from securefl.methods.metrics import Doubted, Measured
+from securefl.methods import metrics
 from securefl.protocol.round import AnyReport, Charge, ClusterSum, is_report
+from securefl.runtime import transcript
 from securefl.runtime.report.evidence import evidence_name
-from securefl.runtime.transcript import JsonValue, LabStore, vector_record
 
-VectorWriter = Callable[[npt.NDArray[Any]], JsonValue]
+VectorWriter = Callable[[npt.NDArray[Any]], transcript.JsonValue]
 
 
 def entry_of(
-    report: AnyReport, run: str, lab: LabStore | None = None, length: int | None = None
-) -> tuple[str, dict[str, JsonValue]]:
+    report: AnyReport, run: str, lab: transcript.LabStore | None = None, length: int | None = None
+) -> tuple[str, dict[str, transcript.JsonValue]]:
     """Kind and fields of a report, for :meth:`securefl.runtime.transcript.chain.TranscriptWriter.append`.
 
     Bytes become hex digits, tuples lists, vectors what :func:`vector_record` says; numbers that are not
@@ -40,14 +40,14 @@ def entry_of(
         RunAbortedError: the lab's disk is full.
     """
 
-    def record(vector: npt.NDArray[Any]) -> JsonValue:
+    def record(vector: npt.NDArray[Any]) -> transcript.JsonValue:
         # Integers are sums. Models of several task groups stand one behind the other, and have one part.
-        return vector_record(vector, run, lab, length if vector.dtype.kind in "iu" else None)
+        return transcript.vector_record(vector, run, lab, length if vector.dtype.kind in "iu" else None)
 
     return kind_of(report), fields_of(report, record)
 
 
-def brief_entry_of(report: AnyReport) -> tuple[str, dict[str, JsonValue]]:
+def brief_entry_of(report: AnyReport) -> tuple[str, dict[str, transcript.JsonValue]]:
     """The same with vectors by digest and length only, for a progress stream.
 
     Raises:
@@ -70,13 +70,13 @@ def kind_of(report: AnyReport) -> str:
 
 
 def fields_of(
-    report: AnyReport | ClusterSum | Measured | Doubted, vector: VectorWriter
-) -> dict[str, JsonValue]:
+    report: AnyReport | ClusterSum | metrics.Measured | metrics.Doubted, vector: VectorWriter
+) -> dict[str, transcript.JsonValue]:
     """The fields of a report as JSON values; ``vector`` says what becomes of arrays."""
     return {field.name: _json(getattr(report, field.name), vector) for field in dataclasses.fields(report)}
 
 
-def _json(value: object, vector: VectorWriter) -> JsonValue:  # noqa: PLR0911 - one return for each type
+def _json(value: object, vector: VectorWriter) -> transcript.JsonValue:  # noqa: PLR0911 - one return for each type
     match value:
         case None | bool() | int() | str():
             return value
@@ -88,7 +88,7 @@ def _json(value: object, vector: VectorWriter) -> JsonValue:  # noqa: PLR0911 - 
             return vector(value)
         case tuple() | list():
             return [_json(item, vector) for item in value]
-        case ClusterSum() | Measured() | Doubted():
+        case ClusterSum() | metrics.Measured() | metrics.Doubted():
             return fields_of(value, vector)
         case Struct():
             # A charge: what convicts may hold an opened sum, and stays in its own file.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
+from securefl import scenario
 from securefl.methods.metrics import Measured
 from securefl.protocol.round import (
     AnyReport,
@@ -49,9 +50,8 @@ from securefl.protocol.round import (
     Versions,
     VersionsDiffer,
 )
-from securefl.runtime.report.records import CLOSED, RoundRecord
+from securefl.runtime.report import records
 from securefl.runtime.report.text import counted, digits, listed, percent, printable, seconds
-from securefl.scenario import Groups
 
 MOST_TOLD = 4
 """Metrics in a round's line."""
@@ -206,7 +206,7 @@ def _on_withheld(report: SumsWithheld) -> str:
     """The line on reclusterings that stay closed, and why."""
     which = "reclustering" if len(report.reclusterings) == 1 else "reclusterings"
     numbers = " and ".join(map(str, report.reclusterings))
-    return f"round {report.round}: {which} {numbers} {CLOSED}: {printable(report.reason)}"
+    return f"round {report.round}: {which} {numbers} {records.CLOSED}: {printable(report.reason)}"
 
 
 def _on_sum(report: InstanceRetried | InstanceLost | SumChecked | UpdatesValidated) -> str | None:
@@ -225,7 +225,7 @@ def _on_sum(report: InstanceRetried | InstanceLost | SumChecked | UpdatesValidat
             assert_never(report)
 
 
-def sieve(groups: Groups) -> str:
+def sieve(groups: scenario.Groups) -> str:
     """The name of what leaves opened sums out, besides the checks."""
     return "rule" if groups.screen is None else "rule or screen"
 
@@ -271,7 +271,7 @@ def metrics_text(metrics: Sequence[Measured]) -> str:
     )
 
 
-def tested_text(done: RoundDone | RoundRecord) -> str:
+def tested_text(done: RoundDone | records.RoundRecord) -> str:
     """``accuracy 96.1 %, loss 0.131,`` as a part of a round's line, with the backdoor's success if any."""
     if done.accuracy is None:
         # One number of each metric: all are in metrics.jsonl.

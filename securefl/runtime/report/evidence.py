@@ -13,7 +13,7 @@ from typing import Final
 
 from securefl.base.errors import ConfigError
 from securefl.protocol.round import Charge, charge_bytes, charge_digest, charge_from
-from securefl.runtime.transcript import disk_failure
+from securefl.runtime import transcript
 
 EVIDENCE: Final = "evidence"
 """The folder, beside ``transcripts``."""
@@ -46,7 +46,7 @@ def keep_evidence(out: Path, charge: Charge) -> Path:
             raise
         Path(fresh).replace(path)
     except OSError as error:
-        raise disk_failure(path, error) from error
+        raise transcript.disk_failure(path, error) from error
     return path
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from securefl import scenario
 from securefl.base.errors import (
     EXIT_ABORTED,
     EXIT_DECIDE,
@@ -15,7 +16,6 @@ from securefl.base.errors import (
     EXIT_UNEXPECTED,
 )
 from securefl.runtime.report.outcome import Outcome
-from securefl.scenario import Expect
 
 MEANING: Final = {
     EXIT_EXPECTED: "the outcome is the expected one",
@@ -66,7 +66,7 @@ class Judgement:
         return f"{self.metric} {self.found}, expected {self.claim}"
 
 
-def judge(expects: Sequence[Expect], outcome: Outcome) -> tuple[Judgement, ...]:
+def judge(expects: Sequence[scenario.Expect], outcome: Outcome) -> tuple[Judgement, ...]:
     """Compare each claim with the outcome. What was not measured does not hold."""
     return tuple(
         _judge(
@@ -120,7 +120,7 @@ def _in_vain(judgements: Sequence[Judgement], outcome: Outcome) -> bool:
     return outcome.fruitless > 0 and not outcome.aborted and not stated
 
 
-def _judge(expect: Expect, measured: float | None, deviation: float) -> Judgement:
+def _judge(expect: scenario.Expect, measured: float | None, deviation: float) -> Judgement:
     low, high = expect.at_least, expect.at_most
     ok = measured is not None and (low is None or measured >= low) and (high is None or measured <= high)
     return Judgement(expect.of or expect.metric, low, high, measured, ok, deviation)

@@ -8,10 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
 
+from securefl.base import files
 from securefl.base.errors import ConfigError
-from securefl.base.files import write_whole
 from securefl.base.version import __version__
-from securefl.runtime.transcript import disk_failure
+from securefl.runtime import transcript
 from securefl.scenario import Scenario
 
 FIRST_MODEL = "first.safetensors"
@@ -66,6 +66,6 @@ def keep_first_model(directory: Path, scenario: Scenario) -> None:
     except OSError:
         return
     try:
-        write_whole(copy, content, durable=True)
+        files.write_whole(copy, content, durable=True)
     except OSError as error:
-        raise disk_failure(copy, error) from error
+        raise transcript.disk_failure(copy, error) from error

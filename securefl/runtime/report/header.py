@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from securefl.base.text import count, percent
-from securefl.methods.attacks import Alie, alie_z, first_round, is_byzantine, is_of_server, is_omniscient
+from securefl.base import text
+from securefl.methods import attacks, feasibility, privacy
 from securefl.methods.clustering import (
     MAX_DRAWS,
     atom_sizes,
@@ -15,27 +15,12 @@ from securefl.methods.clustering import (
     tells_groups,
     works_of,
 )
-from securefl.methods.feasibility import DerivedLimits, judged_together
-from securefl.methods.privacy import noise_of
-from securefl.runtime.report.header_privacy import (
-    on_checks,
-    on_leakage,
-    on_metrics,
-    on_noise,
-    on_server_data,
-    on_shares,
-)
-from securefl.runtime.report.header_sums import (
-    on_atoms,
-    on_crypten,
-    on_groups,
-    on_validation,
-)
+from securefl.runtime.report import header_privacy, header_sums
 from securefl.runtime.report.header_verified import on_verification
 from securefl.scenario import Behaviour, FalseCount, Poisoning, Scenario, UpdateAttack, Weighting
 
 
-def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...]:
+def scenario_header(scenario: Scenario, limits: feasibility.DerivedLimits) -> tuple[str, ...]:
     """Lines that a reader of a run should know before it starts.
 
     Args:
@@ -44,17 +29,17 @@ def scenario_header(scenario: Scenario, limits: DerivedLimits) -> tuple[str, ...
     """
     return (
         *_on_clusters(scenario, limits),
-        *on_crypten(scenario.secure_sum),
+        *header_sums.on_crypten(scenario.secure_sum),
         *_on_privacy(scenario, limits),
-        *on_noise(scenario),
-        *on_metrics(scenario),
-        *on_validation(scenario),
+        *header_privacy.on_noise(scenario),
+        *header_privacy.on_metrics(scenario),
+        *header_sums.on_validation(scenario),
         *on_verification(scenario, limits),
-        *on_checks(scenario),
+        *header_privacy.on_checks(scenario),
         *_on_robustness(scenario, limits),
-        *on_shares(scenario),
+        *header_privacy.on_shares(scenario),
         _on_times(scenario),
-        *on_server_data(scenario, limits.clusters, limits.p_clean),
+        *header_privacy.on_server_data(scenario, limits.clusters, limits.p_clean),
         *_on_attacks(scenario.behaviours, scenario.parties, scenario.stop.rounds),
         *_on_behaviours(scenario),
         *_on_seeds(scenario),
@@ -68,20 +53,20 @@ def _on_seeds(scenario: Scenario) -> Iterator[str]:
         yield "not seeded: a site's own generators, making a site apart, os.urandom, hash order, threads, GPU"
 
 
-def _on_clusters(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
+def _on_clusters(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[str]:
     plan, sizes, again = scenario.secure_sum, limits.cluster_sizes, scenario.clustering.reclusterings
     shown = " and ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
     times = f", {again} reclusterings a round" if again > 1 else ""
     yield (
         f"clusters: {shown} {'member' if sizes == (1,) else 'members'}{times};"
-        f" {count(plan.threshold, 'member')} {'opens' if plan.threshold == 1 else 'open'} a sum,"
+        f" {text.count(plan.threshold, 'member')} {'opens' if plan.threshold == 1 else 'open'} a sum,"
         f" at least {plan.min_survivors} are in it"
     )
     if scenario.clustering.atoms > 1:
-        yield from on_atoms(scenario, limits.tolerated_dropouts)
+        yield from header_sums.on_atoms(scenario, limits.tolerated_dropouts)
     else:
         yield _on_dropouts(scenario, limits)
-    yield from on_groups(scenario)
+    yield from header_sums.on_groups(scenario)
     if works_of(scenario.clustering) > 1:
         yield (
             f"new work: parties train {again} times a round, all within deadlines.training, and no two sums"
@@ -93,9 +78,9 @@ def _on_clusters(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
         spare = (limits.participants - limits.quorum) // max(
             atom_sizes(scenario.parties, scenario.clustering.atoms)
         )
-        stands = count(spare, "dropout")
+        stands = text.count(spare, "dropout")
         yield f"certificate: {limits.quorum} signatures, so that a round stands {stands} in all"
-    noise = noise_of(scenario)
+    noise = privacy.noise_of(scenario)
     steps = f"({steps_of(scenario)} + {noise} of noise) steps" if noise else f"{steps_of(scenario)} steps"
     yield (
         f"ring: 2^{limits.ring_bits} ({limits.max_cluster_size} members at most x {steps}"
@@ -110,7 +95,7 @@ def _on_times(scenario: Scenario) -> str:
     return f"times: every input leaves {submit:g} s after the draw, however long its training took"
 
 
-def _on_dropouts(scenario: Scenario, limits: DerivedLimits) -> str:
+def _on_dropouts(scenario: Scenario, limits: feasibility.DerivedLimits) -> str:
     plan, sizes, again = scenario.secure_sum, limits.cluster_sizes, scenario.clustering.reclusterings
     fewest = min(limits.tolerated_dropouts)
     meeting = 1 - odds.all_within(
@@ -119,19 +104,19 @@ def _on_dropouts(scenario: Scenario, limits: DerivedLimits) -> str:
     lost = odds.once_in(meeting, again)
     return (
         f"dropouts: a cluster tolerates {_range(limits.tolerated_dropouts)};"
-        f" {count(fewest + 1, 'random dropout')} {'costs' if fewest == 0 else 'cost'} a whole cluster"
-        f" with probability {percent(lost)} a round"
+        f" {text.count(fewest + 1, 'random dropout')} {'costs' if fewest == 0 else 'cost'} a whole cluster"
+        f" with probability {text.percent(lost)} a round"
         + (" and then its members in every reclustering, which may cascade" if again > 1 else "")
     )
 
 
-def _on_privacy(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
+def _on_privacy(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[str]:
     plan = scenario.secure_sum
     if min(limits.cluster_sizes) == 1:
         yield "NO SECURE SUM: the server sees every update"
     if scenario.clustering.fixed:
         yield "CLUSTERS ARE FIXED: whoever starts the run chooses them"
-    yield from on_leakage(scenario)
+    yield from header_privacy.on_leakage(scenario)
     if plan.colluders:
         yield _on_collusion(scenario, limits)
     else:
@@ -143,7 +128,7 @@ def _on_privacy(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
         )
 
 
-def _on_collusion(scenario: Scenario, limits: DerivedLimits) -> str:
+def _on_collusion(scenario: Scenario, limits: feasibility.DerivedLimits) -> str:
     plan, clustering = scenario.secure_sum, scenario.clustering
     who = f"collusion: {plan.colluders} of {scenario.parties} parties with the server"
     if tells_groups(scenario.groups):
@@ -159,7 +144,7 @@ def _on_collusion(scenario: Scenario, limits: DerivedLimits) -> str:
         lambda _size: plan.colluders_per_cluster,
         scenario.parties - limits.participants,
     )
-    at_once, in_run = percent(limits.p_alone_per_opening), percent(limits.p_alone_in_run)
+    at_once, in_run = text.percent(limits.p_alone_per_opening), text.percent(limits.p_alone_in_run)
     openings = f"{scenario.stop.rounds} x {clustering.reclusterings} openings"
     if clustering.atoms > 1:
         over = f"{at_once} per opening, and in its atom, which sums may determine, {in_run} for the whole run"
@@ -183,15 +168,18 @@ def _on_collusion(scenario: Scenario, limits: DerivedLimits) -> str:
         )
     return (
         f"{who}; {alone}; every cluster has at most f = {plan.colluders_per_cluster} of them with probability"
-        f" {percent(held)} per assignment"
+        f" {text.percent(held)} per assignment"
     )
 
 
-def _on_robustness(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
+def _on_robustness(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[str]:
     plan = scenario.aggregation
     steps = [*plan.pre_aggregation, plan.rule]
     rule = ", then ".join(str(type(step).__struct_config__.tag) for step in steps)
-    judged, grouped = len(judged_together(scenario, limits.cluster_sizes)), scenario.groups.count > 1
+    judged, grouped = (
+        len(feasibility.judged_together(scenario, limits.cluster_sizes)),
+        scenario.groups.count > 1,
+    )
     if grouped:
         some = f"about {judged}" if hides_groups(scenario.groups) else f"{judged}"
         yield (
@@ -199,7 +187,7 @@ def _on_robustness(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
             f" withstands {limits.breakdown} with Byzantine members"
         )
     else:
-        clusters = count(judged, "cluster")
+        clusters = text.count(judged, "cluster")
         yield f"rule: {rule} on {clusters} withstands {limits.breakdown} with Byzantine members"
     if plan.byzantine and scenario.weighting.mode == "passthrough":
         yield (
@@ -210,11 +198,11 @@ def _on_robustness(scenario: Scenario, limits: DerivedLimits) -> Iterator[str]:
     if plan.byzantine:
         yield (
             f"claim: {plan.claim}, {plan.byzantine} Byzantine; a cluster of {max(limits.cluster_sizes)} is"
-            f" clean with probability {percent(limits.p_clean)}, at most {limits.breakdown} of"
-            f" {judged} are spoiled with probability {percent(limits.p_rule_holds)} per assignment"
+            f" clean with probability {text.percent(limits.p_clean)}, at most {limits.breakdown} of"
+            f" {judged} are spoiled with probability {text.percent(limits.p_rule_holds)} per assignment"
             + (", if chance puts them into groups, and not they themselves" if grouped else "")
         )
-    byzantine = [behaviour for behaviour in scenario.behaviours if is_byzantine(behaviour)]
+    byzantine = [behaviour for behaviour in scenario.behaviours if attacks.is_byzantine(behaviour)]
     named = {name for behaviour in byzantine for name in behaviour.parties}
     shown = len(named) + sum(behaviour.count for behaviour in byzantine)
     if plan.claim != "none" and shown > plan.byzantine:
@@ -236,13 +224,13 @@ def _on_behaviours(scenario: Scenario) -> Iterator[str]:
     for behaviour in scenario.behaviours:
         if behaviour.rounds and min(behaviour.rounds) > last:
             yield f"behaviours: {behaviour.kind} never acts, the last round is {last}"
-        if is_of_server(behaviour) and scenario.secure_sum.server == "curious":
+        if attacks.is_of_server(behaviour) and scenario.secure_sum.server == "curious":
             yield f"behaviours: {behaviour.kind} by a server held to be curious: nothing need stop it"
 
 
 def _range(values: tuple[int, ...]) -> str:
     low, high = min(values), max(values)
-    return count(high, "dropout") if low == high else f"{low} or {count(high, 'dropout')}"
+    return text.count(high, "dropout") if low == high else f"{low} or {text.count(high, 'dropout')}"
 
 
 def _on_attacks(behaviours: Sequence[Behaviour], parties: int, rounds: int) -> Iterator[str]:
@@ -260,15 +248,15 @@ def _on_attacks(behaviours: Sequence[Behaviour], parties: int, rounds: int) -> I
             yield f"attack: {facts[0]}, {attack.samples:,} samples declared"
         if not isinstance(attack, Poisoning):
             continue
-        if isinstance(attack, Alie) and attack.z is None:
-            facts.append(f"z = {alie_z(parties, size):.3g}")
+        if isinstance(attack, attacks.Alie) and attack.z is None:
+            facts.append(f"z = {attacks.alie_z(parties, size):.3g}")
         if isinstance(attack, UpdateAttack) and attack.actors is not None:
             where = (
                 "in the fewest clusters" if attack.placement == "concentrate" else "over the most clusters"
             )
             facts.append(f"{attack.actors} at a time, {where}")
         if attack.honest_until:
-            facts.append(f"honest before round {first_round(attack, rounds)}")
+            facts.append(f"honest before round {attacks.first_round(attack, rounds)}")
         yield f"attack: {', '.join(facts)}"
-        if is_omniscient(attack):
+        if attacks.is_omniscient(attack):
             yield f"OMNISCIENT: {attack.kind} knows what all honest parties trained, as no real attacker does"

@@ -5,38 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from securefl.base.text import count, percent
-from securefl.methods.clustering import (
-    cluster_sizes,
-    fewest_present,
-    leakage_colluders,
-    max_cluster_size,
-    p_shares_fail,
-    participants_of,
-    rests_on_chance,
-    works_of,
-)
-from securefl.methods.feasibility import all_exposed_at, evidence_of, leaks_all_at
-from securefl.methods.robust import (
-    FlTrust,
-    InnerProduct,
-    NormClipping,
-    ZenoPlusPlus,
-    places,
-    rounds_remembered,
-)
+from securefl.base import text
+from securefl.methods import clustering, feasibility, robust
 from securefl.scenario import Data, Normalise, Scenario
 
 
 def on_leakage(scenario: Scenario) -> Iterator[str]:
     """Yield a line on exposure where it is to be expected, and one on what parties do about it."""
-    again, enough = scenario.clustering.reclusterings, all_exposed_at(scenario)
+    again, enough = scenario.clustering.reclusterings, feasibility.all_exposed_at(scenario)
     atoms = scenario.clustering.atoms > 1
-    if atoms and again > 1 and works_of(scenario.clustering) == 1:
+    if atoms and again > 1 and clustering.works_of(scenario.clustering) == 1:
         yield from _on_atoms(scenario)
     if again > 1 and enough is not None and again >= enough:
-        participants = participants_of(scenario)
-        clusters = len(cluster_sizes(participants, scenario.clustering.size))
+        participants = clustering.participants_of(scenario)
+        clusters = len(clustering.cluster_sizes(participants, scenario.clustering.size))
         yield (
             f"LEAKAGE: {enough} random reclusterings of {participants} parties into {clusters} clusters as a"
             f" rule give away every update, and this run makes {again}"
@@ -45,9 +27,9 @@ def on_leakage(scenario: Scenario) -> Iterator[str]:
     if scenario.leakage.mode == "report":
         yield "LEAKAGE IS ONLY REPORTED: parties release sums that cross the published limits"
         return
-    colluders, k = leakage_colluders(scenario), scenario.secure_sum.k_anonymity
-    who = f"fewer than {colluders + k} parties (k = {k} and {count(colluders, 'colluder')})"
-    if again > 1 and works_of(scenario.clustering) == 1 and not atoms:
+    colluders, k = clustering.leakage_colluders(scenario), scenario.secure_sum.k_anonymity
+    who = f"fewer than {colluders + k} parties (k = {k} and {text.count(colluders, 'colluder')})"
+    if again > 1 and clustering.works_of(scenario.clustering) == 1 and not atoms:
         yield (
             f"leakage: no combination of a round's sums may tell about {who}; reclusterings that would cross"
             " that stay closed"
@@ -77,7 +59,7 @@ def on_metrics(scenario: Scenario) -> Iterator[str]:
 
 def _on_repeats(scenario: Scenario) -> Iterator[str]:
     """Yield a line on a server that gives parties the same model again (docs/adr/0043)."""
-    enough, again = leaks_all_at(scenario), scenario.clustering.reclusterings
+    enough, again = feasibility.leaks_all_at(scenario), scenario.clustering.reclusterings
     if scenario.secure_sum.server == "curious" or scenario.clustering.fixed or enough is None:
         return
     rounds = -(-enough // again)
@@ -85,7 +67,7 @@ def _on_repeats(scenario: Scenario) -> Iterator[str]:
         what = "the sum of each atom" if scenario.clustering.atoms > 1 else "each of them"
         yield (
             "repeated model: where updates stay the same while the server repeats a model, the sums of"
-            f" {count(rounds, 'round')} as a rule determine {what}; small batches, or noise, blur them"
+            f" {text.count(rounds, 'round')} as a rule determine {what}; small batches, or noise, blur them"
         )
         noisy, sheltered = scenario.privacy.unit != "none", scenario.clustering.atoms > 1
         if scenario.leakage.mode == "veto" and not noisy and not sheltered:
@@ -96,7 +78,7 @@ def _on_repeats(scenario: Scenario) -> Iterator[str]:
 
 
 def _on_atoms(scenario: Scenario) -> Iterator[str]:
-    enough = leaks_all_at(scenario)
+    enough = feasibility.leaks_all_at(scenario)
     if enough is not None and scenario.clustering.reclusterings >= enough:
         yield (
             f"leakage: {enough} random reclusterings as a rule give away the sum of each atom, and this run"
@@ -161,7 +143,7 @@ def on_noise(scenario: Scenario) -> Iterator[str]:
         )
     else:
         yield f"noise: {privacy.law}, local: every upload carries all of it (h = 1), whatever the others add"
-        if scenario.clustering.reclusterings > 1 and works_of(scenario.clustering) == 1:
+        if scenario.clustering.reclusterings > 1 and clustering.works_of(scenario.clustering) == 1:
             yield (
                 f"noise is added once and opened {scenario.clustering.reclusterings} times: the exposure is"
                 " taken as 1, as if the noisy update itself were public"
@@ -171,15 +153,17 @@ def on_noise(scenario: Scenario) -> Iterator[str]:
 def _chance(scenario: Scenario) -> str:
     """The chance that the premise of shared noise fails in a run, and what keeps that true."""
     sums = scenario.secure_sum
-    if not rests_on_chance(scenario):
+    if not clustering.rests_on_chance(scenario):
         return f"and these are all that there are (q = {sums.colluders})"
-    worst, planned = p_shares_fail(scenario), p_shares_fail(scenario, scenario.parties)
-    fails = f"which fails in this run with probability {percent(worst)}"
+    worst, planned = clustering.p_shares_fail(scenario), clustering.p_shares_fail(scenario, scenario.parties)
+    fails = f"which fails in this run with probability {text.percent(worst)}"
     if scenario.clustering.fixed:
         return fails
     return (
-        f"{fails} at most, {percent(planned)} if everybody is always there; there is no round with fewer than"
-        f" {fewest_present(scenario)} parties, and no cluster of more than {max_cluster_size(scenario)}:"
+        f"{fails} at most, {text.percent(planned)} if everybody is always there; there is"
+        " no round with fewer than"
+        f" {clustering.fewest_present(scenario)} parties, and no cluster of more than"
+        f" {clustering.max_cluster_size(scenario)}:"
         " whoever is left over sits the round out"
     )
 
@@ -205,7 +189,7 @@ def on_checks(scenario: Scenario) -> Iterator[str]:
 def _on_evidence(scenario: Scenario) -> str:
     byzantine = scenario.aggregation.byzantine
     named = f"honest, it is ever named with probability at most {100 * scenario.checks.alpha:g} % in all"
-    match evidence_of(scenario):
+    match feasibility.evidence_of(scenario):
         case "uploads":
             return f"evidence over rounds: of each party; {named}"
         case "clusters":
@@ -234,7 +218,7 @@ def on_server_data(scenario: Scenario, clusters: int, p_clean: float) -> Iterato
     """
     rule, held = scenario.aggregation.rule, f"server data: {_held(scenario.data)}"
     match rule:
-        case ZenoPlusPlus():
+        case robust.ZenoPlusPlus():
             yield f"{held}; a gradient on {rule.batch} of them for every reclustering"
             yield (
                 "zeno++: accepts a cluster if -eta <gradient, g> - rho ||g||^2 >= -eta eps,"
@@ -246,9 +230,9 @@ def on_server_data(scenario: Scenario, clusters: int, p_clean: float) -> Iterato
                     "zeno++: eps has the scale of a squared gradient and does not shrink with it, so that"
                     " harmful clusters pass as the model learns; eps = 0 has no scale"
                 )
-        case FlTrust():
+        case robust.FlTrust():
             yield f"{held}; the server trains on them as a party does, once a round"
-        case InnerProduct():
+        case robust.InnerProduct():
             yield f"{held}; a gradient on all of them once a round"
             yield from _on_inner_product(rule, scenario, clusters, p_clean)
         case _:
@@ -262,7 +246,7 @@ def on_shares(scenario: Scenario) -> Iterator[str]:
     """That parties hold copies of each other's samples, and what that means for an epsilon."""
     shares = scenario.data.shares
     if shares is not None and shares < scenario.parties:
-        line = f"data: {scenario.parties} parties hold {count(shares, 'share')}, and copies of them"
+        line = f"data: {scenario.parties} parties hold {text.count(shares, 'share')}, and copies of them"
         if scenario.privacy.unit != "none":
             line += "; an epsilon is of what one party releases, and several release the same record"
         yield line
@@ -270,25 +254,27 @@ def on_shares(scenario: Scenario) -> Iterator[str]:
 
 def _held(data: Data) -> str:
     if data.server_per_class:
-        held = f"{count(data.server_per_class, 'training sample')} of each class"
+        held = f"{text.count(data.server_per_class, 'training sample')} of each class"
     else:
         held = f"{100 * data.server_fraction:g} % of the training samples"
     return held if data.server_set is None else f"{held} of {data.server_set}, and the parties keep theirs"
 
 
-def _on_inner_product(rule: InnerProduct, scenario: Scenario, clusters: int, p_clean: float) -> Iterator[str]:
-    chosen = f"{places(rule.gamma, clusters)} of {count(clusters, 'cluster')}"
+def _on_inner_product(
+    rule: robust.InnerProduct, scenario: Scenario, clusters: int, p_clean: float
+) -> Iterator[str]:
+    chosen = f"{robust.places(rule.gamma, clusters)} of {text.count(clusters, 'cluster')}"
     how = "its scores alone" if rule.select == "per-round" else "what their members have earned so far"
     if rule.half_life is not None:
-        as_good = f"{rounds_remembered(rule.half_life):.3g}"
+        as_good = f"{robust.rounds_remembered(rule.half_life):.3g}"
         how += f", of which half is left after {rule.half_life:g} rounds: as telling as a sum over {as_good}"
     yield f"inner-product: selects {chosen} a round (gamma = {rule.gamma:g}) by {how}, however bad they are"
     if scenario.aggregation.byzantine and rule.gamma > p_clean + 1e-9:
         yield (
             f"inner-product: gamma = {rule.gamma:g} is a share of clusters, and each is clean with"
-            f" probability {percent(p_clean)} only"
+            f" probability {text.percent(p_clean)} only"
         )
-    bounded = any(isinstance(step, NormClipping) for step in scenario.aggregation.pre_aggregation)
+    bounded = any(isinstance(step, robust.NormClipping) for step in scenario.aggregation.pre_aggregation)
     if scenario.aggregation.byzantine and not bounded:
         yield (
             "inner-product: who lies about its length is selected at that length;"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from securefl.base.text import count, percent
+from securefl.base import text
+from securefl.methods import feasibility, privacy
 from securefl.methods.clustering import (
     atom_sizes,
     atoms_per_cluster,
@@ -14,12 +15,6 @@ from securefl.methods.clustering import (
     participants_of,
     planned_atoms,
 )
-from securefl.methods.feasibility import (
-    norm_test_of,
-    p_atoms_held,
-    unheard,
-)
-from securefl.methods.privacy import ATTACK_FACTOR, HONEST_SHARE, accepted_at, truth_probability
 from securefl.protocol.round import choices_due, told_epsilon
 from securefl.scenario import Scenario, SecureSum
 
@@ -41,27 +36,30 @@ def on_atoms(scenario: Scenario, tolerated: tuple[int, ...]) -> Iterator[str]:
     if sums.colluders:
         yield (
             f"atoms: none has more than f = {sums.colluders_per_cluster} of {sums.colluders} colluders with"
-            f" probability {percent(p_atoms_held(scenario))}, drawn once for the run"
+            f" probability {text.percent(feasibility.p_atoms_held(scenario))}, drawn once for the run"
         )
     if scenario.aggregation.byzantine:
         dirty = odds.tail(scenario.parties - 1, scenario.aggregation.byzantine, max(sizes) - 1, 1)
         yield (
             "atoms: a party has a Byzantine atom mate, and so no clean cluster in the whole run, with"
-            f" probability {percent(dirty)}"
+            f" probability {text.percent(dirty)}"
         )
     fewest = min(tolerated)
     kept = odds.clusters_kept(clusters, fewest + 1, sums.min_survivors, scenario.parties)
     yield (
         f"dropouts: each takes its atom along, in all reclusterings; a cluster tolerates"
-        f" {count(fewest, 'dropout')}; {count(fewest + 1, 'random dropout')}"
+        f" {text.count(fewest, 'dropout')}; {text.count(fewest + 1, 'random dropout')}"
         f" {'costs' if fewest == 0 else 'cost'} a whole cluster with probability"
-        f" {percent(odds.once_in(1 - kept, again))} a round"
+        f" {text.percent(odds.once_in(1 - kept, again))} a round"
         + (" and then its atoms in every reclustering, which may cascade" if again > 1 else "")
     )
     distinct = set(clusters)
+
+    def lost(rate: float) -> float:
+        return 1 - min(odds.cluster_kept_at(atoms, rate, sums.min_survivors) for atoms in distinct)
+
     rates = "; ".join(
-        f"{100 * rate:g} %: {percent(1 - (1 - rate) ** max(sizes))} and"
-        f" {percent(1 - min(odds.cluster_kept_at(atoms, rate, sums.min_survivors) for atoms in distinct))}"
+        f"{100 * rate:g} %: {text.percent(1 - (1 - rate) ** max(sizes))} and {text.percent(lost(rate))}"
         for rate in _RATES
     )
     yield f"dropouts: by dropout rate, a given atom and a given cluster are lost in a round at {rates}"
@@ -75,10 +73,12 @@ def _on_choices(scenario: Scenario) -> str:
             " that made models to ask with would learn (groups.choice_epsilon)"
         )
     times = choices_due(groups, scenario.stop.rounds - 1)
-    true = truth_probability(groups.choice_epsilon, groups.count)
+    true = privacy.truth_probability(groups.choice_epsilon, groups.count)
     return (
-        f"groups: named by randomised response, epsilon {groups.choice_epsilon:g} each, the true one of"
-        f" {groups.count} with {true:.0%}; {count(times, 'time')} in the run, kept between: epsilon {told:g}"
+        f"groups: named by randomised response, epsilon {groups.choice_epsilon:g} each, the"
+        " true one of"
+        f" {groups.count} with {true:.0%}; {text.count(times, 'time')} in the run, kept between:"
+        f" epsilon {told:g}"
         " in all, pure, of all data of a party"
     )
 
@@ -94,7 +94,7 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
         again = f", and one of them again every {every}, until in round {last} there are {groups.count}"
         late = f": LATER THAN THE RUN'S {scenario.stop.rounds} ROUNDS"
         yield (
-            f"groups: all learn one model for {count(groups.warmup, 'round')}; then it is parted"
+            f"groups: all learn one model for {text.count(groups.warmup, 'round')}; then it is parted"
             + (again if groups.count > 2 else " in two")
             + ("" if last < scenario.stop.rounds else late)
         )
@@ -115,7 +115,8 @@ def on_groups(scenario: Scenario) -> Iterator[str]:
     yield (
         "groups: clusters stay for the whole run, as their counts would else give groups away; whose group"
         f" has fewer than {least} in its cluster is not learned from: in clusters of"
-        f" {scenario.clustering.size} that is {unheard(scenario):.0%} of all updates on average, for groups"
+        f" {scenario.clustering.size} that is {feasibility.unheard(scenario):.0%} of all updates on"
+        " average, for groups"
         f" of {spoken if len(sizes) <= 8 else f'about {sizes[-1]} parties'}"
     )
 
@@ -139,14 +140,16 @@ def on_crypten(secure_sum: SecureSum) -> Iterator[str]:
 
 def on_validation(scenario: Scenario) -> Iterator[str]:
     """Header lines on validation: what is refused at which odds, and who would learn what."""
-    wanted, test = scenario.secure_sum.validated, norm_test_of(scenario)
+    wanted, test = scenario.secure_sum.validated, feasibility.norm_test_of(scenario)
     if wanted is None or test is None:
         return
     times = "" if scenario.weighting.mode == "ignore" else " times the weight of its party"
-    passed = accepted_at(test, ATTACK_FACTOR)
+    passed = privacy.accepted_at(test, privacy.ATTACK_FACTOR)
     yield (
-        f"validated sums: norm {wanted.norm:g}{times}; an update of up to {HONEST_SHARE:g} of that norm is"
-        f" refused with probability {wanted.failure:g} or less, one of {ATTACK_FACTOR:g} times that norm or"
+        f"validated sums: norm {wanted.norm:g}{times}; an update of up to {privacy.HONEST_SHARE:g} of"
+        " that norm is"
+        f" refused with probability {wanted.failure:g} or less, one of {privacy.ATTACK_FACTOR:g} times"
+        " that norm or"
         f" more is accepted with probability {passed:.1g} or less"
     )
     yield (

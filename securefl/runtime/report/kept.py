@@ -13,27 +13,23 @@ import re
 from pathlib import Path
 from typing import Final
 
-from securefl.base.files import write_whole
-from securefl.protocol.messages import (
-    Attest,
-    BindingFreeze,
-    Certificate,
-    ChainedAnnounce,
-    ModelAnnounce,
-    OpeningProof,
-    Retry,
-    Reveals,
-    StepProof,
-)
-from securefl.protocol.wire import Delivery, encode
+from securefl.base import files
+from securefl.protocol import messages, wire
 from securefl.runtime.transcript import JsonValue, disk_failure, files_of, names_in, start_of
 
 FRAMES: Final = "frames"
 """The folder, beside the transcripts."""
-_ALWAYS: Final = (Attest, BindingFreeze, Certificate, ChainedAnnounce, Retry, Reveals)
+_ALWAYS: Final = (
+    messages.Attest,
+    messages.BindingFreeze,
+    messages.Certificate,
+    messages.ChainedAnnounce,
+    messages.Retry,
+    messages.Reveals,
+)
 _NAMED: Final = re.compile(rb'"(?:kept|claim|roster)":"([0-9a-f]{64})"')
 """What an entry, or the first line of a transcript, names."""
-_IN_THE_LAB: Final = (ModelAnnounce, OpeningProof, StepProof)
+_IN_THE_LAB: Final = (messages.ModelAnnounce, messages.OpeningProof, messages.StepProof)
 """As long as models."""
 
 
@@ -49,7 +45,7 @@ class FrameKeeper:
         self._folder = folder / FRAMES
         self._kinds = (*_ALWAYS, *_IN_THE_LAB) if lab else _ALWAYS
 
-    def fields_of(self, delivery: Delivery) -> dict[str, JsonValue]:
+    def fields_of(self, delivery: wire.Delivery) -> dict[str, JsonValue]:
         """Return what the entry of a message that came in says besides, once that is on disk.
 
         ``kept``: the SHA-256 of the frame as it was signed; of a message that came in parts, of the message.
@@ -61,10 +57,10 @@ class FrameKeeper:
         """
         said, fields = delivery.message, dict[str, JsonValue]()
         if isinstance(said, self._kinds):
-            fields["kept"] = self.keep(delivery.signed or encode(said))
-        if isinstance(said, OpeningProof | StepProof):
-            fields["claim"] = self.keep(encode(said.claim))
-        if isinstance(said, ModelAnnounce):
+            fields["kept"] = self.keep(delivery.signed or wire.encode(said))
+        if isinstance(said, messages.OpeningProof | messages.StepProof):
+            fields["claim"] = self.keep(wire.encode(said.claim))
+        if isinstance(said, messages.ModelAnnounce):
             fields["length"] = len(said.params) // 4
         return fields
 
@@ -107,7 +103,7 @@ class FrameKeeper:
             return name
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, content)
+            files.write_whole(path, content)
         except OSError as error:
             raise disk_failure(path, error) from error
         return name

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.protocol.round import AnyReport, without_late
-from securefl.runtime.report.display_state import DONE, OPTIONAL, STEPS, DisplayState, Standing
+from securefl.runtime.report import display_state
 from securefl.runtime.report.text import counted, curve, percent, printable, seconds
 
 _CURVE_WIDTH: Final = 48
@@ -23,7 +23,7 @@ _MAX_COLUMN: Final = 6
 _MAX_WIDTH: Final = 100
 _MAX_DOTS: Final = 240
 _SHOWN_EVENTS: Final = 5
-_DOT: Final[dict[Standing, tuple[str, str, str]]] = {
+_DOT: Final[dict[display_state.Standing, tuple[str, str, str]]] = {
     "waiting": ("·", ".", "bright_black"),
     "counted": ("●", "o", "green"),
     "dropped": ("○", "-", "yellow"),
@@ -39,7 +39,7 @@ class LiveProgress:
         """``by``: what leaves sums out (:func:`securefl.runtime.report.events.sieve`)."""
         self._console = console
         self._by = by
-        self._scene = DisplayState(rounds=1)
+        self._scene = display_state.DisplayState(rounds=1)
         self._began = self._seen = time.monotonic()
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
@@ -48,7 +48,7 @@ class LiveProgress:
         for index, line in enumerate(header):
             style = "bold" if index == 0 else "bold red" if line.isupper() or "INSECURE" in line else "dim"
             self._console.print(Text(printable(line, 1000), style=style))
-        self._scene = DisplayState(rounds=rounds, done=done, before=done)
+        self._scene = display_state.DisplayState(rounds=rounds, done=done, before=done)
         self._began = self._seen = time.monotonic()
         self._live.start()
 
@@ -85,7 +85,7 @@ class LiveProgress:
 
 
 def draw(
-    scene: DisplayState,
+    scene: display_state.DisplayState,
     elapsed: float,
     in_round: float,
     *,
@@ -127,7 +127,7 @@ def draw(
     )
 
 
-def _bar(scene: DisplayState, elapsed: float, left: float | None) -> RenderableType:
+def _bar(scene: display_state.DisplayState, elapsed: float, left: float | None) -> RenderableType:
     row = Table.grid(padding=(0, 2))
     row.add_column(width=32)
     row.add_column(no_wrap=True)
@@ -141,21 +141,27 @@ def _bar(scene: DisplayState, elapsed: float, left: float | None) -> RenderableT
     return row
 
 
-def _steps(scene: DisplayState, in_round: float, ascii_only: bool) -> Text:
+def _steps(scene: display_state.DisplayState, in_round: float, ascii_only: bool) -> Text:
     if not scene.step:
         return Text("waiting for parties" if scene.done == 0 else "beginning", style="dim")
     arrow = " > " if ascii_only else " → "
-    names = [name for name in STEPS if name not in OPTIONAL or scene.step == name]
-    at = len(names) if scene.step == DONE else names.index(scene.step) if scene.step in names else -1
+    names = [name for name in display_state.STEPS if name not in display_state.OPTIONAL or scene.step == name]
+    at = (
+        len(names)
+        if scene.step == display_state.DONE
+        else names.index(scene.step)
+        if scene.step in names
+        else -1
+    )
     line = Text()
     for index, name in enumerate(names):
         style = "bold cyan" if index == at else "green" if index < at else "bright_black"
-        line.append(STEPS[name], style=style)
+        line.append(display_state.STEPS[name], style=style)
         line.append(arrow if index + 1 < len(names) else "   ", style="bright_black")
     return line.append(seconds(in_round), style="dim")
 
 
-def _parties(scene: DisplayState, ascii_only: bool, by: str) -> RenderableType:
+def _parties(scene: display_state.DisplayState, ascii_only: bool, by: str) -> RenderableType:
     here = len(scene.present)
     if not scene.standings:
         missing = f", {len(scene.missing)} missing" if scene.missing else ""
@@ -182,7 +188,7 @@ def _parties(scene: DisplayState, ascii_only: bool, by: str) -> RenderableType:
     return Group(dots, words)
 
 
-_WORD: Final[dict[Standing, str]] = {
+_WORD: Final[dict[display_state.Standing, str]] = {
     "waiting": "at work",
     "counted": "counted",
     "dropped": "dropped out",
@@ -191,7 +197,7 @@ _WORD: Final[dict[Standing, str]] = {
 }
 
 
-def _sums(scene: DisplayState) -> Text:
+def _sums(scene: display_state.DisplayState) -> Text:
     now = f"{scene.opened} of {scene.planned} opened, " if scene.planned else ""
     line = Text(f"{now}{scene.total_opened} in all")
     if scene.refusals:
@@ -199,7 +205,7 @@ def _sums(scene: DisplayState) -> Text:
     return line
 
 
-def _accuracy(scene: DisplayState, ascii_only: bool) -> Text:
+def _accuracy(scene: display_state.DisplayState, ascii_only: bool) -> Text:
     """The latest value and, from two rounds on, the curve, between its highest and lowest value."""
     values = scene.accuracies
     best = max(range(len(values)), key=values.__getitem__)

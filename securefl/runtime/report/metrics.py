@@ -9,8 +9,7 @@ from itertools import takewhile
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
-from securefl.methods.attacks import party_names
-from securefl.methods.metrics import Measured
+from securefl.methods import attacks, metrics
 from securefl.protocol.round import (
     AnyReport,
     ClaimConfirmed,
@@ -21,10 +20,10 @@ from securefl.protocol.round import (
     RoundStarted,
     RunPlan,
 )
-from securefl.runtime.report.checks import Checked, CheckWatch
+from securefl.runtime import transcript
+from securefl.runtime.report import checks, privacy
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.outcome import Outcome
-from securefl.runtime.report.privacy import Account, Accounts
 from securefl.runtime.report.records import (
     OVERSIZED,
     Direction,
@@ -33,7 +32,6 @@ from securefl.runtime.report.records import (
     Volume,
     best_evaluated,
 )
-from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Behaviour, Scenario
 
 
@@ -54,7 +52,7 @@ class RunMetrics:
     def __init__(
         self,
         scenario: Scenario,
-        write: Callable[[Mapping[str, JsonValue]], None] | None = None,
+        write: Callable[[Mapping[str, transcript.JsonValue]], None] | None = None,
         dishonest: Collection[str] = (),
         earlier: Iterable[RoundRecord] = (),
         parties: Collection[PartyId] | None = None,
@@ -73,7 +71,7 @@ class RunMetrics:
         self._scenario = scenario
         self._dishonest = frozenset(dishonest)
         sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
-        names = party_names(scenario.parties) if parties is None else parties
+        names = attacks.party_names(scenario.parties) if parties is None else parties
         self._expected: frozenset[PartyId] = frozenset() if sampled else frozenset(names)
         self._draft: RoundDraft | None = None
         self._reason = ""
@@ -83,8 +81,8 @@ class RunMetrics:
             earlier = self._records = list(earlier)
         self._counted = -1
         """The last round whose participants are accounted for."""
-        self._accounts: Accounts | None = None
-        self._watch: CheckWatch | None = None
+        self._accounts: privacy.Accounts | None = None
+        self._watch: checks.CheckWatch | None = None
         self.claims: dict[int, str] = {}
         """Why the step of each round is void; empty where verifiers confirm it."""
         self._heard: dict[int, str] = {}
@@ -97,7 +95,7 @@ class RunMetrics:
         self.missing: tuple[PartyId, ...] = ()
         """Parties that were not there when the run started."""
 
-    def account_for(self, accounts: Accounts) -> None:
+    def account_for(self, accounts: privacy.Accounts) -> None:
         """Say that there is privacy to account for, before the first report; earlier rounds are counted."""
         self._accounts = accounts
         for record in self._each_record():
@@ -136,13 +134,13 @@ class RunMetrics:
     def watch(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
         """Say who deviates, for the tally of what the checks leave out, if there are checks."""
         if plan.scenario.checks.kind != "none":
-            self._watch = CheckWatch(plan, cast)
+            self._watch = checks.CheckWatch(plan, cast)
 
-    def checked(self) -> Checked | None:
+    def checked(self) -> checks.Checked | None:
         """Results of the checks; None without checks."""
         return None if self._watch is None else self._watch.checked(self.records)
 
-    def account(self) -> Account | None:
+    def account(self) -> privacy.Account | None:
         """The account of privacy spent; None without privacy."""
         return None if self._accounts is None else self._accounts.total()
 
@@ -319,7 +317,7 @@ class RunMetrics:
         void = record.update_norm is None and not record.failed
         return void or bool(self.claims.get(record.round))
 
-    def _evaluation(self) -> Sequence[Measured]:
+    def _evaluation(self) -> Sequence[metrics.Measured]:
         """The metrics of the model that the run ends with, as far as sites have evaluated it."""
         told = [record for record in self.records if record.metrics]
         if not told:

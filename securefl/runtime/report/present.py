@@ -15,17 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.errors import EXIT_EXPECTED, EXIT_PAUSED
-from securefl.methods.clustering import works_of
-from securefl.methods.metrics import Statistics
+from securefl.methods import clustering, metrics
 from securefl.protocol.round import without_late
+from securefl.runtime.report import statistics, text
 from securefl.runtime.report.checks import check_lines
 from securefl.runtime.report.events import late_text, metrics_text, sieve, tested_text
 from securefl.runtime.report.expect import in_words
 from securefl.runtime.report.header_privacy import on_metrics
 from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord, best_evaluated, unused_rounds
-from securefl.runtime.report.statistics import outside_lines, statistics_text
 from securefl.runtime.report.summary import Summary
-from securefl.runtime.report.text import counted, curve, digits, listed, percent, printable, seconds, size
 from securefl.runtime.report.weighing import weighing_lines
 from securefl.scenario import Scenario
 
@@ -72,35 +70,39 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
         yield Text("no round ended, so no model was tested")
         return
     tested = [(record.accuracy, record.round) for record in records if record.accuracy is not None]
-    line = Text.assemble((percent(outcome.accuracy), "bold"), f" on the test set{_tasks(summary.scenario)}")
+    line = Text.assemble(
+        (text.percent(outcome.accuracy), "bold"), f" on the test set{_tasks(summary.scenario)}"
+    )
     if not tested:
         line = _evaluated(summary)
     if len(tested) > 1:
-        bars = curve([accuracy for accuracy, _ in tested], 40, ascii_only=_ascii(console))[0]
+        bars = text.curve([accuracy for accuracy, _ in tested], 40, ascii_only=_ascii(console))[0]
         best, at = max(tested, key=lambda one: one[0])
         line.append("  ").append(bars, style="cyan")
-        line.append(f"  best {percent(best)} in round {at}", style="dim")
+        line.append(f"  best {text.percent(best)} in round {at}", style="dim")
     yield line
     yield from _unused(summary)
     if outcome.backdoor_success is not None:
         yield Text.assemble(
-            (percent(outcome.backdoor_success), "bold"),
+            (text.percent(outcome.backdoor_success), "bold"),
             " of the test images of other classes get the backdoor's class when they show its patch",
         )
     if summary.destroyed:
-        loss = digits(records[-1].loss)
+        loss = text.digits(records[-1].loss)
         yield Text(
             f"the model is destroyed: its loss of {loss} nats is worse than guessing", style="bold red"
         )
-    sent = "" if summary.simulated else f"; {size(summary.up.size)} up, {size(summary.down.size)} down"
+    sent = (
+        "" if summary.simulated else f"; {text.size(summary.up.size)} up, {text.size(summary.down.size)} down"
+    )
     if outcome.untrained or (outcome.rounds and outcome.unchanged == outcome.rounds):
         yield Text("the model did not change: it is the first one", style="bold red")
     elif outcome.unchanged:
-        yield Text(f"the model did not change in {counted(outcome.unchanged, 'round')}", style="red")
+        yield Text(f"the model did not change in {text.counted(outcome.unchanged, 'round')}", style="red")
     if outcome.failures:
-        yield Text(f"{counted(outcome.failures, 'training')} failed and sent zeros", style="red")
+        yield Text(f"{text.counted(outcome.failures, 'training')} failed and sent zeros", style="red")
     new = outcome.rounds - outcome.unchanged
-    done = f"{counted(new, 'round')} with a new model in {seconds(summary.seconds)}"
+    done = f"{text.counted(new, 'round')} with a new model in {text.seconds(summary.seconds)}"
     yield Text(done + sent, style="dim")
 
 
@@ -112,8 +114,10 @@ def _evaluated(summary: Summary) -> Text:
     if not told:
         return Text("the server has no test set: each site's own log says how good the model is there")
     if summary.scenario.model.by_columns:
-        table = statistics_text(Statistics.of(summary.scenario.evaluation, told[-1].metrics))
-        return Text("\n".join((table, *outside_lines(summary.columns))))
+        table = statistics.statistics_text(
+            metrics.Statistics.of(summary.scenario.evaluation, told[-1].metrics)
+        )
+        return Text("\n".join((table, *statistics.outside_lines(summary.columns))))
     best = best_evaluated(told, summary.scenario)
     record = best or told[-1]
     which = "best" if best is not None else "last evaluated"
@@ -128,7 +132,9 @@ def _unused(summary: Summary) -> Iterator[Text]:
     unused, metric = unused_rounds(summary.rounds, summary.scenario), summary.scenario.stop.metric
     if not unused:
         return
-    line = f"{metric} was too noisy to use in {counted(len(unused), 'round')}: {list(unused.values())[-1]}"
+    line = (
+        f"{metric} was too noisy to use in {text.counted(len(unused), 'round')}: {list(unused.values())[-1]}"
+    )
     if best_evaluated(summary.rounds, summary.scenario) is None:
         line = f"the model is the last one, not a best one: {line}"
     yield Text(line, style="yellow")
@@ -166,12 +172,13 @@ def _view(summary: Summary) -> Iterator[Text]:
             f"{count:,} of {members}" for members, count in sorted(view.by_size.items(), reverse=True)
         )
         yield Text(
-            f"{counted(view.opened, 'cluster sum')}: {sizes} parties. The smallest counts {view.smallest}."
+            f"{text.counted(view.opened, 'cluster sum')}: {sizes} parties. The smallest"
+            f" counts {view.smallest}."
         )
     else:
         yield Text("no sum was opened: the server saw masked vectors only")
     if view.exposed:
-        names = listed(f"{party} in round {round_}" for round_, party in view.exposed)
+        names = text.listed(f"{party} in round {round_}" for round_, party in view.exposed)
         yield Text(f"SINGLE UPDATES follow from these sums: {names}", style="bold red")
     elif view.opened and view.searched:
         yield Text.assemble(
@@ -181,8 +188,10 @@ def _view(summary: Summary) -> Iterator[Text]:
         yield Text("no single update was opened; combinations of the sums were not searched", style="yellow")
     yield from _projected(summary)
     if view.closed:
-        yield Text(f"{counted(view.closed, 'sum')} stayed closed: with the others they would cross a limit")
-    if works_of(summary.scenario.clustering) > 1:
+        yield Text(
+            f"{text.counted(view.closed, 'sum')} stayed closed: with the others they would cross a limit"
+        )
+    if clustering.works_of(summary.scenario.clustering) > 1:
         yield Text(
             "a party's updates of one round resemble each other, and are the same where a batch holds all of"
             " its samples: what they have in common can be estimated from the sums of several reclusterings",
@@ -211,7 +220,7 @@ def _privacy(summary: Summary) -> Iterator[Text]:
         return
     yield Text.assemble("differential privacy: ", (account.text, "bold"))
     if account.forgoing:
-        names = listed(sorted(account.forgoing))
+        names = text.listed(sorted(account.forgoing))
         yield Text(f"no guarantee for {names}: what they send is not bounded, or has no noise")
 
 
@@ -224,11 +233,13 @@ def _verified(summary: Summary) -> Iterator[Text]:
     if not summary.claims:
         return
     confirmed = [round_ for round_, reason in summary.claims.items() if not reason]
-    told = f"verifiers confirmed the step of {counted(len(confirmed), 'round')} of {len(summary.claims)}"
+    told = f"verifiers confirmed the step of {text.counted(len(confirmed), 'round')} of {len(summary.claims)}"
     yield Text(f"{told}: openings, rule and model follow from what parties have signed")
     for round_, reason in summary.claims.items():
         if reason:
-            yield Text.assemble(f"round {round_}: ", ("its step is void", "yellow"), f": {printable(reason)}")
+            yield Text.assemble(
+                f"round {round_}: ", ("its step is void", "yellow"), f": {text.printable(reason)}"
+            )
 
 
 def _refused(summary: Summary) -> Iterator[Text]:
@@ -245,13 +256,13 @@ def _refused(summary: Summary) -> Iterator[Text]:
     for (by, culprit, reason), count in refusals[:_MAX_REFUSALS]:
         times = f" ({count} times)" if count > 1 else ""
         yield Text.assemble(
-            f"{printable(by, 32)} refused ",
-            (printable(culprit, 32), "bold yellow"),
-            f": {printable(reason)}{times}",
+            f"{text.printable(by, 32)} refused ",
+            (text.printable(culprit, 32), "bold yellow"),
+            f": {text.printable(reason)}{times}",
         )
     if len(refusals) > _MAX_REFUSALS:
         rest = sum(count for _, count in refusals[_MAX_REFUSALS:])
-        yield Text(f"and {counted(rest, 'more refusal')}, see metrics.jsonl", style="dim")
+        yield Text(f"and {text.counted(rest, 'more refusal')}, see metrics.jsonl", style="dim")
 
 
 def _expectations(summary: Summary) -> Iterator[Text]:
@@ -276,7 +287,7 @@ def _files(summary: Summary) -> Iterator[Text]:
 
 
 def _verdict(console: Console, summary: Summary) -> None:
-    code, reason = summary.exit_code, printable(summary.outcome.reason, 400)
+    code, reason = summary.exit_code, text.printable(summary.outcome.reason, 400)
     colour = {EXIT_EXPECTED: "green", EXIT_PAUSED: "yellow"}.get(code, "red")
     ended = "paused" if summary.outcome.paused else "aborted" if summary.outcome.aborted else "ended"
     line = Text(
@@ -313,11 +324,11 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
         for record in shown:
             table.add_row(
                 str(record.round),
-                percent(record.accuracy),
-                digits(record.loss),
+                text.percent(record.accuracy),
+                text.digits(record.loss),
                 _of(record.heard, _expected(record), "yellow"),
                 _of(len(record.sums), len(record.sums) + len(record.lost), "red"),
-                seconds(record.seconds["total"]),
+                text.seconds(record.seconds["total"]),
                 Text(
                     "; ".join(_events(record, sieve(summary.scenario.groups))),
                     style="yellow" if record.left_out else "dim",
@@ -325,7 +336,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
             )
         yield table
     if len(shown) < len(records):
-        hidden = counted(len(records) - len(shown), "more round")
+        hidden = text.counted(len(records) - len(shown), "more round")
         yield Text(f"{hidden} not shown here: metrics.jsonl has all", style="dim")
 
 
@@ -357,23 +368,23 @@ def _round_line(record: RoundRecord, by: str) -> str:
     return (
         f"round {record.round}: {tested_text(record)} {record.heard} of {_expected(record)}"
         f" counted, {len(record.sums)} of {len(record.sums) + len(record.lost)} sums,"
-        f" {seconds(record.seconds['total'])}{events}"
+        f" {text.seconds(record.seconds['total'])}{events}"
     )
 
 
 def _events(record: RoundRecord, by: str) -> Iterator[str]:
     yield from _left_out(record)
     if record.failed:
-        yield f"{counted(len(record.failed), 'sum')} out by checks"
+        yield f"{text.counted(len(record.failed), 'sum')} out by checks"
     if record.doubted:
-        yield f"{counted(len(record.doubted), 'sum')} of impossible metrics"
+        yield f"{text.counted(len(record.doubted), 'sum')} of impossible metrics"
     if record.rejected:
-        yield f"{counted(len(record.rejected), 'cluster')} out by {by}"
+        yield f"{text.counted(len(record.rejected), 'cluster')} out by {by}"
     if closed := sum(reason.startswith(CLOSED) for reason in record.lost.values()):
-        yield f"{counted(closed, 'sum')} kept closed"
+        yield f"{text.counted(closed, 'sum')} kept closed"
     yield from _repeats(record)
     if record.failures:
-        yield f"{counted(len(record.failures), 'training')} failed"
+        yield f"{text.counted(len(record.failures), 'training')} failed"
     if record.update_norm is None:
         yield "no new model"
     elif record.is_unchanged:
@@ -386,14 +397,14 @@ def _left_out(record: RoundRecord) -> Iterator[str]:
         by_reason.setdefault(out.reason, []).append(out)
     for reason, group in by_reason.items():
         said = reason if len(group) == 1 else reason.replace("its update was", "their updates were")
-        yield f"{listed(out.party for out in group)}: {printable(said)}"
+        yield f"{text.listed(out.party for out in group)}: {text.printable(said)}"
 
 
 def _repeats(record: RoundRecord) -> Iterator[str]:
     if record.redraws:
-        yield counted(record.redraws, "void draw")
+        yield text.counted(record.redraws, "void draw")
     if record.retries:
-        yield f"{counted(record.retries, 'sum')} started over"
+        yield f"{text.counted(record.retries, 'sum')} started over"
 
 
 def _expected(record: RoundRecord) -> int:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.attacks import behaviours_of, is_omniscient
-from securefl.methods.feasibility import DerivedLimits
+from securefl.methods import attacks, feasibility
 from securefl.methods.privacy import (
     NO_GUARANTEE,
     Guarantee,
@@ -19,11 +18,11 @@ from securefl.methods.privacy import (
     planned_releases,
 )
 from securefl.protocol.round import NO_RELEASES, Releases, RunPlan, with_round
+from securefl.runtime import transcript
 from securefl.runtime.report.checks import power_lines
 from securefl.runtime.report.header_privacy import on_delta
 from securefl.runtime.report.records import finite
 from securefl.runtime.report.text import counted
-from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Behaviour, Scenario
 
 SEEDED = "none: noise, rounding and batches follow from --seed, and whoever knows it can take them off"
@@ -40,7 +39,7 @@ def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
     """The parties that do not do what their own guarantee rests on."""
     return frozenset(
         party
-        for party, shown in behaviours_of(scenario, seed).items()
+        for party, shown in attacks.behaviours_of(scenario, seed).items()
         if party != SERVER and any(map(forgoes_privacy, shown))
     )
 
@@ -54,7 +53,7 @@ def why_none(behaviours: tuple[Behaviour, ...], *, seeded: bool) -> str | None:
     """
     if seeded:
         return SEEDED
-    return OMNISCIENT if any(map(is_omniscient, behaviours)) else None
+    return OMNISCIENT if any(map(attacks.is_omniscient, behaviours)) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +74,10 @@ class Account:
         """The privacy spent, by privacy loss distributions; None without a guarantee."""
         return None if self.guarantee is None else self.guarantee.epsilon
 
-    def to_json(self) -> dict[str, JsonValue]:
+    def to_json(self) -> dict[str, transcript.JsonValue]:
         """For ``summary.json``."""
         found = self.guarantee
-        fields: dict[str, JsonValue] = {"guarantee": self.text}
+        fields: dict[str, transcript.JsonValue] = {"guarantee": self.text}
         if found is not None:
             fields |= {
                 "epsilon": finite(found.epsilon),
@@ -152,7 +151,7 @@ class Accounts:
 
 
 def header_lines(
-    scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism | None, *, void: str | None
+    scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: Mechanism | None, *, void: str | None
 ) -> Iterator[str]:
     """Header lines on privacy, beside those of ``scenario_header``; the guarantee comes last.
 
@@ -213,7 +212,7 @@ def _on_budget(scenario: Scenario, mechanism: Mechanism, *, void: str | None) ->
     yield f"privacy budget: {what}lasts for {lasts} {releases}"
 
 
-def _planned(scenario: Scenario, limits: DerivedLimits, mechanism: Mechanism) -> str:
+def _planned(scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: Mechanism) -> str:
     """The guarantee if a party releases as often as it can."""
     shared, planned = scenario.privacy.shared, planned_releases(scenario)
     most = planned if mechanism.allowed is None else min(planned, mechanism.allowed)

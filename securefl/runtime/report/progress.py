@@ -9,13 +9,12 @@ from typing import IO, Final, Protocol
 from rich.console import Console
 
 from securefl.protocol.round import AnyReport, RoundDone, RoundStarted, without_late
+from securefl.runtime import transcript
+from securefl.runtime.report import events, records
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.entries import brief_entry_of
-from securefl.runtime.report.events import event_text, late_text, refusal_text, round_text
-from securefl.runtime.report.records import heard_in, without_infinities
 from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import counted, printable
-from securefl.runtime.transcript import JsonValue
 
 _MAX_REFUSALS: Final = 50
 """Refusals that the plain log spells out; a flood of them is in the metrics."""
@@ -81,11 +80,13 @@ class PlainProgress:
             self._since, self._draft = now, RoundDraft(started=now)
         self._draft.take(now, report)
         if isinstance(report, RoundDone):
-            heard = heard_in(self._draft.sums)
+            heard = records.heard_in(self._draft.sums)
             same = self._draft.is_unchanged
-            text: str | None = round_text(report, now - self._since, by=self._by, heard=heard, unchanged=same)
+            text: str | None = events.round_text(
+                report, now - self._since, by=self._by, heard=heard, unchanged=same
+            )
         else:
-            text = event_text(report)
+            text = events.event_text(report)
         if text is not None:
             self._tell(text)
 
@@ -97,7 +98,7 @@ class PlainProgress:
             return
         self._refusals += 1
         if self._refusals <= _MAX_REFUSALS:
-            self._tell(self._without_name(vantage, refusal_text(vantage, culprit, reason)))
+            self._tell(self._without_name(vantage, events.refusal_text(vantage, culprit, reason)))
         if self._refusals == _MAX_REFUSALS:
             self._tell("further refusals are counted in metrics.jsonl only")
 
@@ -120,7 +121,7 @@ class PlainProgress:
             self._refusals += 1
             if self._refusals > _MAX_REFUSALS:
                 continue
-            self._tell(self._without_name(vantage, late_text(vantage, culprits, what)))
+            self._tell(self._without_name(vantage, events.late_text(vantage, culprits, what)))
 
     def _without_name(self, vantage: str, text: str) -> str:
         return text.removeprefix(f"{self._name} ") if self._name == vantage else text
@@ -163,8 +164,8 @@ class JsonProgress:
         """See :class:`Progress`."""
         _write(self._stream, "")
 
-    def _emit(self, event: str, fields: dict[str, JsonValue]) -> None:
-        line = json.dumps(without_infinities({"event": event, **fields}), allow_nan=False)
+    def _emit(self, event: str, fields: dict[str, transcript.JsonValue]) -> None:
+        line = json.dumps(records.without_infinities({"event": event, **fields}), allow_nan=False)
         _write(self._stream, line + "\n")
 
 

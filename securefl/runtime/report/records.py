@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 from securefl.base.ids import PartyId
 from securefl.methods.metrics import Doubted, Measured, gain_of, is_better, why_unused
 from securefl.protocol.round import ClusterKey, Suspect
+from securefl.runtime import transcript
 from securefl.runtime.report.weighing import Weighing
-from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Scenario
 
 Direction = Literal["up", "down"]
@@ -222,7 +222,7 @@ class RoundRecord:
             claims={one["round"]: one["reason"] for one in row.get("claims", ())},
         )
 
-    def row(self) -> dict[str, JsonValue]:
+    def row(self) -> dict[str, transcript.JsonValue]:
         """The row of ``metrics.jsonl``; numbers that are not finite are null."""
         return {
             "round": self.round,
@@ -302,7 +302,7 @@ def _chosen_by(record: RoundRecord, scenario: Scenario) -> Measured | None:
     return next((one for one in record.metrics if one.name == scenario.stop.metric), None)
 
 
-def metric_rows(metrics: Sequence[Measured]) -> dict[str, JsonValue]:
+def metric_rows(metrics: Sequence[Measured]) -> dict[str, transcript.JsonValue]:
     """Metrics by name, for rows and summaries."""
     rows = {one.name: asdict(one) for one in metrics}
     for row in rows.values():
@@ -310,7 +310,7 @@ def metric_rows(metrics: Sequence[Measured]) -> dict[str, JsonValue]:
     return {**rows}
 
 
-def listed_evidence(suspects: Sequence[Suspect]) -> list[JsonValue]:
+def listed_evidence(suspects: Sequence[Suspect]) -> list[transcript.JsonValue]:
     """Evidence for rows and summaries, in decimal digits."""
     return [
         {"parties": list(one.parties), "highest": round(one.highest, 4), "now": round(one.now, 4)}
@@ -318,7 +318,7 @@ def listed_evidence(suspects: Sequence[Suspect]) -> list[JsonValue]:
     ]
 
 
-def _listed(reasons: Mapping[ClusterKey, str]) -> list[JsonValue]:
+def _listed(reasons: Mapping[ClusterKey, str]) -> list[transcript.JsonValue]:
     return [{"reclustering": r, "cluster": j, "reason": reason} for (r, j), reason in sorted(reasons.items())]
 
 
@@ -331,7 +331,7 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def without_infinities(value: JsonValue) -> JsonValue:
+def without_infinities(value: transcript.JsonValue) -> transcript.JsonValue:
     """The same with None for every number that JSON has none for."""
     match value:
         case float():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from securefl.methods.metrics import FeatureStatistics, Statistics
+from securefl.methods import metrics
 from securefl.runtime.report.text import digits
 
 _HEAD: tuple[str, ...] = (
@@ -20,7 +20,7 @@ _HEAD: tuple[str, ...] = (
 )
 
 
-def statistics_text(statistics: Statistics) -> str:
+def statistics_text(statistics: metrics.Statistics) -> str:
     """A line a feature, and one for the labels, in columns."""
     rows = [_HEAD] if statistics.features else []
     rows += [_row(name, one) for name, one in statistics.features.items()]
@@ -49,18 +49,18 @@ def outside_lines(columns: Mapping[str, Mapping[str, int]]) -> list[str]:
     ]
 
 
-def _row(name: str, one: FeatureStatistics) -> tuple[str, ...]:
+def _row(name: str, one: metrics.FeatureStatistics) -> tuple[str, ...]:
     reach = "" if one.mean_range is None else " to ".join(map(digits, one.mean_range))
     told = ("-" if value is None else digits(value) for value in (one.low, one.median, one.high))
     moments = (_with_error(one, "mean"), _with_error(one, "std"))
     return (name, f"{one.count:.0f}", f"{one.missing:.0f}", *moments, *told, reach)
 
 
-def _least(one: FeatureStatistics) -> str:
+def _least(one: metrics.FeatureStatistics) -> str:
     return f" (0, or below {digits(one.errors['std'])})" if "std" in one.errors else ""
 
 
-def _with_error(one: FeatureStatistics, name: str) -> str:
+def _with_error(one: metrics.FeatureStatistics, name: str) -> str:
     """A moment, with its error if that is more than a hundredth of the standard deviation."""
     value, error = getattr(one, name), one.errors.get(name, 0.0)
     if value is None:

@@ -7,11 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from securefl.base.entropy import OsEntropy
+from securefl.base import entropy, version
 from securefl.base.ids import PartyId
-from securefl.base.version import __version__
-from securefl.methods.clustering import sums_apart
-from securefl.methods.leakage import LeakageLedger, UpdateVersion, prime_from
+from securefl.methods import clustering, leakage
+from securefl.runtime import transcript
 from securefl.runtime.report.checks import Checked
 from securefl.runtime.report.expect import Judgement, exit_code, in_words, judge
 from securefl.runtime.report.header_privacy import on_metrics
@@ -28,7 +27,6 @@ from securefl.runtime.report.records import (
     metric_rows,
     unused_rounds,
 )
-from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Scenario
 
 _MAX_PARTIES: Final = 2000
@@ -87,8 +85,8 @@ def determined(sums: Sequence[Collection[str]]) -> set[str] | None:
         return {members[0] for members in distinct if len(members) == 1}
     if len(parties) > _MAX_PARTIES:
         return None
-    prime = prime_from(OsEntropy().draw(32))
-    ledger = LeakageLedger.begin(UpdateVersion(0), map(PartyId, parties), prime)
+    prime = leakage.prime_from(entropy.OsEntropy().draw(32))
+    ledger = leakage.LeakageLedger.begin(leakage.UpdateVersion(0), map(PartyId, parties), prime)
     for members in distinct:
         ledger = ledger.open([PartyId(party) for party in members])
     return set(ledger.exposed)
@@ -132,7 +130,7 @@ class Summary:
     seconds: float
     files: Mapping[str, str]
     """What lies where: a word for people and a path."""
-    ends: Mapping[str, JsonValue]
+    ends: Mapping[str, transcript.JsonValue]
     """How far each transcript went (:func:`securefl.runtime.transcript.ends.ends_in`)."""
 
     @property
@@ -146,11 +144,11 @@ class Summary:
         """0, 1, 3 or 4 (:mod:`securefl.runtime.report.expect`)."""
         return exit_code(self.judgements, self.outcome)
 
-    def to_json(self) -> dict[str, JsonValue]:
+    def to_json(self) -> dict[str, transcript.JsonValue]:
         """The content of ``summary.json``; numbers that are not finite are null."""
         outcome = self.outcome
         return {
-            "securefl": __version__,
+            "securefl": version.__version__,
             "run": self.run,
             "seed": self.seed,
             "simulated": self.simulated,
@@ -239,7 +237,9 @@ class Summary:
         }
 
 
-def _kept(scenario: Scenario, rounds: Sequence[RoundRecord], *, written: bool) -> dict[str, JsonValue]:
+def _kept(
+    scenario: Scenario, rounds: Sequence[RoundRecord], *, written: bool
+) -> dict[str, transcript.JsonValue]:
     """The model that a run with ``stop.metric`` leaves, and rounds in which that had too much noise.
 
     A run that is aborted has written no best model.
@@ -248,13 +248,13 @@ def _kept(scenario: Scenario, rounds: Sequence[RoundRecord], *, written: bool) -
         return {}
     best = best_evaluated(rounds, scenario) if written else None
     unused = unused_rounds(rounds, scenario)
-    found: dict[str, JsonValue] = {"which": "last" if best is None else "best"}
+    found: dict[str, transcript.JsonValue] = {"which": "last" if best is None else "best"}
     found |= {"round": best.round} if best is not None else {}
     found |= {"unused_rounds": len(unused), "reason": list(unused.values())[-1]} if unused else {}
     return {"model": found}
 
 
-def _measured(rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
+def _measured(rounds: Sequence[RoundRecord]) -> dict[str, transcript.JsonValue]:
     """Leakage of validation to a deviating evaluator, by itself and with the dealer; nothing without any."""
     projections, bits = (sum(getattr(one, name) for one in rounds) for name in ("projections", "measured"))
     if not bits:
@@ -262,16 +262,18 @@ def _measured(rounds: Sequence[RoundRecord]) -> dict[str, JsonValue]:
     return {"projections_to_dealer_and_evaluator": projections, "bits_to_deviating_evaluators": bits}
 
 
-def _verified(claims: Mapping[int, str]) -> dict[str, JsonValue]:
+def _verified(claims: Mapping[int, str]) -> dict[str, transcript.JsonValue]:
     """Rounds that verifiers confirmed, and why others are void; nothing where nobody repeats any."""
     if not claims:
         return {}
-    confirmed: list[JsonValue] = [round_ for round_, reason in claims.items() if not reason]
-    void: list[JsonValue] = [{"round": r, "reason": reason} for r, reason in claims.items() if reason]
+    confirmed: list[transcript.JsonValue] = [round_ for round_, reason in claims.items() if not reason]
+    void: list[transcript.JsonValue] = [
+        {"round": r, "reason": reason} for r, reason in claims.items() if reason
+    ]
     return {"verification": {"confirmed": confirmed, "void": void}}
 
 
-def _backdoor(success: float | None) -> dict[str, JsonValue]:
+def _backdoor(success: float | None) -> dict[str, transcript.JsonValue]:
     """Nothing where there is no backdoor."""
     return {} if success is None else {"backdoor_success": success}
 
@@ -286,7 +288,7 @@ def summarise(
     files: Mapping[str, str],
     seed: int = 0,
     simulated: bool = False,
-    ends: Mapping[str, JsonValue] | None = None,
+    ends: Mapping[str, transcript.JsonValue] | None = None,
 ) -> Summary:
     """Draw up the summary of a run that has ended.
 
@@ -313,7 +315,7 @@ def summarise(
         outcome=outcome,
         judgements=judge(scenario.expect, outcome),
         rounds=metrics.records,
-        view=server_view(metrics.records, new_work=sums_apart(scenario)),
+        view=server_view(metrics.records, new_work=clustering.sums_apart(scenario)),
         refusals=metrics.refusals(),
         up=up,
         down=down,

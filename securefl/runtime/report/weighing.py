@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from securefl.base.ids import PartyId
-from securefl.runtime.report.text import percent, printable
-from securefl.runtime.transcript import JsonValue
+from securefl.runtime import transcript
+from securefl.runtime.report import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Weighing:
     share: float
     """Its part of the weight of all who took part, in (0, 1]."""
 
-    def to_json(self) -> dict[str, JsonValue]:
+    def to_json(self) -> dict[str, transcript.JsonValue]:
         """For rows of ``metrics.jsonl``."""
         return {
             "cap": self.cap,
@@ -81,5 +81,5 @@ def weighing_lines(found: Weighing | None) -> Iterator[str]:
         yield f"declared counts were cut at {found.cap:,}: {above}"
     else:
         yield f"declared counts were not cut: nobody's is above {found.cap:,}"
-    said = f"{printable(found.most, 32)} declared most, {found.declared:,} samples"
-    yield f"{said}, and had {percent(found.share)} of the weight"
+    said = f"{text.printable(found.most, 32)} declared most, {found.declared:,} samples"
+    yield f"{said}, and had {text.percent(found.share)} of the weight"

@@ -13,10 +13,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from securefl.methods.attacks import party_names
-from securefl.methods.encoding import ring_dtype
-from securefl.protocol.kernel import Aborted, Finished, Place, Send
-from securefl.protocol.messages import AnyMessage, MaskedInput, ModelAnnounce
+from securefl.methods import attacks, encoding
+from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import (
     AnyReport,
     ClustersDrawn,
@@ -26,14 +24,12 @@ from securefl.protocol.round import (
     RunPlan,
     TriplesDealt,
 )
-from securefl.protocol.wire import Delivery, encode
-from securefl.runtime.process import ProcessSettings
+from securefl.runtime import process, transcript
 from securefl.runtime.report.entries import entry_of
 from securefl.runtime.report.evidence import keep_evidence
 from securefl.runtime.report.first import file_digest, versions
 from securefl.runtime.report.kept import FrameKeeper
 from securefl.runtime.report.text import listed, printable
-from securefl.runtime.transcript import JsonValue, LabStore, TranscriptWriter, is_taken, vector_record
 
 MOST_OF_ONE: Final = 32
 """Lines a round about one culprit ..."""
@@ -99,7 +95,7 @@ class Traffic:
 class Ending:
     """The ending of a process's run."""
 
-    outcome: Finished | Aborted
+    outcome: kernel.Finished | kernel.Aborted
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ class ProcessWitness:
 
     def __init__(
         self,
-        settings: ProcessSettings,
+        settings: process.ProcessSettings,
         tell: Callable[[News], None],
         ring_bits: int,
         plan: RunPlan | None = None,
@@ -154,14 +150,14 @@ class ProcessWitness:
         self._convicted: set[tuple[str, type]] = set()
         folder = settings.out / "transcripts"
         folder.mkdir(parents=True, exist_ok=True)
-        self._lab = LabStore(settings.out / "lab") if settings.lab else None
+        self._lab = transcript.LabStore(settings.out / "lab") if settings.lab else None
         verified = settings.scenario.secure_sum.verified
         self._keeper = FrameKeeper(folder, lab=settings.lab) if verified else None
         stated = {} if plan is None else _stated(plan)
         if self._keeper is not None:
             # Whose signatures count.
             stated["roster"] = self._keeper.keep(settings.roster_file.read_bytes())
-        self._writer = TranscriptWriter(
+        self._writer = transcript.TranscriptWriter(
             _free_path(folder, settings.name),
             {
                 "run": settings.run,
@@ -205,23 +201,23 @@ class ProcessWitness:
             self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason})
         self._tell(Refusal(now, culprit, reason))
 
-    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+    def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Record a message that came in; of idle ones so many of each sender in a round as of refusals."""
         if idle and not self._idle.take(delivery.sender, ""):
             return
-        if isinstance(delivery.message, ModelAnnounce) and not idle:
+        if isinstance(delivery.message, messages.ModelAnnounce) and not idle:
             self._begin_round(delivery.place.round)
         entry = self._entry(now, delivery.place, delivery.message)
         kept = {} if self._keeper is None else self._keeper.fields_of(delivery)
         self._writer.append("received", {"from": delivery.sender, **entry, **kept})
 
-    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+    def sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
         """Record a message that went out."""
         entry = self._entry(now, send.place, send.message)
-        if isinstance(send.message, ModelAnnounce):
+        if isinstance(send.message, messages.ModelAnnounce):
             # Public, and what every replay of a round begins with; the parties' transcripts have its hash.
             params = np.frombuffer(send.message.params, dtype="<f4")
-            entry["params"] = vector_record(params, self._run, self._lab)
+            entry["params"] = transcript.vector_record(params, self._run, self._lab)
         self._writer.append("sent", {"to": send.to, **entry})
 
     def waits(self, whom: Collection[str], seconds: float) -> None:
@@ -239,10 +235,12 @@ class ProcessWitness:
         frames, total = table.get(peer, (0, 0))
         table[peer] = (frames + 1, total + size)
 
-    def close(self, outcome: Finished | Aborted) -> None:
+    def close(self, outcome: kernel.Finished | kernel.Aborted) -> None:
         """End the transcript in good order and say how the run ended."""
         self._settle_refusals(time.monotonic())
-        self._writer.append("outcome", {"aborted": isinstance(outcome, Aborted), "reason": outcome.reason})
+        self._writer.append(
+            "outcome", {"aborted": isinstance(outcome, kernel.Aborted), "reason": outcome.reason}
+        )
         self._writer.close()
         self._pass_traffic_on()
         self._tell(Ending(outcome))
@@ -256,36 +254,43 @@ class ProcessWitness:
     def _settle_refusals(self, now: float) -> None:
         self._idle.settle()
         for culprit, reason, times in self._refusals.settle():
-            fields: dict[str, JsonValue] = {"time": now, "culprit": culprit, "reason": reason, "times": times}
+            fields: dict[str, transcript.JsonValue] = {
+                "time": now,
+                "culprit": culprit,
+                "reason": reason,
+                "times": times,
+            }
             self._writer.append("refused", fields)
 
     def _pass_traffic_on(self) -> None:
         self._tell(self._traffic)
         self._traffic = Traffic()
 
-    def _entry(self, now: float, place: Place, message: AnyMessage) -> dict[str, JsonValue]:
-        entry: dict[str, JsonValue] = {
+    def _entry(
+        self, now: float, place: kernel.Place, message: messages.AnyMessage
+    ) -> dict[str, transcript.JsonValue]:
+        entry: dict[str, transcript.JsonValue] = {
             "time": now,
             "message": type(message).__name__,
             "place": list(place),
         }
-        if isinstance(message, MaskedInput):
+        if isinstance(message, messages.MaskedInput):
             # Masked: uniform to everybody without the keys. Samples of it serve the mask audits, and its
             # record has a digest already.
-            vector = np.frombuffer(message.vector, dtype=ring_dtype(self._ring_bits))
-            entry["vector"] = vector_record(vector, self._run, self._lab, self._length)
+            vector = np.frombuffer(message.vector, dtype=encoding.ring_dtype(self._ring_bits))
+            entry["vector"] = transcript.vector_record(vector, self._run, self._lab, self._length)
         else:
             # Without it, two messages of one kind and place with different contents would look the same.
-            entry["sha256"] = hashlib.sha256(encode(message)).hexdigest()
+            entry["sha256"] = hashlib.sha256(wire.encode(message)).hexdigest()
         return entry
 
 
-def _stated(plan: RunPlan) -> dict[str, JsonValue]:
+def _stated(plan: RunPlan) -> dict[str, transcript.JsonValue]:
     """Return what an audit on another machine compares its roster, model and software with."""
-    stated: dict[str, JsonValue] = {"frozen": plan.frozen.hex(), "versions": dict(versions())}
+    stated: dict[str, transcript.JsonValue] = {"frozen": plan.frozen.hex(), "versions": dict(versions())}
     if ends := plan.state.flat():
         stated["averaged"] = [*ends]
-    if set(plan.roster.parties) != set(party_names(plan.scenario.parties)):
+    if set(plan.roster.parties) != set(attacks.party_names(plan.scenario.parties)):
         stated["parties"] = sorted(plan.roster.parties)
     first = plan.scenario.model.first_file
     if first and (digest := file_digest(Path(first))):
@@ -296,7 +301,7 @@ def _stated(plan: RunPlan) -> dict[str, JsonValue]:
 def _free_path(folder: Path, name: str) -> Path:
     """A restarted process starts a second transcript; it never writes over the first."""
     path, number = folder / f"{name}.jsonl", 1
-    while is_taken(path):
+    while transcript.is_taken(path):
         number += 1
         path = folder / f"{name}.{number}.jsonl"
     return path

@@ -9,18 +9,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from securefl import scenario
+from securefl.base import text
 from securefl.base.ids import PartyId
-from securefl.base.text import count
-from securefl.methods.clustering import Assignment, survivor_set
+from securefl.methods import clustering
 from securefl.protocol.round import ClusterKey, RunPlan
-from securefl.scenario import Phase
 
 
 @dataclass(frozen=True, slots=True)
 class Deviations:
     """Deviations of parties in one round that bear on who is counted."""
 
-    silent: Mapping[PartyId, Phase]
+    silent: Mapping[PartyId, scenario.Phase]
     """Who drops out or is killed, and when."""
     wrong_shares: frozenset[PartyId] = frozenset()
     """Who releases shares that are not those it was dealt."""
@@ -30,7 +30,7 @@ class Deviations:
         return replace(self, silent={**self.silent, **dict.fromkeys(blocked, _BLOCKED)})
 
 
-_BLOCKED: Final[Phase] = "before-keys"
+_BLOCKED: Final[scenario.Phase] = "before-keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Attempts:
 
 def started_over(
     plan: RunPlan,
-    assignment: Assignment,
+    assignment: clustering.Assignment,
     clusters: Mapping[ClusterKey, Collection[PartyId]],
     summing: BeforeInputs,
     submitted: Mapping[ClusterKey, list[PartyId]],
@@ -99,7 +99,7 @@ def started_over(
     while True:
         while True:
             kept = {key: members for key, members in inputs.items() if key not in lost}
-            survivors = survivor_set(clusters, kept, sums.min_survivors, assignment.atoms)
+            survivors = clustering.survivor_set(clusters, kept, sums.min_survivors, assignment.atoms)
             waiting = {key: members for key, members in sharing.items() if key not in lost}
             short = [k for k, members in waiting.items() if members & survivors not in {frozenset(), members}]
             spent = [key for key in short if attempts[key].number + 1 >= sums.max_attempts]
@@ -116,4 +116,4 @@ def started_over(
             answering = [party for party in members if party not in gone]
             sharing[key], inputs[key] = frozenset(answering), answering
             if len(answering) < sums.min_survivors:
-                lost[key] = f"only {count(len(answering), 'member')} advertised keys"
+                lost[key] = f"only {text.count(len(answering), 'member')} advertised keys"

@@ -18,11 +18,11 @@ from securefl.base.arrays import F64, I64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.privacy import Mechanism
+from securefl.methods import privacy
 from securefl.protocol.round import Occasion
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.scenario import Scenario
-from securefl.training.dpsgd import draw_batch
+from securefl.training import dpsgd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,12 @@ class Host:
     """
 
     def __init__(
-        self, flock: Flock, coordinates: I64, scenario: Scenario, mechanism: Mechanism, entropy: Entropy
+        self,
+        flock: Flock,
+        coordinates: I64,
+        scenario: Scenario,
+        mechanism: privacy.Mechanism,
+        entropy: Entropy,
     ) -> None:
         self.flock = flock
         self.without: dict[tuple[int, int], F64] = {}
@@ -71,7 +76,7 @@ class Host:
         planted = update.copy()
         drawn = np.ones(flock.present.size, dtype=np.bool_)
         if event.unit == "record":
-            rows = draw_batch("poisson", event.records, event.batch, self._entropy.child(*key))
+            rows = dpsgd.draw_batch("poisson", event.records, event.batch, self._entropy.child(*key))
             drawn = np.isin(np.arange(drawn.size), rows)
         elif drawn.size:
             planted[:] = 0
@@ -151,7 +156,7 @@ class Planted(NamedTuple):
     """Which one each canary moves, i64 ``(m,)``, all different."""
     hosts: Mapping[PartyId, Host]
     """All parties, hosts of none included."""
-    mechanism: Mechanism
+    mechanism: privacy.Mechanism
 
 
 def _shuffled(length: int, entropy: Entropy) -> I64:

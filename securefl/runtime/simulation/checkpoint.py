@@ -13,15 +13,14 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from securefl import scenario
+from securefl.base import crypto
 from securefl.base.arrays import F32, F64
-from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.files import write_whole
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import is_founded
-from securefl.methods.privacy import CheckEvidence
+from securefl.methods import clustering, privacy
 from securefl.protocol.round import BestSoFar, RunPlan, Standing, Suspicion, Trust, carries, groups_of
-from securefl.scenario import to_toml
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
@@ -145,7 +144,7 @@ def _standing(
     if not plan.roster.parties.keys() >= dead | earned.keys() | releases.keys():
         raise ValueError("it names parties that there are not")
     atom_seed = bytes.fromhex(state["atom_seed"])
-    if atom_seed and not is_founded(atom_seed):
+    if atom_seed and not clustering.is_founded(atom_seed):
         raise ValueError("its seed of atoms is none")
     if not all(map(math.isfinite, earned.values())):
         raise ValueError("it has scores that are not finite")
@@ -167,7 +166,9 @@ def _standing(
 
 def _suspicion(rows: list[Any], plan: RunPlan) -> Suspicion:
     found = {
-        tuple(map(PartyId, group)): CheckEvidence(tuple(map(float, logs)), float(highest), int(rounds))
+        tuple(map(PartyId, group)): privacy.CheckEvidence(
+            tuple(map(float, logs)), float(highest), int(rounds)
+        )
         for group, logs, highest, rounds in rows
     }
     if not found.keys() <= set(groups_of(plan)):
@@ -179,4 +180,4 @@ def _suspicion(rows: list[Any], plan: RunPlan) -> Suspicion:
 
 def _identity(plan: RunPlan) -> str:
     """The digest of everything that the rounds follow from: all of the scenario, run, roster, model size."""
-    return digest("checkpoint", to_toml(plan.scenario), plan.config_digest()).hex()
+    return crypto.digest("checkpoint", scenario.to_toml(plan.scenario), plan.config_digest()).hex()

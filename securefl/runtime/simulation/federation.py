@@ -8,24 +8,20 @@ from pathlib import Path
 
 import torch
 
+from securefl.base import crypto, entropy
 from securefl.base.arrays import F32
-from securefl.base.crypto import make_identities
-from securefl.base.entropy import Entropy, InsecureSeededEntropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.attacks import behaviours_of, is_omniscient, party_names, shares_updates
-from securefl.methods.feasibility import check, check_new_work, check_proofs, check_site
-from securefl.methods.privacy import settle
+from securefl.methods import attacks, feasibility, privacy
 from securefl.protocol.round import Occasion, RunPlan, party_entropy, tried_draws
-from securefl.runtime.misbehaviour import Knowledge, party_behaviour, tellers
-from securefl.runtime.simulation.holdings import Consult, held_by_sites, held_by_split
+from securefl.runtime import misbehaviour
+from securefl.runtime.simulation import holdings
 from securefl.runtime.simulation.limits import check_simulable
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.scenario import Behaviour, CoalitionAttack, Scenario
+from securefl.training import models, sgd
 from securefl.training.data import Dataset, load_data
-from securefl.training.models import averaged_state, dimension, frozen_digest, limit_threads, pick_device
-from securefl.training.sgd import Chooser, Evaluator, GroupEvaluator, NoTestSet
 from securefl.training.sites import SiteLog, SiteMaker
 
 
@@ -42,19 +38,19 @@ class SimulatedCoalition:
         self._cast = cast
         self._trainings: Trainings | None = None
         self._round = -1
-        self._known: dict[tuple[CoalitionAttack, int], Knowledge] = {}
+        self._known: dict[tuple[CoalitionAttack, int], misbehaviour.Knowledge] = {}
         shown = [behaviour for behaviours in cast.values() for behaviour in behaviours]
-        self._asks_everybody = any(map(is_omniscient, shown))
+        self._asks_everybody = any(map(attacks.is_omniscient, shown))
 
     def asks(self, party: PartyId) -> bool:
         """Whether it may ask ``party`` what it trained."""
-        return self._asks_everybody or any(map(shares_updates, self._cast.get(party, ())))
+        return self._asks_everybody or any(map(attacks.shares_updates, self._cast.get(party, ())))
 
     def connect(self, trainings: Trainings) -> None:
         """Say where to ask. Whoever trains is made after the behaviours, and these need :meth:`insight`."""
         self._trainings = trainings
 
-    def insight(self, attack: CoalitionAttack, occasion: Occasion) -> Knowledge:
+    def insight(self, attack: CoalitionAttack, occasion: Occasion) -> misbehaviour.Knowledge:
         """The attackers' knowledge on ``occasion``. The first who asks has everybody train."""
         if occasion.round != self._round:
             self._round, self._known = occasion.round, {}
@@ -62,8 +58,10 @@ class SimulatedCoalition:
         if key not in self._known:
             if self._trainings is None:
                 raise UsageError("nobody is connected to the coalition")
-            told = self._trainings.of(occasion, tellers(attack, self._cast, occasion))
-            self._known[key] = Knowledge({party: update for party, update in told if update is not None})
+            told = self._trainings.of(occasion, misbehaviour.tellers(attack, self._cast, occasion))
+            self._known[key] = misbehaviour.Knowledge(
+                {party: update for party, update in told if update is not None}
+            )
         return self._known[key]
 
 
@@ -78,10 +76,10 @@ class SimulatedFederation:
     """Trains them."""
     module: torch.nn.Module
     """The server's copy of the model, whose parameters anybody may overwrite."""
-    evaluator: Evaluator | GroupEvaluator | NoTestSet
+    evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     initial: F32
     """Parameters before the first round, shape (d,)."""
-    consult: Consult | None = None
+    consult: holdings.Consult | None = None
     """None where no rule asks."""
     data: str = ""
     """Title of the data set."""
@@ -89,7 +87,7 @@ class SimulatedFederation:
     """Whether training differs from that of a run in the rounding of floating-point sums."""
     note: str = ""
     """On the training, for the header."""
-    choosers: Mapping[PartyId, Chooser] = field(default_factory=dict)
+    choosers: Mapping[PartyId, sgd.Chooser] = field(default_factory=dict)
     """By party what finds its task group; empty where there is one group."""
 
     @property
@@ -108,7 +106,7 @@ def assemble(
     *,
     exact: bool = False,
     threads: int = 1,
-    secret: Entropy | None = None,
+    secret: entropy.Entropy | None = None,
     dataset: Dataset | None = None,
     sites: SiteMaker | None = None,
     site_log: Callable[[PartyId], SiteLog] = lambda _party: SiteLog(None),
@@ -139,30 +137,32 @@ def assemble(
             split as asked; its model is trained by sites and there are none, or the other way round; there
             is no such device.
     """
-    check(scenario)
+    feasibility.check(scenario)
     check_simulable(scenario)
-    check_site(scenario, given=sites is not None)
+    feasibility.check_site(scenario, given=sites is not None)
     tried_draws(scenario)
-    limit_threads()
-    where = pick_device(device or scenario.training.device)
-    names = party_names(scenario.parties)
-    root = InsecureSeededEntropy(seed)
+    models.limit_threads()
+    where = models.pick_device(device or scenario.training.device)
+    names = attacks.party_names(scenario.parties)
+    root = entropy.InsecureSeededEntropy(seed)
     hidden = root if secret is None else secret
     if sites is None:
         dataset = load_data(scenario.data, data_dir) if dataset is None else dataset
-        held = held_by_split(scenario, dataset, seed, where, exact=exact, threads=threads)
+        held = holdings.held_by_split(scenario, dataset, seed, where, exact=exact, threads=threads)
     else:
-        held = held_by_sites(scenario, sites, seed, site_log, hidden)
-    behaviours = behaviours_of(scenario, seed)
+        held = holdings.held_by_sites(scenario, sites, seed, site_log, hidden)
+    behaviours = attacks.behaviours_of(scenario, seed)
     module = held.module
     fewest = min(held.samples.values())
     if sites is None:
-        check_new_work(scenario, fewest)
-    scenario = settle(scenario, dimension(module), fewest)
-    _, roster = make_identities(names, root)
+        feasibility.check_new_work(scenario, fewest)
+    scenario = privacy.settle(scenario, models.dimension(module), fewest)
+    _, roster = crypto.make_identities(names, root)
     coalition = SimulatedCoalition(behaviours)
     cast_as = {
-        name: party_behaviour(behaviours.get(name, ()), name, party_entropy(root, name), coalition.insight)
+        name: misbehaviour.party_behaviour(
+            behaviours.get(name, ()), name, party_entropy(root, name), coalition.insight
+        )
         for name in names
     }
     declared = {name: cast_as[name].declared(held.samples[name]) for name in names}
@@ -170,10 +170,16 @@ def assemble(
     crew = held.crew(cast_as, hidden)
     trainings = Trainings(crew.trainers, coalition.asks)
     coalition.connect(trainings)
-    limits = check(scenario)
-    check_proofs(scenario, limits.ring_bits, dimension(module))
+    limits = feasibility.check(scenario)
+    feasibility.check_proofs(scenario, limits.ring_bits, models.dimension(module))
     plan = RunPlan(
-        run, scenario, limits, roster, dimension(module), frozen_digest(module), averaged_state(module)
+        run,
+        scenario,
+        limits,
+        roster,
+        models.dimension(module),
+        models.frozen_digest(module),
+        models.averaged_state(module),
     )
     # Noise that cannot be drawn is refused here.
     _ = plan.mechanism

@@ -7,29 +7,19 @@ from dataclasses import dataclass, field
 
 import torch
 
+from securefl.base import entropy
 from securefl.base.arrays import F32, F64
-from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
-from securefl.methods.attacks import behaviours_of, check_on_data, party_names, trigger_of
-from securefl.methods.robust import server_rule
+from securefl.methods import attacks, robust
 from securefl.protocol.round import party_entropy, server_entropy
-from securefl.runtime.misbehaviour import PartyBehaviour
+from securefl.runtime import misbehaviour
 from securefl.runtime.simulation.trainers import ChosenTrainers, PartyByParty, choose_trainers
 from securefl.scenario import Scenario
+from securefl.training import models, sgd
 from securefl.training.data import Dataset, Shard, shards_of, split, turns_of
-from securefl.training.models import model_of, to_vector
-from securefl.training.sgd import (
-    Chooser,
-    Evaluator,
-    GroupEvaluator,
-    NoTestSet,
-    ServerGradient,
-    evaluator_of,
-    initial_models,
-)
 from securefl.training.sites import Layout, SiteLog, SiteMaker, SiteTrainer, columns_of, make_site
 
-Crew = Callable[[Mapping[PartyId, PartyBehaviour], Entropy], ChosenTrainers]
+Crew = Callable[[Mapping[PartyId, misbehaviour.PartyBehaviour], entropy.Entropy], ChosenTrainers]
 """How all parties behave, and the root of their randomness, to their trainers."""
 Consult = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
 """Round, parameters and reclusterings, to gradients of the server's own data."""
@@ -45,12 +35,12 @@ class Holdings:
     """Parameters before the first round, shape (d,)."""
     samples: Mapping[PartyId, int]
     crew: Crew
-    evaluator: Evaluator | GroupEvaluator | NoTestSet
+    evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     title: str
     """What it is trained on, for people."""
-    consult: Callable[[Entropy], Consult | None] = lambda _root: None
+    consult: Callable[[entropy.Entropy], Consult | None] = lambda _root: None
     """The root of the run's randomness, to what answers the rule; None where it does not ask."""
-    choosers: Mapping[PartyId, Chooser] = field(default_factory=dict)
+    choosers: Mapping[PartyId, sgd.Chooser] = field(default_factory=dict)
     """By party what finds its task group; empty where there is one group."""
 
 
@@ -70,35 +60,39 @@ def held_by_split(
     Raises:
         ConfigError: it cannot be split as asked, or the model does not fit it.
     """
-    names = party_names(scenario.parties)
-    check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
-    rows = split(dataset, scenario.data, names, seed, behaviours_of(scenario, seed).keys())
+    names = attacks.party_names(scenario.parties)
+    attacks.check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
+    rows = split(dataset, scenario.data, names, seed, attacks.behaviours_of(scenario, seed).keys())
     shards, test, server = shards_of(dataset, rows, turns_of(scenario.groups, names))
-    module = model_of(scenario, test.input_shape, test.classes, seed, tokens=test.tokens)
+    module = models.model_of(scenario, test.input_shape, test.classes, seed, tokens=test.tokens)
 
-    def crew(cast: Mapping[PartyId, PartyBehaviour], root: Entropy) -> ChosenTrainers:
+    def crew(cast: Mapping[PartyId, misbehaviour.PartyBehaviour], root: entropy.Entropy) -> ChosenTrainers:
         model, training = scenario.model, scenario.training
         return choose_trainers(
             model, module, shards, cast, training, where, root, exact=exact, threads=threads
         )
 
-    def consult(root: Entropy) -> Consult | None:
+    def consult(root: entropy.Entropy) -> Consult | None:
         return _consult(scenario, server, module, where, root)
 
     return Holdings(
         module,
-        initial_models(scenario, module, test, seed),
+        sgd.initial_models(scenario, module, test, seed),
         {name: len(shard.y) for name, shard in shards.items()},
         crew,
-        evaluator_of(scenario.groups, module, test, where, trigger_of(scenario.behaviours)),
+        sgd.evaluator_of(scenario.groups, module, test, where, attacks.trigger_of(scenario.behaviours)),
         dataset.title or dataset.name,
         consult,
-        {n: Chooser(module, s, where) for n, s in shards.items()} if scenario.groups.count > 1 else {},
+        {n: sgd.Chooser(module, s, where) for n, s in shards.items()} if scenario.groups.count > 1 else {},
     )
 
 
 def held_by_sites(
-    scenario: Scenario, maker: SiteMaker, seed: int, log: Callable[[PartyId], SiteLog], hidden: Entropy
+    scenario: Scenario,
+    maker: SiteMaker,
+    seed: int,
+    log: Callable[[PartyId], SiteLog],
+    hidden: entropy.Entropy,
 ) -> Holdings:
     """One site a party, made as its process would make it. They train one after the other.
 
@@ -112,34 +106,38 @@ def held_by_sites(
     Raises:
         ConfigError: the file of the initial weights is refused, or a site is.
     """
-    module = model_of(scenario, (), 0, seed)
+    module = models.model_of(scenario, (), 0, seed)
     layout, rounds = Layout.of(module), scenario.stop.rounds
     if scenario.model.by_columns:
         maker = columns_of(maker, scenario.evaluation)
     sites = {
         name: make_site(maker, name, layout, scenario.model, party_entropy(hidden, name))
-        for name in party_names(scenario.parties)
+        for name in attacks.party_names(scenario.parties)
     }
     trainers = {
         name: SiteTrainer(site, layout, rounds, log(name), scenario.evaluation, scenario.training).update
         for name, site in sites.items()
     }
 
-    def crew(_cast: Mapping[PartyId, PartyBehaviour], root: Entropy) -> ChosenTrainers:
+    def crew(_cast: Mapping[PartyId, misbehaviour.PartyBehaviour], root: entropy.Entropy) -> ChosenTrainers:
         note = "training: at sites, one after the other, with the seeds of a run"
         if scenario.privacy.unit == "party":
             note += "; all in this process, where a run has one for each site"
         return ChosenTrainers(PartyByParty([trainers], root), vectorised=False, note=note)
 
     samples = {name: int(site.samples) for name, site in sites.items()}
-    return Holdings(module, to_vector(module), samples, crew, NoTestSet(), "sites")
+    return Holdings(module, models.to_vector(module), samples, crew, sgd.NoTestSet(), "sites")
 
 
 def _consult(
-    scenario: Scenario, server: Shard | None, module: torch.nn.Module, where: torch.device, root: Entropy
+    scenario: Scenario,
+    server: Shard | None,
+    module: torch.nn.Module,
+    where: torch.device,
+    root: entropy.Entropy,
 ) -> Consult | None:
-    rule = server_rule(scenario.aggregation.rule)
+    rule = robust.server_rule(scenario.aggregation.rule)
     if rule is None or server is None:
         return None
-    own = ServerGradient(module, server, rule, scenario.training, where, server_entropy(root))
+    own = sgd.ServerGradient(module, server, rule, scenario.training, where, server_entropy(root))
     return own.gradients

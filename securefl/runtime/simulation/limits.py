@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from securefl.base.errors import ConfigError
-from securefl.methods.attacks import is_of_server
+from securefl.methods import attacks
 from securefl.scenario import Scenario
 
 SIMULATED = "simulation: no network, no masks; the server of a real run would see the same cluster sums"
@@ -27,7 +27,7 @@ def check_simulable(scenario: Scenario) -> None:
     if scenario.secure_sum.validated is not None:
         raise ConfigError("secure_sum.validate", "updates are checked by messages between members", "use run")
     for index, behaviour in enumerate(scenario.behaviours):
-        if is_of_server(behaviour):
+        if attacks.is_of_server(behaviour):
             raise ConfigError(f"behaviours.{index}.kind", f"{behaviour.kind} needs messages", "use run")
     unheard = sorted({b.kind for b in scenario.behaviours if b.kind in _UNHEARD})
     for index, claim in enumerate(scenario.expect):
@@ -38,7 +38,7 @@ def check_simulable(scenario: Scenario) -> None:
 
 def without_messages(scenario: Scenario) -> Scenario:
     """Return the scenario without what only messages can show: behaviours of the server, and expectations."""
-    heard = tuple(behaviour for behaviour in scenario.behaviours if not is_of_server(behaviour))
+    heard = tuple(behaviour for behaviour in scenario.behaviours if not attacks.is_of_server(behaviour))
     return msgspec.structs.replace(scenario, behaviours=heard, expect=())
 
 

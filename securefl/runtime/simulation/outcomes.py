@@ -11,15 +11,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from securefl import scenario
+from securefl.base import text
 from securefl.base.ids import PartyId
-from securefl.base.text import count
-from securefl.methods.clustering import Assignment, sums_apart, survivor_set
-from securefl.methods.leakage import Admission
+from securefl.methods import clustering, leakage
 from securefl.protocol.round import ClusterKey, Question, RunPlan
-from securefl.runtime.simulation.attempts import Attempt, BeforeInputs, Deviations, started_over
-from securefl.scenario import Phase
+from securefl.runtime.simulation import attempts
 
-_SAYS_KEYS: Final[frozenset[Phase]] = frozenset(
+_SAYS_KEYS: Final[frozenset[scenario.Phase]] = frozenset(
     {"after-keys", "after-shares", "after-masked-input", "after-freeze", "after-release"}
 )
 _SAYS_SHARES: Final = _SAYS_KEYS - {"after-keys"}
@@ -34,7 +33,7 @@ class RoundOutcomes:
     """Sums that came to nothing before any update was submitted, and why."""
     eligible: frozenset[PartyId]
     """The survivor set, before the ledger was asked."""
-    admission: Admission
+    admission: leakage.Admission
     """What the ledger says may be opened."""
     survivors: frozenset[PartyId]
     """The frozen survivor set: nobody, where nothing may be opened."""
@@ -47,7 +46,7 @@ class RoundOutcomes:
     """Wrong shares that the server refused."""
     silenced: frozenset[PartyId]
     """Who fell silent in the end: one that never came to its phase did not."""
-    further: tuple[tuple[ClusterKey, Attempt], ...]
+    further: tuple[tuple[ClusterKey, attempts.Attempt], ...]
     """Attempts of sums that started over, in their order."""
     givers: frozenset[PartyId] = frozenset()
     """Who gave shares for what may be opened, by their own accounts."""
@@ -65,8 +64,8 @@ def nobody_vetoes(_survivors: frozenset[PartyId], _admitted: tuple[int, ...]) ->
 def fates(
     plan: RunPlan,
     round_: int,
-    assignment: Assignment,
-    deviations: Deviations,
+    assignment: clustering.Assignment,
+    deviations: attempts.Deviations,
     vetoes: Vetoes = nobody_vetoes,
 ) -> RoundOutcomes:
     """Work out one round.
@@ -81,17 +80,19 @@ def fates(
     clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
     summing = _until_inputs(plan, clusters, deviations)
     submitted = summing.able
-    further: tuple[tuple[ClusterKey, Attempt], ...] = ()
+    further: tuple[tuple[ClusterKey, attempts.Attempt], ...] = ()
     unready = summing.unready
     if plan.sums.everyone:
-        tried = started_over(plan, assignment, clusters, summing, submitted, deviations)
+        tried = attempts.started_over(plan, assignment, clusters, summing, submitted, deviations)
         submitted, further, unready = dict(tried.submitted), tried.further, {**unready, **tried.lost}
     quorum = plan.limits.quorum
-    survivors = survivor_set(clusters, submitted, plan.scenario.secure_sum.min_survivors, assignment.atoms)
+    survivors = clustering.survivor_set(
+        clusters, submitted, plan.scenario.secure_sum.min_survivors, assignment.atoms
+    )
     if quorum is not None and len(survivors) < quorum:
         survivors = frozenset()
     limits = dict.fromkeys(assignment.participants, plan.published_limits)
-    admission = Question(round_, assignment, survivors, limits, sums_apart(plan.scenario)).answer()
+    admission = Question(round_, assignment, survivors, limits, clustering.sums_apart(plan.scenario)).answer()
     eligible, survivors = survivors, survivors if admission.admitted else frozenset()
     mute = {party for party, phase in deviations.silent.items() if phase != "after-release"}
     giving = survivors - vetoes(survivors, admission.admitted)
@@ -113,7 +114,7 @@ def fates(
         refused += [(p, key) for p in sorted(releasing & deviations.wrong_shares)]
         useful, needed = len(releasing - deviations.wrong_shares), _needed(plan, len(counted))
         if useful < needed:
-            unopened[key] = f"{count(useful, 'member')} released shares, {needed} are needed"
+            unopened[key] = f"{text.count(useful, 'member')} released shares, {needed} are needed"
         else:
             opened.add(key)
     return RoundOutcomes(
@@ -138,8 +139,8 @@ def _needed(plan: RunPlan, counted: int) -> int:
 
 
 def _until_inputs(
-    plan: RunPlan, clusters: Mapping[ClusterKey, Collection[PartyId]], deviations: Deviations
-) -> BeforeInputs:
+    plan: RunPlan, clusters: Mapping[ClusterKey, Collection[PartyId]], deviations: attempts.Deviations
+) -> attempts.BeforeInputs:
     silent, needed = deviations.silent, plan.scenario.secure_sum.min_survivors
     unready: dict[ClusterKey, str] = {}
     keyless: set[PartyId] = set()
@@ -149,23 +150,26 @@ def _until_inputs(
         listed = [p for p in members if p not in silent or silent[p] in _SAYS_KEYS]
         sharing = [p for p in listed if p not in silent or silent[p] in _SAYS_SHARES]
         if len(listed) < needed:
-            unready[key] = f"only {count(len(listed), 'member')} advertised keys"
+            unready[key] = f"only {text.count(len(listed), 'member')} advertised keys"
             keyless.update(members)
         elif len(sharing) < needed and plan.sums.deals_secrets:
-            unready[key] = f"only {count(len(sharing), 'member')} shared secrets"
+            unready[key] = f"only {text.count(len(sharing), 'member')} shared secrets"
         else:
             lists[key] = listed
             able[key] = [p for p in sharing if p not in silent or silent[p] in _SAYS_INPUT]
     halted = frozenset(p for key in unready for p in clusters[key])
-    return BeforeInputs(unready, frozenset(keyless), halted, lists, able)
+    return attempts.BeforeInputs(unready, frozenset(keyless), halted, lists, able)
 
 
 def _silenced(
-    assignment: Assignment, deviations: Deviations, summing: BeforeInputs, survivors: frozenset[PartyId]
+    assignment: clustering.Assignment,
+    deviations: attempts.Deviations,
+    summing: attempts.BeforeInputs,
+    survivors: frozenset[PartyId],
 ) -> frozenset[PartyId]:
     """Parties that came to their phase in all of their sums, or to a freeze where all due fall silent."""
 
-    def came(party: PartyId, phase: Phase) -> bool:
+    def came(party: PartyId, phase: scenario.Phase) -> bool:
         match phase:
             case "before-keys" | "after-keys":
                 return True

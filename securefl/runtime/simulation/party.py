@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
+from securefl import scenario
 from securefl.base.arrays import F64, Ring
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import hides_groups
+from securefl.methods import clustering
+from securefl.protocol import secure_sum
 from securefl.protocol.round import (
     Occasion,
     RunPlan,
@@ -27,9 +29,7 @@ from securefl.protocol.round import (
     slot_uploads,
     update_entropy,
 )
-from securefl.protocol.secure_sum import Setup, components_from, noise_secret
-from securefl.runtime.misbehaviour import PartyBehaviour, acts
-from securefl.scenario import Drop, Kill, Phase, WrongShare
+from securefl.runtime import misbehaviour
 
 
 class SimulatedParty:
@@ -46,7 +46,7 @@ class SimulatedParty:
     def __init__(
         self,
         name: PartyId,
-        behaviour: PartyBehaviour,
+        behaviour: misbehaviour.PartyBehaviour,
         samples: int,
         root: Entropy,
         hidden: Entropy | None = None,
@@ -78,16 +78,19 @@ class SimulatedParty:
         """The task group that it names, having chosen; None for no model of finite loss."""
         return answer(plan, round_, preferred, self._own)
 
-    def silence(self, round_: int) -> tuple[Phase, bool] | None:
+    def silence(self, round_: int) -> tuple[scenario.Phase, bool] | None:
         """The moment when it is to fall silent in this round, and whether for good; None when it is not."""
         for behaviour in self._behaviour.behaviours:
-            if isinstance(behaviour, Drop | Kill) and acts(behaviour, round_):
-                return behaviour.phase, isinstance(behaviour, Kill)
+            if isinstance(behaviour, scenario.Drop | scenario.Kill) and misbehaviour.acts(behaviour, round_):
+                return behaviour.phase, isinstance(behaviour, scenario.Kill)
         return None
 
     def spoils_shares(self, round_: int) -> bool:
         """Whether it releases wrong shares in this round."""
-        return any(isinstance(b, WrongShare) and acts(b, round_) for b in self._behaviour.behaviours)
+        return any(
+            isinstance(b, scenario.WrongShare) and misbehaviour.acts(b, round_)
+            for b in self._behaviour.behaviours
+        )
 
     def encode(self, plan: RunPlan, occasion: Occasion, update: F64, weight: float) -> Upload:
         """The encoding that it would mask and send once training has ended in ``update``, f64 (d,).
@@ -112,11 +115,11 @@ class SimulatedParty:
 
     def uploads(self, plan: RunPlan, round_: int, upload: Upload, group: int) -> tuple[Upload, ...]:
         """The uploads of an update: itself, or with hidden groups counts and slots."""
-        if not hides_groups(plan.scenario.groups):
+        if not clustering.hides_groups(plan.scenario.groups):
             return (upload,)
         return slot_uploads(plan, upload, draw_seat(update_entropy(self._hidden, round_), group))
 
-    def kept_noise(self, setup: Setup, survivors: int) -> Iterator[Ring]:
+    def kept_noise(self, setup: secure_sum.Setup, survivors: int) -> Iterator[Ring]:
         """Yield the components of its removable noise that a sum of so many survivors keeps, ring words (d,).
 
         Args:
@@ -126,8 +129,8 @@ class SimulatedParty:
         if setup.removable is None:
             return
         own = instance_entropy(self._own, setup.place)
-        secret, index = noise_secret(own), setup.index(self.name)
-        components = components_from(setup.removable, setup.instance, index, secret, 0)
+        secret, index = secure_sum.noise_secret(own), setup.index(self.name)
+        components = secure_sum.components_from(setup.removable, setup.instance, index, secret, 0)
         without = self._behaviour.seams.without(setup.certain, setup.place.round)
         yield from islice(components, without, setup.removable.dropouts(survivors))
 

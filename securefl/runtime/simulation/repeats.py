@@ -12,23 +12,14 @@ from dataclasses import dataclass
 
 from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import Assignment
-from securefl.methods.leakage import (
-    NOTHING_GIVEN,
-    Given,
-    UnresolvedRound,
-    crossed_together,
-    doubtful_members,
-    joined,
-    unresolved_models,
-)
+from securefl.methods import clustering, leakage
 from securefl.protocol.round import RunPlan, repeat_limits, silent_of, sums_given
 
 
 @dataclass(frozen=True, slots=True)
 class _Round:
     givers: frozenset[PartyId]
-    given: Given
+    given: leakage.Given
 
 
 class ModelHistory:
@@ -37,13 +28,13 @@ class ModelHistory:
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self._rounds: list[_Round] = []
-        self._now: Given = NOTHING_GIVEN
-        self._drawn: tuple[int, Given, frozenset[PartyId]] = -1, NOTHING_GIVEN, frozenset()
-        self._unresolved: dict[PartyId, tuple[UnresolvedRound, ...]] = {}
+        self._now: leakage.Given = leakage.NOTHING_GIVEN
+        self._drawn: tuple[int, leakage.Given, frozenset[PartyId]] = -1, leakage.NOTHING_GIVEN, frozenset()
+        self._unresolved: dict[PartyId, tuple[leakage.UnresolvedRound, ...]] = {}
         self._unreleased: dict[int, frozenset[PartyId]] = {}
 
     def blocked(
-        self, round_: int, params: F32, assignment: Assignment, present: Collection[PartyId]
+        self, round_: int, params: F32, assignment: clustering.Assignment, present: Collection[PartyId]
     ) -> frozenset[PartyId]:
         """Return the parties of a draw whose updates wait for another model.
 
@@ -63,18 +54,18 @@ class ModelHistory:
             left = tuple(self._heard(one, present) if party in present else one for one in at_hand)
             self._unresolved[party] = tuple(one for one in left if one.drawn)
             own = {model for model, rows in drawn.items() if any(party in row for row in rows)}
-            if not own.isdisjoint(unresolved_models(self._unresolved[party], party)):
+            if not own.isdisjoint(leakage.unresolved_models(self._unresolved[party], party)):
                 found.add(party)
         self._drawn = round_, drawn, frozenset(assignment.participants) - found
         return frozenset(found)
 
-    def _heard(self, one: UnresolvedRound, present: Collection[PartyId]) -> UnresolvedRound:
+    def _heard(self, one: leakage.UnresolvedRound, present: Collection[PartyId]) -> leakage.UnresolvedRound:
         return one.hear(self._unreleased[one.round].intersection(present))[0]
 
     def begin(
         self,
         params: F32,
-        assignment: Assignment,
+        assignment: clustering.Assignment,
         survivors: Collection[PartyId],
         admitted: Collection[int],
     ) -> frozenset[PartyId]:
@@ -88,13 +79,13 @@ class ModelHistory:
         found: set[PartyId] = set()
         for party in survivors:
             numbers = tuple(number for number, one in enumerate(self._rounds) if party in one.givers)
-            known = doubtful_members(self._unresolved.get(party, ()), party)
+            known = leakage.doubtful_members(self._unresolved.get(party, ()), party)
             case = numbers, *sorted(known.items())
             if case not in verdicts:
-                before = NOTHING_GIVEN
+                before = leakage.NOTHING_GIVEN
                 for number in numbers:
-                    before = joined(before, self._rounds[number].given)
-                verdicts[case] = bool(crossed_together(before, now, own, b"simulation", known))
+                    before = leakage.joined(before, self._rounds[number].given)
+                verdicts[case] = bool(leakage.crossed_together(before, now, own, b"simulation", known))
             if verdicts[case]:
                 found.add(party)
         return frozenset(found)
@@ -106,5 +97,7 @@ class ModelHistory:
         round_, drawn, took_part = self._drawn
         self._unreleased[round_] = took_part.difference(givers)
         for party in self._unreleased[round_]:
-            one = UnresolvedRound(self._plan.run, round_, drawn, silent_of(self._plan), frozenset({party}))
+            one = leakage.UnresolvedRound(
+                self._plan.run, round_, drawn, silent_of(self._plan), frozenset({party})
+            )
             self._unresolved[party] = (*self._unresolved.get(party, ()), one)

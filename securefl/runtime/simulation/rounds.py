@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64
 from securefl.base.errors import SecureflError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.clustering import COUNTS, hides_groups
-from securefl.methods.server_optimisers import first_moments
-from securefl.protocol.kernel import Aborted, Finished, Place
+from securefl.methods import clustering, server_optimisers
+from securefl.protocol import kernel
 from securefl.protocol.round import (
     NO_CHOICE,
     NO_GRADIENTS,
@@ -78,8 +78,7 @@ from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.repeats import ModelHistory
 from securefl.runtime.simulation.schedule import RoundFate, Schedule
 from securefl.runtime.simulation.sums import sum_up
-from securefl.scenario import Phase
-from securefl.training.sgd import Chooser, Evaluation
+from securefl.training import sgd
 
 
 class Listener(Protocol):
@@ -123,14 +122,14 @@ class SimulatedRounds:
         self._listeners = tuple(listeners)
         self._after_round = after_round
         self._on_choice = on_choice
-        begun = first_moments(self._plan.optimiser, self._plan.broadcast)
+        begun = server_optimisers.first_moments(self._plan.optimiser, self._plan.broadcast)
         self._standing = standing or Standing(0, federation.initial, begun)
         self._dead = set(dead)
         self._own: dict[PartyId, F64] = {}
         self._history = ModelHistory(self._plan)
         self._choices: dict[PartyId, KeptChoice] = {}
 
-    def run(self, evaluate: Callable[[F32], Evaluation | None]) -> Finished | Aborted:
+    def run(self, evaluate: Callable[[F32], sgd.Evaluation | None]) -> kernel.Finished | kernel.Aborted:
         """Go through all rounds that are left; return how the run ends.
 
         Args:
@@ -204,7 +203,7 @@ class SimulatedRounds:
         self._history.note(fate.givers)
         self._dead |= mortal & fate.silenced
         totals: Mapping[ClusterKey, int] | None = None
-        if hides_groups(self._plan.scenario.groups):
+        if clustering.hides_groups(self._plan.scenario.groups):
             limits = (self._plan.published_limits for _ in fate.survivors)
             told = slots_counted(round_, sums, least_in_slot(self._plan, limits))
             fate, sums, totals = _slots_only(fate, sums, told)
@@ -316,7 +315,7 @@ class SimulatedRounds:
         last = dict(fate.further)
         for party, (r, j) in fate.refused:
             number = last[r, j].number if (r, j) in last else 0
-            setup = self._plan.setup(Place(round_, r, j, number), drawn.assignment.clusters[r][j], b"")
+            setup = self._plan.setup(kernel.Place(round_, r, j, number), drawn.assignment.clusters[r][j], b"")
             wrong = "another seed than it advertised" if setup.everyone else "a wrong seed share"
             self._reject(party, f"released {wrong} in {setup.describe()}")
         for key, reason in fate.unopened.items():
@@ -334,7 +333,7 @@ class SimulatedRounds:
             listener.on_reject(SERVER, culprit, reason)
 
 
-def _chosen(chooser: Chooser, params: F32) -> int | None:
+def _chosen(chooser: sgd.Chooser, params: F32) -> int | None:
     """The choice that a party of a run makes, whatever its model raises."""
     try:
         return chooser.choose(params)
@@ -349,8 +348,8 @@ def _slots_only(
 ) -> tuple[RoundOutcomes, list[ClusterSum], Mapping[ClusterKey, int]]:
     """A round of hidden groups as far as it is about updates: sums of slots that may be opened."""
     may = opened_slots(told)
-    unopened = {key: why for key, why in fate.unopened.items() if key in may or key[0] == COUNTS}
-    refused = tuple(one for one in fate.refused if one[1] in may or one[1][0] == COUNTS)
+    unopened = {key: why for key, why in fate.unopened.items() if key in may or key[0] == clustering.COUNTS}
+    refused = tuple(one for one in fate.refused if one[1] in may or one[1][0] == clustering.COUNTS)
     narrowed = replace(fate, opened=fate.opened & may, unopened=unopened, refused=refused)
     return narrowed, [one for one in sums if one.key in may], totals_of(told)
 
@@ -361,7 +360,7 @@ def _deviations(
     """The parties' deviations in a round, and the parties to be killed: their own, or those of a run."""
     if fated is not None:
         return fated.deviations(parties), set()
-    silent: dict[PartyId, Phase] = {}
+    silent: dict[PartyId, scenario.Phase] = {}
     mortal: set[PartyId] = set()
     for name, party in parties.items():
         plan = party.silence(round_)
@@ -373,7 +372,7 @@ def _deviations(
     return Deviations(silent, wrong_shares=wrong), mortal
 
 
-def _tested(done: RoundDone, found: Evaluation | None) -> RoundDone:
+def _tested(done: RoundDone, found: sgd.Evaluation | None) -> RoundDone:
     if found is None:
         return replace(done, accuracy=None, loss=None)
     success = found.backdoor_success

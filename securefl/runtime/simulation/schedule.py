@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import tells_groups
+from securefl.methods import clustering
 from securefl.protocol.round import (
     NO_GROUPS,
     ClusterKey,
@@ -23,10 +24,9 @@ from securefl.protocol.round import (
     clusters_of,
     weighed_draw,
 )
+from securefl.runtime import transcript
 from securefl.runtime.simulation.attempts import Deviations
 from securefl.runtime.simulation.party import SimulatedParty
-from securefl.runtime.transcript import Entry
-from securefl.scenario import Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RecordedDraw:
         Raises:
             ConfigError: such clusters are drawn in no run of this scenario.
         """
-        told = groups if tells_groups(plan.scenario.groups) else NO_GROUPS
+        told = groups if clustering.tells_groups(plan.scenario.groups) else NO_GROUPS
         made = clusters_of(plan, self.seed, samples.keys(), self.atom_seed, told)
         if plan.scenario.clustering.fixed:
             # They follow from the run and its roster, and not from the seed.
@@ -85,7 +85,7 @@ class RoundFate:
 
     def deviations(self, parties: Collection[PartyId]) -> Deviations:
         """Whose masked inputs do not come in."""
-        silent: dict[PartyId, Phase] = {
+        silent: dict[PartyId, scenario.Phase] = {
             name: "after-shares" for name in parties if name not in self.survivors
         }
         return Deviations(silent)
@@ -141,7 +141,7 @@ class Schedule:
         return self.rounds[round_]
 
 
-def schedule_of(run: str, transcripts: Iterable[Iterable[Entry]]) -> Schedule:
+def schedule_of(run: str, transcripts: Iterable[Iterable[transcript.Entry]]) -> Schedule:
     """Return the schedule of a run.
 
     Args:
@@ -159,7 +159,7 @@ def schedule_of(run: str, transcripts: Iterable[Iterable[Entry]]) -> Schedule:
     return Schedule(run, rounds)
 
 
-def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: Entry) -> None:
+def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: transcript.Entry) -> None:
     said: Mapping[str, Any] = entry.fields
     if not isinstance(said.get("round"), int):
         return

@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from securefl.base import entropy
 from securefl.base.arrays import F32
-from securefl.base.entropy import Entropy, OsEntropy
 from securefl.base.errors import RunAbortedError, UsageError
 from securefl.base.ids import RunId
-from securefl.methods.server_optimisers import Sgd
+from securefl.methods import server_optimisers
 from securefl.protocol.round import AnyReport, ModelFinal
 from securefl.runtime.simulation.federation import assemble
 from securefl.runtime.simulation.limits import without_messages
@@ -29,8 +29,8 @@ from securefl.scenario import (
     SecureSum,
     Stop,
 )
+from securefl.training import sgd
 from securefl.training.data import Dataset
-from securefl.training.sgd import Evaluation
 
 _RUN: Final = RunId("5bad0e" + "0" * 26)
 
@@ -56,7 +56,7 @@ class Pool:
     share: float = 0.5
     """Of the pool that each is trained on."""
 
-    def shadows(self, count: int, seed: int, secret: Entropy | None = None) -> Iterator[Shadow]:
+    def shadows(self, count: int, seed: int, secret: entropy.Entropy | None = None) -> Iterator[Shadow]:
         """Train so many, one after the other; each costs a simulation of the scenario.
 
         What its server does with messages, if anything, is left out.
@@ -77,7 +77,7 @@ class Pool:
             member[generator.permutation(size)[: round(self.share * size)]] = True
             yield Shadow(member, self.train(member, seed + index + 1, secret))
 
-    def train(self, member: npt.NDArray[np.bool_], seed: int, secret: Entropy | None = None) -> F32:
+    def train(self, member: npt.NDArray[np.bool_], seed: int, secret: entropy.Entropy | None = None) -> F32:
         """The model of a federation that has these records, f32 ``(d,)``.
 
         Raises:
@@ -93,7 +93,7 @@ class Pool:
             self.scenario.data, train_limit=None, server_fraction=0.0, server_per_class=None
         )
         scenario = msgspec.structs.replace(without_messages(self.scenario), data=own)
-        hidden = None if scenario.privacy.unit == "none" else secret or OsEntropy()
+        hidden = None if scenario.privacy.unit == "none" else secret or entropy.OsEntropy()
         federation = assemble(scenario, _RUN, seed, secret=hidden, dataset=held)
         if self.initial is not None:
             federation = replace(federation, initial=self.initial)
@@ -125,7 +125,7 @@ def one_cluster(scenario: Scenario, size: int) -> Scenario:
         checks=Checks(),
         leakage=Leakage(mode="report"),
         aggregation=Aggregation(),
-        server_optimiser=Sgd(),
+        server_optimiser=server_optimisers.Sgd(),
         stop=Stop(rounds=1),
         behaviours=(),
         expect=(),
@@ -148,5 +148,5 @@ class _Last:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
 
 
-def _unseen(_params: F32) -> Evaluation:
-    return Evaluation(0.0, 0.0)
+def _unseen(_params: F32) -> sgd.Evaluation:
+    return sgd.Evaluation(0.0, 0.0)

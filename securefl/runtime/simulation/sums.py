@@ -9,8 +9,8 @@ import numpy as np
 
 from securefl.base.arrays import F32, Ring
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import Assignment, upload_of, works_of
-from securefl.protocol.kernel import Place
+from securefl.methods import clustering
+from securefl.protocol import kernel
 from securefl.protocol.round import (
     NO_GROUPS,
     ClusterKey,
@@ -22,8 +22,7 @@ from securefl.protocol.round import (
     model_of,
     with_counted_metrics,
 )
-from securefl.runtime.simulation.attempts import Attempt, Deviations
-from securefl.runtime.simulation.outcomes import RoundOutcomes, Vetoes, fates, nobody_vetoes
+from securefl.runtime.simulation import attempts, outcomes
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.trainings import Trainings
 
@@ -35,11 +34,11 @@ def sum_up(
     round_: int,
     params: F32,
     drawn: Draw,
-    deviations: Deviations,
+    deviations: attempts.Deviations,
     groups: Mapping[PartyId, int] = NO_GROUPS,
     groupless: Collection[PartyId] = (),
-    vetoes: Vetoes = nobody_vetoes,
-) -> tuple[RoundOutcomes, list[ClusterSum]]:
+    vetoes: outcomes.Vetoes = outcomes.nobody_vetoes,
+) -> tuple[outcomes.RoundOutcomes, list[ClusterSum]]:
     """Train whoever counts and add up what they would have sent; zeros of those whose training fails.
 
     An update is dropped once it has been added, so that memory grows with the clusters, not with the parties.
@@ -60,9 +59,9 @@ def sum_up(
         How the round ends, and the opened sums in the order of (reclustering, cluster).
     """
     clusters = drawn.assignment.clusters
-    works = product(range(works_of(plan.scenario.clustering)), range(plan.models))
+    works = product(range(clustering.works_of(plan.scenario.clustering)), range(plan.models))
     occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters)) for work, g in works]
-    fate = fates(plan, round_, drawn.assignment, deviations, vetoes)
+    fate = outcomes.fates(plan, round_, drawn.assignment, deviations, vetoes)
     totals, counting = _Totals(plan, drawn.assignment), metric_atoms(plan, drawn.atom_seed)
     nothing = np.zeros(plan.brought, dtype=np.float64)
     for group, occasion in occasions:
@@ -89,7 +88,7 @@ def _keep_noise(
     attempt: int,
 ) -> None:
     """Add the removable noise that dropouts make necessary, in place."""
-    setup = plan.setup(Place(round_, *opened.key, attempt), opened.members, b"")
+    setup = plan.setup(kernel.Place(round_, *opened.key, attempt), opened.members, b"")
     for name in opened.survivors:
         for component in parties[name].kept_noise(setup, len(opened.survivors)):
             np.add(opened.ring, component, out=opened.ring)
@@ -98,14 +97,14 @@ def _keep_noise(
 class _Totals:
     """Ring sums by cluster."""
 
-    def __init__(self, plan: RunPlan, assignment: Assignment) -> None:
+    def __init__(self, plan: RunPlan, assignment: clustering.Assignment) -> None:
         self._plan = plan
         self.members = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
         """Of all clusters."""
         self._keys: dict[tuple[PartyId, int], list[ClusterKey]] = {}
         for key, members in self.members.items():
             for party in members:
-                self._keys.setdefault((party, upload_of(plan.scenario, key[0])), []).append(key)
+                self._keys.setdefault((party, clustering.upload_of(plan.scenario, key[0])), []).append(key)
         self._sums: dict[ClusterKey, Ring] = {}
         self._added: dict[ClusterKey, set[PartyId]] = {}
 
@@ -118,7 +117,7 @@ class _Totals:
             np.add(self._sums[key], words, out=self._sums[key])
             self._added.setdefault(key, set()).add(party)
 
-    def opened(self, key: ClusterKey, attempt: Attempt | None) -> ClusterSum:
+    def opened(self, key: ClusterKey, attempt: attempts.Attempt | None) -> ClusterSum:
         """Return the sum of one cluster; ``attempt`` is the one that opened, None for the first."""
         members, added = self.members[key] if attempt is None else attempt.members, self._added[key]
         return ClusterSum(*key, members, tuple(p for p in members if p in added), self._sums[key])

@@ -12,18 +12,15 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from securefl import scenario
+from securefl.base import foreign
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
-from securefl.base.foreign import pass_interrupt
 from securefl.base.ids import PartyId
 from securefl.protocol.round import party_entropy, training_entropy
-from securefl.runtime.misbehaviour import PartyBehaviour
-from securefl.scenario import Model, Training
-from securefl.training.batched import DenseFleet, DpFleet, DpJob, Job, LayerFleet, fits_fleet
-from securefl.training.data import Portion, SamplePool, Shard, pool_samples
-from securefl.training.models import change
-from securefl.training.rounds import RoundTrainer
+from securefl.runtime import misbehaviour
+from securefl.training import batched, data, models, rounds
 from securefl.training.sgd import ahead
 
 OneTraining = Callable[[int, F32, F64 | None, Entropy, int | None], F64]
@@ -93,7 +90,7 @@ class PartyByParty:
             except UsageError:
                 raise
             except BaseException as error:  # of any class, as in a party's process
-                pass_interrupt(error)
+                foreign.pass_interrupt(error)
                 return None
             finally:
                 self._idle.put(crew)
@@ -104,8 +101,8 @@ class PartyByParty:
 class Allotment(NamedTuple):
     """Samples of a pool that one party trains on."""
 
-    honest: Portion
-    poisoned: Portion
+    honest: data.Portion
+    poisoned: data.Portion
     """The same as ``honest`` for a party that never poisons."""
     poisons: Callable[[int], bool]
     """Whether it does in a round."""
@@ -118,7 +115,7 @@ class Allotments:
     parties: Mapping[PartyId, Allotment]
     root: Entropy
 
-    def of(self, name: PartyId, task: TrainingTask) -> tuple[Portion, Entropy]:
+    def of(self, name: PartyId, task: TrainingTask) -> tuple[data.Portion, Entropy]:
         """A party's samples for a task, and the entropy that its training draws from."""
         own = self.parties[name]
         portion = own.poisoned if own.poisons(task.round) else own.honest
@@ -128,7 +125,7 @@ class Allotments:
 class Fleet(Protocol):
     """Local training of many parties at once."""
 
-    def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
+    def train(self, params: F32, jobs: Sequence[batched.Job]) -> Iterator[tuple[int, F32 | None]]:
         """See :meth:`securefl.training.batched.fleet.DenseFleet.train`."""
         ...
 
@@ -149,14 +146,14 @@ class Vectorised:
         """See :class:`Trainers`."""
         jobs = [self._job(name, task) for name in task.names]
         for index, after in self._fleet.train(task.params, jobs):
-            yield task.names[index], None if after is None else change(task.params, after)
+            yield task.names[index], None if after is None else models.change(task.params, after)
 
-    def _job(self, name: PartyId, task: TrainingTask) -> Job:
+    def _job(self, name: PartyId, task: TrainingTask) -> batched.Job:
         portion, entropy = self._allotments.of(name, task)
         if task.samples is not None:
             portion = portion._replace(samples=min(portion.samples, task.samples))
         # As LocalTrainer seeds the order of samples.
-        return Job(portion, int.from_bytes(entropy.draw(8), "big"))
+        return batched.Job(portion, int.from_bytes(entropy.draw(8), "big"))
 
 
 class VectorisedDpSgd:
@@ -167,7 +164,7 @@ class VectorisedDpSgd:
         allotments: of all parties, in the fleet's pool.
     """
 
-    def __init__(self, fleet: DpFleet, allotments: Allotments) -> None:
+    def __init__(self, fleet: batched.DpFleet, allotments: Allotments) -> None:
         self._fleet = fleet
         self._allotments = allotments
 
@@ -175,7 +172,9 @@ class VectorisedDpSgd:
         """See :class:`Trainers`."""
         if task.samples is not None:
             raise UsageError("DP-SGD draws from all records")
-        jobs = [DpJob(*self._allotments.of(name, task), task.carries.get(name)) for name in task.names]
+        jobs = [
+            batched.DpJob(*self._allotments.of(name, task), task.carries.get(name)) for name in task.names
+        ]
         for index, update in self._fleet.updates(task.params, jobs):
             yield task.names[index], update
 
@@ -205,11 +204,11 @@ _VECTORISED = (
 
 
 def choose_trainers(
-    model: Model,
+    model: scenario.Model,
     module: torch.nn.Module,
-    shards: Mapping[PartyId, Shard],
-    cast: Mapping[PartyId, PartyBehaviour],
-    config: Training,
+    shards: Mapping[PartyId, data.Shard],
+    cast: Mapping[PartyId, misbehaviour.PartyBehaviour],
+    config: scenario.Training,
     device: torch.device,
     root: Entropy,
     *,
@@ -235,23 +234,23 @@ def choose_trainers(
     widths = model.vectorised_widths(first.input_shape, first.classes) if plain else None
     if config.dp_sgd is None and widths is not None:
         pool, allotments = _allot(shards, cast, device, root)
-        dense = DenseFleet(widths, pool, config, threads=threads)
+        dense = batched.DenseFleet(widths, pool, config, threads=threads)
         note = _VECTORISED.format("since the model is dense")
         return ChosenTrainers(Vectorised(dense, allotments), vectorised=True, note=note)
-    if config.dp_sgd is None and plain and device.type != "cpu" and fits_fleet(module):
+    if config.dp_sgd is None and plain and device.type != "cpu" and batched.fits_fleet(module):
         pool, allotments = _allot(shards, cast, device, root)
-        layered = LayerFleet(module, pool, first.input_shape, config)
+        layered = batched.LayerFleet(module, pool, first.input_shape, config)
         note = _VECTORISED.format("a GPU and known layers")
         return ChosenTrainers(Vectorised(layered, allotments), vectorised=True, note=note)
-    if config.dp_sgd is not None and not exact and fits_fleet(module):
+    if config.dp_sgd is not None and not exact and batched.fits_fleet(module):
         pool, allotments = _allot(shards, cast, device, root)
-        steps = DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
+        steps = batched.DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
         note = _VECTORISED.format("one step of DP-SGD from the same model")
         return ChosenTrainers(VectorisedDpSgd(steps, allotments), vectorised=True, note=note)
     # Dropout and models of one's own draw from torch's global generator, which threads would share.
     alone = device.type != "cpu" or model.draws
     first_crew = {
-        name: RoundTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
+        name: rounds.RoundTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
         for name, shard in shards.items()
     }
     crews = [first_crew]
@@ -276,16 +275,16 @@ def choose_trainers(
 
 
 def _allot(
-    shards: Mapping[PartyId, Shard],
-    cast: Mapping[PartyId, PartyBehaviour],
+    shards: Mapping[PartyId, data.Shard],
+    cast: Mapping[PartyId, misbehaviour.PartyBehaviour],
     device: torch.device,
     root: Entropy,
-) -> tuple[SamplePool, Allotments]:
+) -> tuple[data.SamplePool, Allotments]:
     """All samples in one pool, honest and poisoned, and which of them each party trains on."""
     names = list(shards)
     honest = [(shards[name].x, shards[name].y) for name in names]
     poisoned = [cast[name].data(shards[name].x, shards[name].y, shards[name].classes) for name in names]
-    pool, portions = pool_samples(honest + poisoned, device)
+    pool, portions = data.pool_samples(honest + poisoned, device)
     parties = {
         name: Allotment(portions[index], portions[len(names) + index], cast[name].poisons)
         for index, name in enumerate(names)

@@ -22,9 +22,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
+from securefl.runtime.transcript import segments
 from securefl.runtime.transcript.canonical import JsonValue, canonical, parse
 from securefl.runtime.transcript.lines import LineFile, disk_failure
-from securefl.runtime.transcript.segments import SHARE, beyond, files_of, former_path
 
 HEADER: Final = "header"
 SEGMENT: Final = "segment"
@@ -101,12 +101,12 @@ class TranscriptWriter:
         Raises:
             RunAbortedError: the disk is full or gone.
         """
-        if self._bound is None or self._ended or self._lines.size * SHARE < self._bound:
+        if self._bound is None or self._ended or self._lines.size * segments.SHARE < self._bound:
             return False
         path = self.path
         self._lines.close()
         try:
-            former = former_path(path, self._segment)
+            former = segments.former_path(path, self._segment)
             former.parent.mkdir(exist_ok=True)
             path.replace(former)
             self._delete_old(but=former)
@@ -125,7 +125,7 @@ class TranscriptWriter:
         """Make room; the last whole round stays in any case."""
         if self._bound is not None:
             # What is written now grows to its share, and by a round, before anybody looks again.
-            for old in beyond(self.path, self._bound - 2 * (self._bound // SHARE)):
+            for old in segments.beyond(self.path, self._bound - 2 * (self._bound // segments.SHARE)):
                 if old != but:
                     old.unlink(missing_ok=True)
 
@@ -268,7 +268,7 @@ def read_transcript(path: Path) -> Transcript:
         EmptyTranscriptError: there is no whole line.
         ConfigError: names the file and the first entry that is altered, out of place or of another run.
     """
-    files = files_of(path) or (path,)
+    files = segments.files_of(path) or (path,)
     pieces = [piece for piece in map(_piece, files) if piece is not None]
     if not pieces:
         raise EmptyTranscriptError(str(path), "is empty", "the writer was stopped before it wrote its header")

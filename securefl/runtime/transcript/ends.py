@@ -11,32 +11,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from securefl.base.errors import ConfigError
-from securefl.runtime.transcript.canonical import JsonValue, parse
-from securefl.runtime.transcript.chain import END, Transcript
+from securefl.runtime.transcript import canonical, chain
 
 _TAIL: Final = 4096
 """Bytes in which an ``end`` entry fits."""
 
 
-def ends_in(folder: Path) -> dict[str, JsonValue]:
+def ends_in(folder: Path) -> dict[str, canonical.JsonValue]:
     """Entries (header and end included) and last hash of each transcript, by name, that ended in good order.
 
     Only last lines are read; chains are not verified. A process that was stopped left no end and is not here.
     """
-    found: dict[str, JsonValue] = {}
+    found: dict[str, canonical.JsonValue] = {}
     for path in sorted(folder.glob("*.jsonl")):
         try:
             with path.open("rb") as file:
                 file.seek(-min(_TAIL, file.seek(0, os.SEEK_END)), os.SEEK_END)
-                fields = parse(file.read().removesuffix(b"\n").rpartition(b"\n")[2])
+                fields = canonical.parse(file.read().removesuffix(b"\n").rpartition(b"\n")[2])
         except (OSError, ValueError):
             continue
-        if fields.get("kind") == END and isinstance(last := fields.get("n"), int):
+        if fields.get("kind") == chain.END and isinstance(last := fields.get("n"), int):
             found[path.stem] = {"entries": last + 1, "head": fields.get("hash")}
     return found
 
 
-def check_ends(stated: Any, transcripts: Mapping[str, Transcript], blank: Collection[str] = ()) -> None:
+def check_ends(stated: Any, transcripts: Mapping[str, chain.Transcript], blank: Collection[str] = ()) -> None:
     """Refuse transcripts that are not as long as the run says, or end otherwise.
 
     Args:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
-from securefl.runtime.transport.base import BrokerUrl, parse_broker_url
+from securefl.runtime.transport import base
 
 _HINT = ". Is it running?"
 
@@ -20,13 +20,13 @@ _HINT = ". Is it running?"
 class Brokers:
     """Brokers in the order in which they are tried. ``str`` names them all and shows no password."""
 
-    urls: tuple[BrokerUrl, ...]
+    urls: tuple[base.BrokerUrl, ...]
 
     def __post_init__(self) -> None:
         if not self.urls:
             raise UsageError("a process needs a broker")
 
-    def __iter__(self) -> Iterator[BrokerUrl]:
+    def __iter__(self) -> Iterator[base.BrokerUrl]:
         return iter(self.urls)
 
     def __len__(self) -> int:
@@ -35,12 +35,12 @@ class Brokers:
     def __str__(self) -> str:
         return ", ".join(map(str, self.urls))
 
-    def each(self, change: Callable[[BrokerUrl], BrokerUrl]) -> Brokers:
+    def each(self, change: Callable[[base.BrokerUrl], base.BrokerUrl]) -> Brokers:
         """The same brokers, their addresses changed."""
         return Brokers(tuple(change(url) for url in self.urls))
 
 
-def as_brokers(one_or_more: BrokerUrl | Brokers) -> Brokers:
+def as_brokers(one_or_more: base.BrokerUrl | Brokers) -> Brokers:
     """A single broker as a list of one."""
     return one_or_more if isinstance(one_or_more, Brokers) else Brokers((one_or_more,))
 
@@ -63,12 +63,12 @@ def parse_brokers(
         ConfigError: one of them is no URL, does not fit the files, or stands twice; says which.
     """
     parts = [part.strip() for part in text.split(",")]
-    urls = list[BrokerUrl]()
+    urls = list[base.BrokerUrl]()
     for number, part in enumerate(parts, 1):
         where = field if len(parts) == 1 else f"{field}: address {number} of {len(parts)}"
         first = urls[0] if urls else None
         inherits = first is not None and first.username is not None and "@" not in part
-        url = parse_broker_url(
+        url = base.parse_broker_url(
             part,
             ca_file=ca_file,
             cert_file=cert_file,
@@ -83,7 +83,7 @@ def parse_brokers(
     return Brokers(tuple(urls))
 
 
-def none_of(troubles: Mapping[BrokerUrl, SecureflError]) -> SecureflError:
+def none_of(troubles: Mapping[base.BrokerUrl, SecureflError]) -> SecureflError:
     """The one error for brokers none of which takes a process: the only one's own, or all in one line.
 
     A refusal if all of them refuse; otherwise whoever is out of reach may come back.

@@ -19,8 +19,8 @@ from typing import Final
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.wire import topics
+from securefl.runtime.transport import base
 from securefl.runtime.transport.acl import OBSERVER
-from securefl.runtime.transport.base import ArrivedFrame, MqttLimits, topic_matches
 
 ASKS: Final = b"anybody?"
 ANSWERS: Final = b"somebody"
@@ -48,9 +48,9 @@ class Meeting:
 
     def heard_in(self, topic: str) -> bool:
         """Whether what is published there is from somebody to meet."""
-        return topic not in self.nobody and any(topic_matches(wanted, topic) for wanted in self.others)
+        return topic not in self.nobody and any(base.topic_matches(wanted, topic) for wanted in self.others)
 
-    def patience(self, brokers: int, limits: MqttLimits) -> tuple[float, float]:
+    def patience(self, brokers: int, limits: base.MqttLimits) -> tuple[float, float]:
         """Seconds after which it looks elsewhere: where it has heard nobody yet, and where it has."""
         if self.waits:
             return limits.found_within, limits.alone
@@ -87,7 +87,7 @@ class Company:
         self.met = asyncio.Event()
         """Somebody has been heard."""
 
-    def hears(self, frame: ArrivedFrame, *, retained: bool) -> bool:
+    def hears(self, frame: base.ArrivedFrame, *, retained: bool) -> bool:
         """Note who is heard in a frame. Return whether it asks, and is to be answered."""
         meeting = self._meeting
         if meeting is None or retained or frame.topic == meeting.own or frame.payload == self._will:
@@ -102,7 +102,7 @@ class Company:
         return True
 
     async def lonely(
-        self, brokers: int, limits: MqttLimits, publish: Callable[[str, bytes], Awaitable[None]]
+        self, brokers: int, limits: base.MqttLimits, publish: Callable[[str, bytes], Awaitable[None]]
     ) -> None:
         """Return once nobody has been heard for too long; ask meanwhile.
 

@@ -23,8 +23,8 @@ from typing import Final, Self
 import aiomqtt
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
+from securefl.runtime.transport import connecting
 from securefl.runtime.transport.base import BrokerUrl
-from securefl.runtime.transport.connecting import Connection, explain
 
 WANTED: Final = 512 * 1024
 """The largest frame securefl sends, in bytes."""
@@ -44,7 +44,7 @@ class ProbeError(aiomqtt.MqttError):
         self.reason = reason
 
 
-OpenProbe = Callable[[], Awaitable[Connection]]
+OpenProbe = Callable[[], Awaitable[connecting.Connection]]
 """Opens another connection of this client, with a clean session, to the broker that is measured."""
 
 
@@ -65,7 +65,7 @@ class _Probe:
         self._opening = opening
         self._topic = topic
         self._close_within = close_within
-        self._connection: Connection | None = None
+        self._connection: connecting.Connection | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,16 +105,16 @@ class _Probe:
         await self._close()
         return False
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> connecting.Connection:
         if self._connection is None:
             try:
                 self._connection = await self._opening()
                 await self._connection.subscribe_all((self._topic,))
             except aiomqtt.MqttError as error:
-                raise ProbeError(explain(self._url, error)) from error
+                raise ProbeError(connecting.explain(self._url, error)) from error
         return self._connection
 
-    async def _answer(self, connection: Connection, payload: bytes, within: float) -> _Answer:
+    async def _answer(self, connection: connecting.Connection, payload: bytes, within: float) -> _Answer:
         few = secrets.token_bytes(_FEW)
         found = _Answer.DROPPED
 
@@ -137,7 +137,9 @@ class _Probe:
             await connection.end(self._close_within)
 
 
-async def _unless_lost(connection: Connection, talk: Awaitable[None], within: float) -> _Answer | None:
+async def _unless_lost(
+    connection: connecting.Connection, talk: Awaitable[None], within: float
+) -> _Answer | None:
     """Converse over a connection; return why that did not work, or None."""
     talking, losing = asyncio.ensure_future(talk), asyncio.ensure_future(connection.lost())
     try:

@@ -25,24 +25,11 @@ from functools import partial
 import aiomqtt
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
-from securefl.runtime.transport.addresses import Brokers, as_brokers
-from securefl.runtime.transport.base import (
-    ArrivedFrame,
-    BrokerUrl,
-    Carriers,
-    Link,
-    LostFrame,
-    MqttLimits,
-    TransportClosedError,
-    check_filter,
-    check_topic,
-    topic_matches,
-)
+from securefl.runtime.transport import addresses, base, reaching
 from securefl.runtime.transport.connecting import Connection
 from securefl.runtime.transport.meeting import ANSWERS, WORDS, Company, Meeting
 from securefl.runtime.transport.message_limit import ProbeError
 from securefl.runtime.transport.outbound import Outbound, OutgoingFrame
-from securefl.runtime.transport.reaching import Reach, Reached
 
 _MQTT_LIMIT = 268_435_400
 
@@ -61,11 +48,11 @@ class MqttTransport:
 
     def __init__(
         self,
-        brokers: Brokers,
+        brokers: addresses.Brokers,
         client_id: str,
         subscriptions: tuple[str, ...],
         last_will: tuple[str, bytes] | None,
-        limits: MqttLimits,
+        limits: base.MqttLimits,
         meeting: Meeting | None,
         probe: str | None = None,
     ) -> None:
@@ -76,27 +63,27 @@ class MqttTransport:
         self._limits = limits
         self._meeting = meeting
         self._probe = probe
-        self._reach = Reach(brokers, client_id, last_will, limits)
-        self._inbox: deque[ArrivedFrame] = deque()
+        self._reach = reaching.Reach(brokers, client_id, last_will, limits)
+        self._inbox: deque[base.ArrivedFrame] = deque()
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._slots = asyncio.Semaphore(limits.in_flight)
         self._unacknowledged: dict[OutgoingFrame, None] = {}
         self._unsent: deque[OutgoingFrame] = deque()
         self._to_send = asyncio.Event()
-        self._ended: TransportClosedError | RunAbortedError | None = None
-        self._reached: Reached | None = None
-        self._next: Reached | None = None
+        self._ended: base.TransportClosedError | RunAbortedError | None = None
+        self._reached: reaching.Reached | None = None
+        self._next: reaching.Reached | None = None
         """Where we are about to move."""
         self._met = False
         """Whether somebody was heard at any of the brokers."""
         self._keeper: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._link = Link(up=True)
+        self._link = base.Link(up=True)
         self._troubled_since: float | None = None
-        self._told: Callable[[Link], None] = lambda _link: None
-        self._lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: ()
-        self._carriers: Carriers | None = None
+        self._told: Callable[[base.Link], None] = lambda _link: None
+        self._lost: Callable[[bool], Iterable[base.LostFrame]] = lambda _kept: ()
+        self._carriers: base.Carriers | None = None
         self._outbound: Outbound | None = None
         """The way out over the present connection, or over the last one."""
 
@@ -106,11 +93,11 @@ class MqttTransport:
     @classmethod
     async def connect(
         cls,
-        brokers: BrokerUrl | Brokers,
+        brokers: base.BrokerUrl | addresses.Brokers,
         client_id: str,
         subscriptions: tuple[str, ...],
         last_will: tuple[str, bytes] | None = None,
-        limits: MqttLimits | None = None,
+        limits: base.MqttLimits | None = None,
         meeting: Meeting | None = None,
         probe: str | None = None,
     ) -> MqttTransport:
@@ -126,9 +113,9 @@ class MqttTransport:
             RunAbortedError: they are out of reach, for as long as the limits say.
         """
         for topic_filter in subscriptions:
-            check_filter(topic_filter)
-        listed = as_brokers(brokers)
-        self = cls(listed, client_id, subscriptions, last_will, limits or MqttLimits(), meeting, probe)
+            base.check_filter(topic_filter)
+        listed = addresses.as_brokers(brokers)
+        self = cls(listed, client_id, subscriptions, last_will, limits or base.MqttLimits(), meeting, probe)
         self._reached = await self._reach.first()
         self._keeper = asyncio.create_task(self._keep(), name=f"mqtt {client_id}")
         try:
@@ -140,7 +127,7 @@ class MqttTransport:
 
     async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send one frame and wait for the broker's acknowledgement, over as many connections as it takes."""
-        check_topic(topic)
+        base.check_topic(topic)
         if len(payload) > _MQTT_LIMIT - len(topic.encode()):
             raise UsageError(f"MQTT carries at most 256 MiB, not {len(payload)} bytes")
         self._check_open()
@@ -157,7 +144,7 @@ class MqttTransport:
             finally:
                 self._unacknowledged.pop(outgoing, None)
 
-    async def receive(self) -> ArrivedFrame:
+    async def receive(self) -> base.ArrivedFrame:
         """Return the next frame; frames that arrived before the broker was lost are still handed out."""
         while not self._inbox:
             self._check_open()
@@ -169,9 +156,9 @@ class MqttTransport:
 
     def watch(
         self,
-        told: Callable[[Link], None],
-        lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
-        carriers: Carriers | None = None,
+        told: Callable[[base.Link], None],
+        lost: Callable[[bool], Iterable[base.LostFrame]] = lambda _kept: (),
+        carriers: base.Carriers | None = None,
     ) -> None:
         """Call ``told`` when the connection breaks, and when it stands again with all subscriptions."""
         self._told = told
@@ -182,7 +169,7 @@ class MqttTransport:
 
     async def close(self) -> None:
         """Unsubscribe and disconnect, or just end if the broker is not there."""
-        self._end(TransportClosedError(f"the connection to {self._reach.url} is closed"))
+        self._end(base.TransportClosedError(f"the connection to {self._reach.url} is closed"))
         self._inbox.clear()
         if self._keeper is not None:
             # Python 3.11 loses a cancellation that meets an error in a TaskGroup or a result in wait_for.
@@ -212,7 +199,7 @@ class MqttTransport:
             # A fresh exception each time: one that is raised twice drags its first traceback along.
             raise type(self._ended)(*self._ended.args)
 
-    def _end(self, error: TransportClosedError | RunAbortedError) -> None:
+    def _end(self, error: base.TransportClosedError | RunAbortedError) -> None:
         """Let every present and future call raise ``error``; the first reason stays."""
         if self._ended is not None:
             return
@@ -256,7 +243,7 @@ class MqttTransport:
                 stuck = refused or (waiting and not carried)
                 if self._troubled_since is None or (stood >= self._limits.settled and not stuck):
                     self._troubled_since = now
-                self._tell(Link(up=False))
+                self._tell(base.Link(up=False))
                 if self._reached is None:
                     short_lived = refused or now - began < _AT_ONCE
                     self._reached = await self._reach.again(
@@ -273,12 +260,12 @@ class MqttTransport:
         if not self._ready.done():
             self._ready.set_exception(error)
 
-    def _tell(self, link: Link) -> None:
+    def _tell(self, link: base.Link) -> None:
         if link.up != self._link.up:
             self._link = link
             self._told(link)
 
-    async def _converse(self, reached: Reached) -> SecureflError:
+    async def _converse(self, reached: reaching.Reached) -> SecureflError:
         """Subscribe and move frames both ways until the connection is lost or left; return why."""
         connection = reached.connection
         company = Company(self._meeting, self._will, asyncio.get_running_loop().time)
@@ -302,7 +289,7 @@ class MqttTransport:
                 self._stands(kept=reached.kept)
                 self._outbound = Outbound(self._reach.url, connection, limit)
                 await self._send_out(self._outbound, group)
-        except* (TransportClosedError, ConfigError) as refusals:
+        except* (base.TransportClosedError, ConfigError) as refusals:
             trouble = next(error for error in refusals.exceptions if isinstance(error, SecureflError))
         except* RunAbortedError as given_up:
             self._end(next(error for error in given_up.exceptions if isinstance(error, RunAbortedError)))
@@ -330,11 +317,11 @@ class MqttTransport:
         """Tell that the connection stands, and see to it that what may be lost is sent before all else."""
         if not self._ready.done():
             self._ready.set_result(None)
-            self._link = Link(up=True)
+            self._link = base.Link(up=True)
             return
         # Not told of where nobody had been heard anywhere.
-        self._tell(Link(up=False))
-        self._tell(Link(up=True, kept=kept))
+        self._tell(base.Link(up=False))
+        self._tell(base.Link(up=True, kept=kept))
         loop = asyncio.get_running_loop()
         again = [OutgoingFrame(*lost, loop.create_future(), again=True) for lost in self._lost(kept)]
         for outgoing in again:
@@ -380,11 +367,11 @@ class MqttTransport:
             self._accept(frame)
             connection.acknowledge(message)
 
-    def _accept(self, frame: ArrivedFrame) -> None:
+    def _accept(self, frame: base.ArrivedFrame) -> None:
         if self._meeting is not None and frame.payload in WORDS:
             return
         # A session of an earlier run under the same client id may still have other subscriptions.
-        if any(topic_matches(wanted, frame.topic) for wanted in self._subscriptions):
+        if any(base.topic_matches(wanted, frame.topic) for wanted in self._subscriptions):
             self._inbox.append(frame)
             self._arrived.set()
 
@@ -398,5 +385,5 @@ class MqttTransport:
             self._check_open()
 
 
-def _frame_of(message: aiomqtt.Message) -> ArrivedFrame:
-    return ArrivedFrame(message.topic.value, message.payload)
+def _frame_of(message: aiomqtt.Message) -> base.ArrivedFrame:
+    return base.ArrivedFrame(message.topic.value, message.payload)

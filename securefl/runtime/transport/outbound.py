@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from securefl.base.errors import RunAbortedError
-from securefl.runtime.transport.base import BrokerUrl, Carriers
+from securefl.runtime.transport import base
 from securefl.runtime.transport.connecting import Connection
 from securefl.runtime.transport.message_limit import MessageLimit
 
@@ -39,7 +39,7 @@ class Outbound:
         limit: what the broker carries; None if it is taken to carry any message.
     """
 
-    def __init__(self, url: BrokerUrl, connection: Connection, limit: MessageLimit | None) -> None:
+    def __init__(self, url: base.BrokerUrl, connection: Connection, limit: MessageLimit | None) -> None:
         self._url = url
         self._connection = connection
         self._limit = limit
@@ -53,7 +53,7 @@ class Outbound:
         return max((len(outgoing.payload) for outgoing in self._under_way), default=None)
 
     async def send(
-        self, outgoing: OutgoingFrame, carriers: Carriers | None, group: asyncio.TaskGroup
+        self, outgoing: OutgoingFrame, carriers: base.Carriers | None, group: asyncio.TaskGroup
     ) -> None:
         """Start to send a frame, after those before it. Return once the next one may follow.
 
@@ -92,7 +92,7 @@ class Outbound:
         )
         self._sent(outgoing)
 
-    async def _send_carried(self, outgoing: OutgoingFrame, carriers: Carriers, room: int) -> None:
+    async def _send_carried(self, outgoing: OutgoingFrame, carriers: base.Carriers, room: int) -> None:
         if outgoing.carriers[0] != room:
             outgoing.carriers = room, tuple(carriers(outgoing.payload, room))
         async with asyncio.TaskGroup() as group:

@@ -12,20 +12,23 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
-from securefl.runtime.transport.addresses import Brokers, as_brokers, none_of
-from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl, MqttLimits, Transport
-from securefl.runtime.transport.message_limit import WANTED, ProbeError
+from securefl.runtime.transport import addresses, base, message_limit
 from securefl.runtime.transport.mqtt import MqttTransport
 from securefl.runtime.transport.reaching import Reach
 
 ResultT = TypeVar("ResultT")
 
-_HASTY: Final = dataclasses.replace(MqttLimits(), settled=0.0)
+_HASTY: Final = dataclasses.replace(base.MqttLimits(), settled=0.0)
 """A broker that answers a large frame by hanging up must not be taken for one that is gone."""
 
 
 async def measure_frame_limit(
-    brokers: BrokerUrl | Brokers, client_id: str, topic: str, *, wanted: int = WANTED, within: float = 5.0
+    brokers: base.BrokerUrl | addresses.Brokers,
+    client_id: str,
+    topic: str,
+    *,
+    wanted: int = message_limit.WANTED,
+    within: float = 5.0,
 ) -> int:
     """Return the largest of ``wanted``, ``wanted / 2``, ... bytes, at least 16 KiB, that a broker carries.
 
@@ -37,20 +40,22 @@ async def measure_frame_limit(
         RunAbortedError: none is in reach.
     """
 
-    async def measure(url: BrokerUrl) -> int:
-        reach = Reach(as_brokers(url), client_id, None, dataclasses.replace(_HASTY, patience=within))
+    async def measure(url: base.BrokerUrl) -> int:
+        reach = Reach(
+            addresses.as_brokers(url), client_id, None, dataclasses.replace(_HASTY, patience=within)
+        )
         limit = reach.limit_at(0, topic, wanted)
         try:
             await limit.check()
             return await limit.largest()
-        except ProbeError as error:
+        except message_limit.ProbeError as error:
             raise error.reason from None
 
-    return min(await _at_each(as_brokers(brokers), measure))
+    return min(await _at_each(addresses.as_brokers(brokers), measure))
 
 
 async def check_retention(
-    brokers: BrokerUrl | Brokers, client_id: str, topic: str, *, within: float = 5.0
+    brokers: base.BrokerUrl | addresses.Brokers, client_id: str, topic: str, *, within: float = 5.0
 ) -> None:
     """Make sure that brokers keep a retained frame for those who come later: how a run ends is one.
 
@@ -61,10 +66,10 @@ async def check_retention(
         ConfigError: one does not, or it refuses us.
         RunAbortedError: none is in reach.
     """
-    await _at_each(as_brokers(brokers), lambda url: _check_retention(url, client_id, topic, within))
+    await _at_each(addresses.as_brokers(brokers), lambda url: _check_retention(url, client_id, topic, within))
 
 
-async def _check_retention(url: BrokerUrl, client_id: str, topic: str, within: float) -> None:
+async def _check_retention(url: base.BrokerUrl, client_id: str, topic: str, within: float) -> None:
     payload = secrets.token_bytes(16)
     transport = await MqttTransport.connect(url, f"{client_id}-keeps", (), limits=_HASTY)
     try:
@@ -72,10 +77,10 @@ async def _check_retention(url: BrokerUrl, client_id: str, topic: str, within: f
             await transport.publish(topic, payload, retain=True)
             later = await MqttTransport.connect(url, f"{client_id}-later", (topic,), limits=_HASTY)
             try:
-                await _until(later, ArrivedFrame(topic, payload))
+                await _until(later, base.ArrivedFrame(topic, payload))
                 await transport.publish(topic, b"", retain=True)
                 # With it whatever was under way has come: amqtt gives a retained frame twice.
-                await _until(later, ArrivedFrame(topic, b""))
+                await _until(later, base.ArrivedFrame(topic, b""))
             finally:
                 await later.close()
     except TimeoutError:
@@ -85,7 +90,7 @@ async def _check_retention(url: BrokerUrl, client_id: str, topic: str, within: f
         await transport.close()
 
 
-def user_of(url: BrokerUrl) -> str | None:
+def user_of(url: base.BrokerUrl) -> str | None:
     """The name by which a broker's access rules know this client: its certificate's, or its user's.
 
     Raises:
@@ -101,10 +106,12 @@ def user_of(url: BrokerUrl) -> str | None:
     return str(names[0].value) if names else None
 
 
-async def _at_each(brokers: Brokers, probe: Callable[[BrokerUrl], Awaitable[ResultT]]) -> list[ResultT]:
+async def _at_each(
+    brokers: addresses.Brokers, probe: Callable[[base.BrokerUrl], Awaitable[ResultT]]
+) -> list[ResultT]:
     """Probe all at the same time, and pass over those out of reach: what they refuse, they refuse now."""
     tried = await asyncio.gather(*map(probe, brokers), return_exceptions=True)
-    troubles, found = dict[BrokerUrl, SecureflError](), list[ResultT]()
+    troubles, found = dict[base.BrokerUrl, SecureflError](), list[ResultT]()
     for url, result in zip(brokers, tried, strict=True):
         if isinstance(result, RunAbortedError):
             troubles[url] = result
@@ -113,10 +120,10 @@ async def _at_each(brokers: Brokers, probe: Callable[[BrokerUrl], Awaitable[Resu
         else:
             found.append(result)
     if not found:
-        raise none_of(troubles)
+        raise addresses.none_of(troubles)
     return found
 
 
-async def _until(transport: Transport, wanted: ArrivedFrame) -> None:
+async def _until(transport: base.Transport, wanted: base.ArrivedFrame) -> None:
     while await transport.receive() != wanted:
         continue

@@ -12,10 +12,7 @@ from typing import Final
 import aiomqtt
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
-from securefl.runtime.transport.addresses import Brokers, none_of
-from securefl.runtime.transport.base import BrokerUrl, MqttLimits
-from securefl.runtime.transport.connecting import Connection, explain, hung_up, was_down
-from securefl.runtime.transport.message_limit import WANTED, MessageLimit
+from securefl.runtime.transport import addresses, base, connecting, message_limit
 
 _HANG_UPS: Final = 3
 """So many times in a row a broker closes the connection before that is taken for a refusal."""
@@ -25,7 +22,7 @@ _HANG_UPS: Final = 3
 class Reached:
     """A broker that takes this process."""
 
-    connection: Connection
+    connection: connecting.Connection
     at: int
     """Its place in the list."""
     kept: bool
@@ -36,7 +33,11 @@ class Reach:
     """The brokers of one process, and where it is among them."""
 
     def __init__(
-        self, brokers: Brokers, client_id: str, last_will: tuple[str, bytes] | None, limits: MqttLimits
+        self,
+        brokers: addresses.Brokers,
+        client_id: str,
+        last_will: tuple[str, bytes] | None,
+        limits: base.MqttLimits,
     ) -> None:
         self._brokers = brokers
         self._client_id = client_id
@@ -52,7 +53,7 @@ class Reach:
         """How often a connection was made."""
 
     @property
-    def url(self) -> BrokerUrl:
+    def url(self) -> base.BrokerUrl:
         """The address of that broker."""
         return self._brokers.urls[self.at]
 
@@ -67,17 +68,17 @@ class Reach:
         until = loop.time() + self._limits.first_within
         tries = 0
         while True:
-            troubles: dict[BrokerUrl, SecureflError] = {}
+            troubles: dict[base.BrokerUrl, SecureflError] = {}
             tries, ending = tries + 1, False
             for at, url in enumerate(self._brokers):
                 try:
                     return await self._open(at)
                 except aiomqtt.MqttError as error:
-                    troubles[url] = explain(url, error)
-                    ending = ending or hung_up(error)
+                    troubles[url] = connecting.explain(url, error)
+                    ending = ending or connecting.hung_up(error)
             # One that ends while it is asked looks as if it refused. It will not look so again.
             if loop.time() >= until and not (ending and tries < _HANG_UPS):
-                raise none_of(troubles)
+                raise addresses.none_of(troubles)
             await asyncio.sleep(self._jitter.uniform(0.1, 1.0))
 
     async def again(
@@ -103,7 +104,7 @@ class Reach:
         troubles = {self.url: trouble}
         down: set[int] = set()
         while True:
-            self.check_patience(since, none_of(troubles))
+            self.check_patience(since, addresses.none_of(troubles))
             # Jitter, so that all parties do not come back in the same moment.
             await asyncio.sleep(self._jitter.uniform(self._pause / 2, self._pause))
             self._pause = min(2 * self._pause, limits.longest_pause)
@@ -112,8 +113,8 @@ class Reach:
                 try:
                     reached = await self._open(at)
                 except aiomqtt.MqttError as error:
-                    troubles[url] = explain(url, error)
-                    if was_down(error):
+                    troubles[url] = connecting.explain(url, error)
+                    if connecting.was_down(error):
                         down.add(at)
                 except ConfigError as error:
                     troubles[url] = error
@@ -130,13 +131,15 @@ class Reach:
                 continue
         return None
 
-    def limit_at(self, at: int, topic: str, wanted: int = WANTED) -> MessageLimit:
+    def limit_at(self, at: int, topic: str, wanted: int = message_limit.WANTED) -> message_limit.MessageLimit:
         """Return the limit of messages at a broker, to be measured over ``topic`` up to ``wanted`` bytes."""
         opening, within = partial(self._beside, at), self._limits.patience
         url, close_within = self._brokers.urls[at], self._limits.close_within
-        return MessageLimit(url, opening, topic, wanted=wanted, within=within, close_within=close_within)
+        return message_limit.MessageLimit(
+            url, opening, topic, wanted=wanted, within=within, close_within=close_within
+        )
 
-    async def _beside(self, at: int) -> Connection:
+    async def _beside(self, at: int) -> connecting.Connection:
         """Open another connection to a broker, ``<client id>-probe``, of which the broker keeps nothing.
 
         Raises:
@@ -144,7 +147,7 @@ class Reach:
             aiomqtt.MqttError: the broker does not take it.
         """
         limits = self._limits
-        connection = Connection(
+        connection = connecting.Connection(
             self._brokers.urls[at],
             f"{self._client_id}-probe",
             None,
@@ -186,9 +189,9 @@ class Reach:
         self._visited.add(at)
         return Reached(connection, at, connection.session_present and at == self.at)
 
-    async def _connect(self, at: int, *, forget: bool = False) -> Connection:
+    async def _connect(self, at: int, *, forget: bool = False) -> connecting.Connection:
         limits = self._limits
-        connection = Connection(
+        connection = connecting.Connection(
             self._brokers.urls[at],
             self._client_id,
             None if forget else self._last_will,

@@ -17,19 +17,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, NamedTuple
 
-from securefl.base.crypto import Identity, PublicIdentity, encode
+from securefl.base import crypto
 from securefl.base.errors import ConfigError, PeerError, RunAbortedError, SecureflError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.protocol.messages import Goodbye
+from securefl.protocol import messages
 from securefl.protocol.wire import SIGNATURE, decode, epoch_of, open_frame, peek, topics
-from securefl.runtime.transport.addresses import Brokers, as_brokers, none_of
-from securefl.runtime.transport.base import (
-    ArrivedFrame,
-    BrokerUrl,
-    MqttLimits,
-    Transport,
-    TransportClosedError,
-)
+from securefl.runtime.transport import addresses, base
 from securefl.runtime.transport.mqtt import MqttTransport
 
 LISTEN_SECONDS: Final = 6.0
@@ -46,7 +39,7 @@ _ASKS, _LEADS = b"?", b"!"
 class RunOverError(ConfigError):
     """The server of the run has ended it at this broker."""
 
-    def __init__(self, run: RunId, told: Goodbye) -> None:
+    def __init__(self, run: RunId, told: messages.Goodbye) -> None:
         super().__init__(
             "--run", f"{run} has ended at this broker: {told.reason}", "choose another id for a new run"
         )
@@ -60,9 +53,9 @@ class _Word(NamedTuple):
 
 @asynccontextmanager
 async def sole_server(
-    brokers: BrokerUrl | Brokers,
+    brokers: base.BrokerUrl | addresses.Brokers,
     run: RunId,
-    identity: Identity,
+    identity: crypto.Identity,
     epoch: int = 0,
     *,
     seconds: float | None = None,
@@ -86,16 +79,16 @@ async def sole_server(
         ConfigError: another server leads the run; or the broker refuses us.
         RunAbortedError: no broker is in reach.
     """
-    troubles: dict[BrokerUrl, SecureflError] = {}
+    troubles: dict[base.BrokerUrl, SecureflError] = {}
     async with AsyncExitStack() as stack:
 
-        async def enter(url: BrokerUrl) -> None:
+        async def enter(url: base.BrokerUrl) -> None:
             try:
                 await stack.enter_async_context(_sole_at(url, run, identity, epoch, seconds, patience))
             except RunAbortedError as error:
                 troubles[url] = error
 
-        listed = as_brokers(brokers)
+        listed = addresses.as_brokers(brokers)
         try:
             async with asyncio.TaskGroup() as group:
                 for url in listed:
@@ -104,7 +97,7 @@ async def sole_server(
             # One of them is told, and ends the others.
             raise several.exceptions[0] from None
         if len(troubles) == len(listed):
-            raise none_of(troubles)
+            raise addresses.none_of(troubles)
         later = [asyncio.create_task(_answer_at(url, run, identity, patience)) for url in troubles]
         try:
             yield
@@ -116,9 +109,9 @@ async def sole_server(
 
 @asynccontextmanager
 async def _sole_at(
-    broker: BrokerUrl,
+    broker: base.BrokerUrl,
     run: RunId,
-    identity: Identity,
+    identity: crypto.Identity,
     epoch: int,
     seconds: float | None,
     patience: float,
@@ -126,7 +119,7 @@ async def _sole_at(
     """The same at one broker."""
     nonce = secrets.token_bytes(_NONCE)
     client = f"{run}-{SERVER}-{nonce[:4].hex()}"
-    limits = MqttLimits(give_up_after=patience)
+    limits = base.MqttLimits(give_up_after=patience)
     voice = await MqttTransport.connect(broker, client, (topics.servers(run),), limits=limits)
     try:
         heard = (topics.down(run, EVERYONE), topics.status(run, SERVER))
@@ -150,7 +143,7 @@ class _Starting:
     """A server that asks. Of two that ask at the same time the one with the smaller nonce begins."""
 
     def __init__(
-        self, voice: Transport, run: RunId, identity: Identity, nonce: bytes, epoch: int = 0
+        self, voice: base.Transport, run: RunId, identity: crypto.Identity, nonce: bytes, epoch: int = 0
     ) -> None:
         self.voice = voice
         self.epoch = epoch
@@ -160,7 +153,7 @@ class _Starting:
         self._known: set[bytes] = set()
 
     @property
-    def public(self) -> PublicIdentity:
+    def public(self) -> crypto.PublicIdentity:
         """The identity whose signature counts."""
         return self._identity.public
 
@@ -170,7 +163,7 @@ class _Starting:
             topics.servers(self.run), _seal(self._identity, self.run, _ASKS, self._nonce)
         )
 
-    async def hear(self, frame: ArrivedFrame) -> None:
+    async def hear(self, frame: base.ArrivedFrame) -> None:
         """Take what servers say to each other.
 
         Raises:
@@ -189,7 +182,7 @@ class _Starting:
             await self.ask()
 
 
-async def _listen(starting: _Starting, ears: Transport, seconds: float) -> None:
+async def _listen(starting: _Starting, ears: base.Transport, seconds: float) -> None:
     async def servers() -> None:
         while True:
             await starting.hear(await starting.voice.receive())
@@ -210,17 +203,17 @@ async def _listen(starting: _Starting, ears: Transport, seconds: float) -> None:
         await asyncio.gather(*listening, return_exceptions=True)
 
 
-def _check_frame(frame: ArrivedFrame, run: RunId, server: PublicIdentity, epoch: int) -> None:
+def _check_frame(frame: base.ArrivedFrame, run: RunId, server: crypto.PublicIdentity, epoch: int) -> None:
     """Refuse a run of which the server says something, or has said that it is over."""
     try:
         payload = peek(frame.payload, "broker")
         header = payload.header
         open_frame(frame.payload, payload, server, run, PartyId(header.recipient))
-        message = decode(bytes(payload.body), SERVER) if header.kind == Goodbye.__name__ else None
+        message = decode(bytes(payload.body), SERVER) if header.kind == messages.Goodbye.__name__ else None
     except PeerError:
         # Last wills, and what others have put there: nobody's word counts but the server's.
         return
-    if isinstance(message, Goodbye):
+    if isinstance(message, messages.Goodbye):
         if epoch_of(header.session) < epoch:
             # By a server that another one has gone on from: it could not speak for the run.
             return
@@ -228,30 +221,30 @@ def _check_frame(frame: ArrivedFrame, run: RunId, server: PublicIdentity, epoch:
     raise _led(run)
 
 
-async def _answer(voice: Transport, run: RunId, identity: Identity) -> None:
+async def _answer(voice: base.Transport, run: RunId, identity: crypto.Identity) -> None:
     """Answer whoever asks, until the connection is closed or given up."""
     try:
         while True:
             word = _opened(identity.public, run, (await voice.receive()).payload)
             if word is not None and word.kind == _ASKS:
                 await _tell(voice, identity, run, word.nonce)
-    except (TransportClosedError, RunAbortedError):
+    except (base.TransportClosedError, RunAbortedError):
         # The run's own connection meets the same fate, and says so.
         return
 
 
 async def _answer_on(
-    voice: Transport, broker: BrokerUrl, run: RunId, identity: Identity, patience: float
+    voice: base.Transport, broker: base.BrokerUrl, run: RunId, identity: crypto.Identity, patience: float
 ) -> None:
     """Answer over a connection, and over others once it is given up."""
     await _answer(voice, run, identity)
     await _answer_at(broker, run, identity, patience)
 
 
-async def _answer_at(broker: BrokerUrl, run: RunId, identity: Identity, patience: float) -> None:
+async def _answer_at(broker: base.BrokerUrl, run: RunId, identity: crypto.Identity, patience: float) -> None:
     """Answer at a broker whenever it is in reach; runs until it is cancelled."""
     client = f"{run}-{SERVER}-{secrets.token_hex(4)}"
-    limits = MqttLimits(give_up_after=patience)
+    limits = base.MqttLimits(give_up_after=patience)
     while True:
         await asyncio.sleep(_TRIES_EVERY)
         try:
@@ -264,7 +257,7 @@ async def _answer_at(broker: BrokerUrl, run: RunId, identity: Identity, patience
             await voice.close()
 
 
-async def _tell(voice: Transport, identity: Identity, run: RunId, nonce: bytes) -> None:
+async def _tell(voice: base.Transport, identity: crypto.Identity, run: RunId, nonce: bytes) -> None:
     await voice.publish(topics.servers(run), _seal(identity, run, _LEADS, nonce))
 
 
@@ -274,15 +267,15 @@ def _led(run: RunId) -> ConfigError:
     )
 
 
-def _seal(identity: Identity, run: RunId, kind: bytes, nonce: bytes) -> bytes:
+def _seal(identity: crypto.Identity, run: RunId, kind: bytes, nonce: bytes) -> bytes:
     """Kind (1 byte), nonce (16), signature (64) over a domain label, the run and both."""
-    return kind + nonce + identity.sign(_DOMAIN + encode(run, kind, nonce))
+    return kind + nonce + identity.sign(_DOMAIN + crypto.encode(run, kind, nonce))
 
 
-def _opened(server: PublicIdentity, run: RunId, payload: bytes) -> _Word | None:
+def _opened(server: crypto.PublicIdentity, run: RunId, payload: bytes) -> _Word | None:
     """The word of a server of this run; None for anything else."""
     if len(payload) != 1 + _NONCE + SIGNATURE or payload[:1] not in {_ASKS, _LEADS}:
         return None
     word = _Word(payload[:1], payload[1 : 1 + _NONCE])
-    signed = _DOMAIN + encode(run, *word)
+    signed = _DOMAIN + crypto.encode(run, *word)
     return word if server.verify(signed, payload[1 + _NONCE :]) else None

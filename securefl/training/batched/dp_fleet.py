@@ -12,20 +12,11 @@ from typing import Final, NamedTuple
 
 import torch
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
-from securefl.scenario import DpSgd, Training
-from securefl.training.data import Portion, SamplePool
-from securefl.training.dpsgd import (
-    DpStep,
-    DrawnBatch,
-    PoolSource,
-    batch_entropy,
-    check_batch,
-    draw_batch,
-    layers_of,
-)
+from securefl.training import data, dpsgd
 from securefl.training.sgd import TrainingDivergedError, ahead
 
 _CPU_EXAMPLES: Final = 512
@@ -36,7 +27,7 @@ its memory holds for one pass."""
 class DpJob(NamedTuple):
     """One party's step in one round."""
 
-    portion: Portion
+    portion: data.Portion
     entropy: Entropy
     """Of this update, as :meth:`securefl.training.dpsgd.trainer.DpSgdTrainer.update` takes it."""
     carry: F64 | None
@@ -44,7 +35,7 @@ class DpJob(NamedTuple):
 
 def fits_fleet(module: torch.nn.Module) -> bool:
     """Whether a model has a form for fleets: a sequence of known layers, which draw nothing at random."""
-    return layers_of(module) is not None
+    return dpsgd.layers_of(module) is not None
 
 
 class DpFleet:
@@ -69,16 +60,16 @@ class DpFleet:
     def __init__(
         self,
         module: torch.nn.Module,
-        pool: SamplePool,
+        pool: data.SamplePool,
         input_shape: tuple[int, ...],
-        config: Training,
-        dp: DpSgd,
+        config: scenario.Training,
+        dp: scenario.DpSgd,
         *,
         threads: int = 1,
     ) -> None:
         if not fits_fleet(module):
             raise UsageError("a model that has no form for fleets")
-        self._step = DpStep(module, PoolSource(pool, input_shape), config.batch_size, dp)
+        self._step = dpsgd.DpStep(module, dpsgd.PoolSource(pool, input_shape), config.batch_size, dp)
         self._batch = config.batch_size
         self._dp = dp
         on_cpu = pool.x.device.type == "cpu"
@@ -108,8 +99,8 @@ class DpFleet:
         for group, updates in ahead(work, groups, min(self._threads, max(1, len(groups)))):
             yield from zip(group, updates, strict=True)
 
-    def _draw(self, job: DpJob) -> DrawnBatch:
+    def _draw(self, job: DpJob) -> dpsgd.DrawnBatch:
         x, y, records = job.portion
-        check_batch(self._batch, records)
-        rows = draw_batch(self._dp.sampler, records, self._batch, batch_entropy(job.entropy))
-        return DrawnBatch(x + rows, y + rows, job.carry)
+        dpsgd.check_batch(self._batch, records)
+        rows = dpsgd.draw_batch(self._dp.sampler, records, self._batch, dpsgd.batch_entropy(job.entropy))
+        return dpsgd.DrawnBatch(x + rows, y + rows, job.carry)

@@ -17,11 +17,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
+from securefl import scenario
 from securefl.base.arrays import F32, expect
-from securefl.scenario import Training
+from securefl.training import data, models
 from securefl.training.batched.order import BatchStep, Job, steps_of
-from securefl.training.data import SamplePool
-from securefl.training.models import pass_bytes
 from securefl.training.sgd import ahead
 
 _CPU_CHUNK_BYTES: Final = (2 << 20, 8 << 20)
@@ -59,7 +58,7 @@ class DenseFleet:
     """
 
     def __init__(
-        self, widths: tuple[int, ...], pool: SamplePool, config: Training, *, threads: int = 1
+        self, widths: tuple[int, ...], pool: data.SamplePool, config: scenario.Training, *, threads: int = 1
     ) -> None:
         self._widths = widths
         self._pool = pool
@@ -69,7 +68,9 @@ class DenseFleet:
         self._length = sum((a + 1) * b for a, b in pairwise(widths))
         states = 2 if config.momentum else 1
         each = 4 * (states * self._length + 3 * config.batch_size * sum(widths))
-        self._chunk = tuple(max(1, pass_bytes(self._device, size) // each) for size in _CPU_CHUNK_BYTES)
+        self._chunk = tuple(
+            max(1, models.pass_bytes(self._device, size) // each) for size in _CPU_CHUNK_BYTES
+        )
 
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.

@@ -16,13 +16,11 @@ import torch
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
+from securefl import scenario
 from securefl.base.arrays import F32, expect
 from securefl.base.errors import UsageError
-from securefl.scenario import Training
+from securefl.training import data, dpsgd, models
 from securefl.training.batched.order import BatchStep, Job, steps_of
-from securefl.training.data import SamplePool
-from securefl.training.dpsgd import layers_of
-from securefl.training.models import dimension, pass_bytes, trained_parameters
 
 _CPU_CHUNK_BYTES: Final = 64 << 20
 """A chunk's parameters and activations on a CPU."""
@@ -47,9 +45,13 @@ class LayerFleet:
     """
 
     def __init__(
-        self, module: torch.nn.Module, pool: SamplePool, input_shape: tuple[int, ...], config: Training
+        self,
+        module: torch.nn.Module,
+        pool: data.SamplePool,
+        input_shape: tuple[int, ...],
+        config: scenario.Training,
     ) -> None:
-        layers = layers_of(module)
+        layers = dpsgd.layers_of(module)
         if layers is None:
             raise UsageError("a model that has no form for fleets")
         self._device = pool.x.device
@@ -57,13 +59,13 @@ class LayerFleet:
         self._pool = pool
         self._shape = input_shape
         self._config = config
-        self._length = dimension(module)
+        self._length = models.dimension(module)
         # torch wants a generator's draws declared; known layers draw nothing.
         self._slopes = vmap(grad(self._loss), randomness="error")
         sample = torch.ones(1, *input_shape, device=self._device)
         states = 4 if config.momentum else 3  # parameters, gradients, and what a step makes of them
         each = 4 * (states * self._length + config.batch_size * layers.floats_each(sample))
-        self._chunk = max(1, pass_bytes(self._device, _CPU_CHUNK_BYTES) // each)
+        self._chunk = max(1, models.pass_bytes(self._device, _CPU_CHUNK_BYTES) // each)
 
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.
@@ -97,7 +99,7 @@ class LayerFleet:
         """Return ``parties`` copies of the parameters in ``start``, (parties, ...) each."""
         weights: Weights = {}
         at = 0
-        for name, weight in trained_parameters(self._module).items():
+        for name, weight in models.trained_parameters(self._module).items():
             flat = start[at : at + weight.numel()]
             weights[name] = flat.view(1, *weight.shape).repeat(parties, *[1] * weight.dim())
             at += weight.numel()

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from securefl.base.arrays import F32, I64
-from securefl.training.data import Portion
+from securefl.training import data
 
 
 class Job(NamedTuple):
     """One party's training in one round."""
 
-    portion: Portion
+    portion: data.Portion
     seed: int
     """Of the order of samples: as :class:`securefl.training.sgd.trainer.LocalTrainer` draws it."""
 

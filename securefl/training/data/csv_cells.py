@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from securefl.base.errors import ConfigError
+from securefl.training.data import files
 from securefl.training.data.cells import Cells, others_in, positions
-from securefl.training.data.files import OWN, read_unpacked
 
 
 def read_csv(path: Path, names: Sequence[str], delimiter: str = ",") -> Cells:
@@ -20,7 +20,7 @@ def read_csv(path: Path, names: Sequence[str], delimiter: str = ",") -> Cells:
         ConfigError: the file is missing, too large, not UTF-8, has no rows, lacks a column, or has a row
             with more or fewer cells than the first line; names file and line.
     """
-    raw = read_unpacked(path, OWN)
+    raw = files.read_unpacked(path, files.OWN)
     with _cells_up_to(len(raw)):
         return _cells_of(path, raw, names, delimiter)
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.scenario import Data
+from securefl.training.data import source
 from securefl.training.data.cifar import load_cifar10
 from securefl.training.data.dataset import Dataset
 from securefl.training.data.idx import read_idx
-from securefl.training.data.source import source_named, whole_set
 from securefl.training.data.text import load_shakespeare
 
 
@@ -63,7 +63,7 @@ _DIGITS_MOMENTS = (0.30513582, 0.37615756)
 """Mean and deviation of its training half, to the precision of f32; constants, as those of the sets above."""
 
 
-def load_data(config: Data, data_dir: Path | None) -> Dataset:
+def load_data(config: scenario.Data, data_dir: Path | None) -> Dataset:
     """The scenario's data set, with the one that the server's samples come from if that is another.
 
     Both are to be standardised as the scenario says.
@@ -90,7 +90,7 @@ def load_data(config: Data, data_dir: Path | None) -> Dataset:
     return replace(dataset, servers=servers)
 
 
-def _load(config: Data, name: str, data_dir: Path | None) -> Dataset:
+def _load(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
     dataset = _named(config, name, data_dir)
     chosen = config.standardise
     if chosen is None:
@@ -110,10 +110,10 @@ def load_dataset(
     Raises:
         ConfigError: a file is missing or not what it should be; ``--data-dir`` is needed and not given.
     """
-    return _named(Data(sequence_length=sequence_length), set, data_dir)
+    return _named(scenario.Data(sequence_length=sequence_length), set, data_dir)
 
 
-def _named(config: Data, name: str, data_dir: Path | None) -> Dataset:
+def _named(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
     """A data set by name.
 
     ``digits`` comes with scikit-learn (8x8, 1,797 samples). ``mnist`` and ``fashion-mnist`` are read from
@@ -123,8 +123,8 @@ def _named(config: Data, name: str, data_dir: Path | None) -> Dataset:
     """
     if name not in KNOWN:
         pictures = name.startswith("folder:")
-        return whole_set(
-            source_named(name, config),
+        return source.whole_set(
+            source.source_named(name, config),
             config,
             fraction=config.images.test_fraction if pictures else config.test_fraction,
             seed=config.images.seed if pictures else config.test_seed,
@@ -139,7 +139,7 @@ def _named(config: Data, name: str, data_dir: Path | None) -> Dataset:
     return dataset
 
 
-def _published(config: Data, name: str, data_dir: Path | None) -> Dataset:
+def _published(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
     if name == "digits":
         return _load_digits()
     if name == "cifar10":

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from securefl import scenario
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
-from securefl.scenario import ImageFolder
 from securefl.training.data.files import MAX_BYTES
 from securefl.training.data.idx import U8
 
@@ -40,7 +40,7 @@ _REMEDY = "fetch or save it again, or move it out of the class's folder"
 
 
 def pictures_in(
-    path: Path, config: ImageFolder, classes: int | tuple[str, ...] | None = None
+    path: Path, config: scenario.ImageFolder, classes: int | tuple[str, ...] | None = None
 ) -> PictureArrays:
     """The pictures ``path/<class>/<file>``, PNG, JPEG or TIFF, as u8 ``(n, channels, height, width)``.
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from securefl.base import narrowing
 from securefl.base.arrays import F32, I64
 from securefl.base.errors import ConfigError
-from securefl.base.narrowing import NarrowingError, check_f32
 from securefl.training.data.files import MAX_BYTES
 
 _DEFECTS = (
@@ -143,7 +143,7 @@ def finite_f32(array: npt.NDArray[Any], where: str) -> F32:
     if bad:
         raise ConfigError(where, f"holds {bad} values that are not finite numbers of 32 bits")
     try:
-        check_f32(array, narrow)
-    except NarrowingError as error:
+        narrowing.check_f32(array, narrow)
+    except narrowing.NarrowingError as error:
         raise ConfigError(where, f"holds {error}", "subtract a constant that all parties know") from error
     return narrow

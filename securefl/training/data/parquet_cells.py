@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from securefl.base import narrowing
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
-from securefl.base.narrowing import NarrowingError, check_whole, exact_f64
-from securefl.training.data.cells import Cells, Words, others_in, positions
+from securefl.training.data import cells
 from securefl.training.data.files import MAX_BYTES
 
 PARQUET: Final = (".parquet", ".pq")
@@ -22,7 +22,7 @@ _DEFECTS: Final = (OSError, ValueError, TypeError, KeyError, MemoryError, NotImp
 """What pyarrow raises on damaged files, besides its own."""
 
 
-def read_parquet(path: Path, names: Sequence[str]) -> Cells:
+def read_parquet(path: Path, names: Sequence[str]) -> cells.Cells:
     """The columns ``names`` of the file ``path``: numbers and booleans as f64, text as words.
 
     Raises:
@@ -39,7 +39,7 @@ def read_parquet(path: Path, names: Sequence[str]) -> Cells:
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
-            places = positions(path, schema.names, names)
+            places = cells.positions(path, schema.names, names)
             types = {name: schema.types[at] for name, at in zip(names, places, strict=True)}
             for name, type_ in types.items():
                 if not _kind(pa, type_):
@@ -55,10 +55,10 @@ def read_parquet(path: Path, names: Sequence[str]) -> Cells:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ConfigError(str(path), f"is no readable Parquet file: {lines[0]}", "write it again") from error
     rows = next(iter(columns.values()))
-    count = len(rows.codes if isinstance(rows, Words) else rows)
+    count = len(rows.codes if isinstance(rows, cells.Words) else rows)
     if not count:
         raise ConfigError(str(path), "has no rows", "a row for each sample")
-    return Cells(path, columns, range(1, count + 1), "row", others_in(schema.names, names))
+    return cells.Cells(path, columns, range(1, count + 1), "row", cells.others_in(schema.names, names))
 
 
 def _kind(pa: Any, type_: Any) -> str:
@@ -92,16 +92,16 @@ def _check_exact(pa: Any, column: Any, where: str) -> None:
     """
     try:
         if pa.types.is_integer(column.type):
-            exact_f64(column.drop_null().to_numpy())
+            narrowing.exact_f64(column.drop_null().to_numpy())
         elif pa.types.is_decimal(column.type) and column.type.precision - column.type.scale > _DIGITS:
             for one in column.drop_null().to_pylist():
                 if one == one.to_integral_value():
-                    check_whole(one)
-    except NarrowingError as error:
+                    narrowing.check_whole(one)
+    except narrowing.NarrowingError as error:
         raise ConfigError(where, f"holds {error}", "store it as text if it is an identifier") from error
 
 
-def _column(pa: Any, column: Any, where: str) -> F64 | Words:
+def _column(pa: Any, column: Any, where: str) -> F64 | cells.Words:
     kind = _kind(pa, column.type)
     if kind == "numbers":
         _check_exact(pa, column, where)
@@ -114,4 +114,4 @@ def _column(pa: Any, column: Any, where: str) -> F64 | Words:
     codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     words = whole.dictionary.to_pylist()
     none = [at for at, word in enumerate(words) if word is None]  # null may be a word of the dictionary
-    return Words(np.where(np.isin(codes, none), -1, codes), [str(word) for word in words])
+    return cells.Words(np.where(np.isin(codes, none), -1, codes), [str(word) for word in words])

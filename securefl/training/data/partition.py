@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64, expect
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
-from securefl.scenario import Partition
 
 
-def partition(labels: I64, parties: int, config: Partition, seed: int) -> tuple[I64, ...]:
+def partition(labels: I64, parties: int, config: scenario.Partition, seed: int) -> tuple[I64, ...]:
     """Indices into ``labels`` for each of ``parties`` parties, as ``config`` says.
 
     ``labels`` is i64 ``(n,)``, the class of each sample; by role, the number of its role, and role i is what

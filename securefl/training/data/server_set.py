@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
-from securefl.scenario import Data
 from securefl.training.data.dataset import Dataset
 
 
-def server_rows(dataset: Dataset, train: I64, config: Data, seed: int) -> I64:
+def server_rows(dataset: Dataset, train: I64, config: scenario.Data, seed: int) -> I64:
     """The server's rows, i64 ``(n,)``, in shuffled order: as many of each class.
 
     They are some of ``train``, or of the whole training half of ``dataset.servers`` if there is that. SHARE,

@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64, Inputs
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.scenario import Data, Groups
+from securefl.training.data import npz
 from securefl.training.data.dataset import Dataset, Samples, standardised
-from securefl.training.data.npz import MAX_CLASSES, finite_f32, labels_of, read_npz
 from securefl.training.data.source import SampleSource, check_declared, checked, class_count, own_source
 from securefl.training.data.split import SERVER_SET, TEST, Split, split
 
@@ -85,7 +85,7 @@ def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
     return Shards(parties, test, server if len(rows.server) else None)
 
 
-def turns_of(groups: Groups, parties: tuple[PartyId, ...]) -> Turns:
+def turns_of(groups: scenario.Groups, parties: tuple[PartyId, ...]) -> Turns:
     """By party, how many quarters its images are turned; empty where tasks are not rotations.
 
     From party to party a quarter more, or as many parties of each as ``groups.sizes`` says.
@@ -119,7 +119,7 @@ def _shard(dataset: Dataset, samples: Samples, labels: I64) -> Shard:
 
 def write_shards(
     dataset: Dataset,
-    config: Data,
+    config: scenario.Data,
     parties: tuple[PartyId, ...],
     seed: int,
     directory: Path,
@@ -160,7 +160,7 @@ def _write(path: Path, dataset: Dataset, samples: Samples, labels: I64) -> Path:
     return path
 
 
-def load_samples(given: Path, config: Data, half: Literal["train", "test"]) -> Shard:
+def load_samples(given: Path, config: scenario.Data, half: Literal["train", "test"]) -> Shard:
     """A party's or the server's own samples.
 
     Bytes are divided by 255. ``data.standardise`` standardises them, if the scenario has it; a table has
@@ -178,7 +178,7 @@ def load_samples(given: Path, config: Data, half: Literal["train", "test"]) -> S
     return samples_of(own_source(given, config), config, half)
 
 
-def samples_of(source: SampleSource, config: Data, half: Literal["train", "test"]) -> Shard:
+def samples_of(source: SampleSource, config: scenario.Data, half: Literal["train", "test"]) -> Shard:
     """As :func:`load_samples`, of a source at hand."""
     if source.prepared:
         shard = load_shard(source.prepared)
@@ -201,7 +201,7 @@ def load_shard(path: Path) -> Shard:
     Raises:
         ConfigError: missing, damaged, of objects, or arrays that are no shard; names the file and the array.
     """
-    arrays = read_npz(path, ("x", "y", "classes"))
+    arrays = npz.read_npz(path, ("x", "y", "classes"))
     x_where, classes_where = f"{path}[x]", f"{path}[classes]"
     x, raw_classes = arrays["x"], arrays["classes"]
     if x.dtype not in (np.float32, np.int64) or x.ndim < 2 or x.size == 0:
@@ -211,17 +211,17 @@ def load_shard(path: Path) -> Shard:
     if raw_classes.shape != () or raw_classes.dtype != np.int64:
         raise ConfigError(classes_where, f"has dtype {raw_classes.dtype} and shape {raw_classes.shape}")
     classes = int(raw_classes)
-    if not 2 <= classes <= MAX_CLASSES:
-        raise ConfigError(classes_where, f"is {classes}, must lie in [2, {MAX_CLASSES}]")
+    if not 2 <= classes <= npz.MAX_CLASSES:
+        raise ConfigError(classes_where, f"is {classes}, must lie in [2, {npz.MAX_CLASSES}]")
     tokens = x.dtype == np.int64
-    y = labels_of(arrays["y"], f"{path}[y]", x.shape[1:] if tokens else ())
+    y = npz.labels_of(arrays["y"], f"{path}[y]", x.shape[1:] if tokens else ())
     if len(y) != len(x):
         raise ConfigError(f"{path}[y]", f"has {len(y)} labels for {len(x)} samples")
     if int(y.max()) >= classes:
         raise ConfigError(f"{path}[y]", f"holds the label {int(y.max())}, but there are {classes} classes")
     if not tokens:
-        return Shard(finite_f32(x, x_where), y, classes, x.shape[1:])
-    x = labels_of(x, x_where, x.shape[1:])
+        return Shard(npz.finite_f32(x, x_where), y, classes, x.shape[1:])
+    x = npz.labels_of(x, x_where, x.shape[1:])
     if int(x.max()) >= classes:
         raise ConfigError(x_where, f"holds the token {int(x.max())}, but there are {classes} classes")
     return Shard(x, y, classes, x.shape[1:])

@@ -10,12 +10,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from securefl import scenario
 from securefl.base.arrays import I64, BoolArray
 from securefl.base.errors import ConfigError, UsageError
-from securefl.scenario import DATA_FORMS, OWN_NAME, SCHEMES, Data
+from securefl.training.data import dataset, npz
 from securefl.training.data.apportion import largest_remainders
-from securefl.training.data.dataset import Dataset, Samples, standardised_by_train
-from securefl.training.data.npz import finite_f32, labels_of
 
 Half = Literal["train", "test", "all"]
 """``all`` of data that come undivided."""
@@ -60,21 +59,21 @@ class SampleSource:
         raise NotImplementedError
 
 
-def source_named(name: str, config: Data) -> SampleSource:
+def source_named(name: str, config: scenario.Data) -> SampleSource:
     """The source that ``data.set`` names by a scheme and a path or as ``module:function``.
 
     Raises:
         ConfigError: it is no such name.
     """
     scheme, colon, place = name.partition(":")
-    if colon and scheme in SCHEMES:
+    if colon and scheme in scenario.SCHEMES:
         return _of_scheme(scheme, Path(place), config)
-    if not OWN_NAME.fullmatch(name):
-        raise ConfigError("data.set", f"unknown data set {name!r}", DATA_FORMS)
+    if not scenario.OWN_NAME.fullmatch(name):
+        raise ConfigError("data.set", f"unknown data set {name!r}", scenario.DATA_FORMS)
     return _of_scheme("function", Path(name), config)
 
 
-def own_source(given: Path, config: Data) -> SampleSource:
+def own_source(given: Path, config: scenario.Data) -> SampleSource:
     """The source that a party names as ``--data``: as ``data.set``, or a file alone.
 
     Raises:
@@ -82,23 +81,25 @@ def own_source(given: Path, config: Data) -> SampleSource:
     """
     name = str(given)
     scheme = name.partition(":")[0]
-    if scheme in SCHEMES and ":" in name:
+    if scheme in scenario.SCHEMES and ":" in name:
         return source_named(name, config)
     if given.is_dir():
         raise ConfigError(name, "is a folder", f"say of what: idx:{name} or folder:{name}")
-    if not given.exists() and OWN_NAME.fullmatch(name):
+    if not given.exists() and scenario.OWN_NAME.fullmatch(name):
         return source_named(name, config)
     ending = given.name.removesuffix(".gz").rpartition(".")[2]
     return _of_scheme({"csv": "csv", "parquet": "parquet", "pq": "parquet"}.get(ending, "npz"), given, config)
 
 
-def _of_scheme(scheme: str, place: Path, config: Data) -> SampleSource:
+def _of_scheme(scheme: str, place: Path, config: scenario.Data) -> SampleSource:
     module = importlib.import_module(f"securefl.training.data.sources.{scheme}_files")
     found: SampleSource = module.source(place, config)
     return found
 
 
-def whole_set(source: SampleSource, config: Data, *, fraction: float, seed: int, field: str) -> Dataset:
+def whole_set(
+    source: SampleSource, config: scenario.Data, *, fraction: float, seed: int, field: str
+) -> dataset.Dataset:
     """A data set with its halves; the test half is drawn if the source has none.
 
     Args:
@@ -139,20 +140,20 @@ def whole_set(source: SampleSource, config: Data, *, fraction: float, seed: int,
         if classes is None:
             raise UsageError(f"{source.name}: standardised samples without declared classes")
         halves, shape = (x_train, y_train, x_test, y_test), x_train.shape[1:]
-        return Dataset(source.title, *halves, classes, shape, 0.0, 1.0, title)
-    whole = standardised_by_train(
+        return dataset.Dataset(source.title, *halves, classes, shape, 0.0, 1.0, title)
+    whole = dataset.standardised_by_train(
         source.title, x_train, y_train, x_test, y_test, where=train.x_name, classes=classes
     )
     return replace(whole, title=title)
 
 
-def checked(found: Labelled, source: SampleSource, config: Data) -> tuple[Samples, I64]:
+def checked(found: Labelled, source: SampleSource, config: scenario.Data) -> tuple[dataset.Samples, I64]:
     """Samples u8 or f32 ``(n, *shape)`` and labels i64 ``(n,)`` below the number of classes.
 
     Raises:
         ConfigError: they are no such arrays, or not as declared.
     """
-    x, y = _samples_of(found.x, found.x_name), labels_of(found.y, found.y_name)
+    x, y = _samples_of(found.x, found.x_name), npz.labels_of(found.y, found.y_name)
     if len(x) != len(y):
         samples = found.x_name.rpartition("[")[2].rstrip("]")
         raise ConfigError(found.y_name, f"has {len(y)} labels for the {len(x)} samples of {samples}")
@@ -163,7 +164,7 @@ def checked(found: Labelled, source: SampleSource, config: Data) -> tuple[Sample
     return x, y
 
 
-def check_declared(name: str, shape: tuple[int, ...], classes: int | None, config: Data) -> None:
+def check_declared(name: str, shape: tuple[int, ...], classes: int | None, config: scenario.Data) -> None:
     """Refuse samples that are not as the scenario says; ``classes`` is None where the data do not say it.
 
     Raises:
@@ -182,7 +183,7 @@ def check_declared(name: str, shape: tuple[int, ...], classes: int | None, confi
         )
 
 
-def class_count(found: Labelled, source: SampleSource, config: Data) -> int | None:
+def class_count(found: Labelled, source: SampleSource, config: scenario.Data) -> int | None:
     """How many classes there are, by the source or the scenario, if either says it.
 
     Raises:
@@ -219,9 +220,9 @@ def drawn_for_test(labels: I64, fraction: float, seed: int, names: tuple[str, ..
     return test
 
 
-def _samples_of(array: npt.NDArray[Any], where: str) -> Samples:
+def _samples_of(array: npt.NDArray[Any], where: str) -> dataset.Samples:
     if array.ndim < 2 or array.size == 0:
         raise ConfigError(
             where, f"has shape {array.shape}, expected (n, ...) with at least one value per sample"
         )
-    return array if array.dtype == np.uint8 else finite_f32(array, where)
+    return array if array.dtype == np.uint8 else npz.finite_f32(array, where)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
-from securefl.scenario import Data
 from securefl.training.data.apportion import largest_remainders
 from securefl.training.data.dataset import Dataset, Roles
 from securefl.training.data.partition import partition
@@ -42,7 +42,7 @@ class Split:
 
 def split(
     dataset: Dataset,
-    config: Data,
+    config: scenario.Data,
     parties: tuple[PartyId, ...],
     seed: int,
     behind: Collection[PartyId] = (),
@@ -85,7 +85,7 @@ def split(
     return Split({party: own[party] for party in parties}, test, server)
 
 
-def _classes(dataset: Dataset, config: Data) -> I64:
+def _classes(dataset: Dataset, config: scenario.Data) -> I64:
     """What the partition goes by: i64 ``(n,)``."""
     if dataset.y_train.ndim == 1:
         return dataset.y_train

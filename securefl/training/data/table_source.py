@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.scenario import Column, Data, TableSchema
+from securefl.training.data import source, tables
 from securefl.training.data.cells import Cells
-from securefl.training.data.source import Half, Labelled, SampleSource
-from securefl.training.data.tables import DataTable, table_of
 
 
-class TableSource(SampleSource):
+class TableSource(source.SampleSource):
     """One file, which comes undivided, or a folder with a file for each half.
 
     Args:
@@ -30,7 +29,7 @@ class TableSource(SampleSource):
     def __init__(
         self,
         place: Path,
-        config: Data,
+        config: scenario.Data,
         endings: tuple[str, ...],
         cells: Callable[[Path, tuple[str, ...]], Cells],
     ) -> None:
@@ -39,12 +38,12 @@ class TableSource(SampleSource):
             remedy = "label, features and classes, as in docs/data.md"
             raise ConfigError(field, f"is missing, and {place} is a table", remedy)
         self._place, self._endings, self._cells = place, endings, cells
-        self._schema: TableSchema = config.table
-        self._label = Column(name=config.table.label, categories=config.class_names)
+        self._schema: scenario.TableSchema = config.table
+        self._label = scenario.Column(name=config.table.label, categories=config.class_names)
         self.divided = place.is_dir()
         self.name, self.title = str(place), place.name.removesuffix(".gz").rpartition(".")[0] or place.name
 
-    def read(self, half: Half) -> Labelled:
+    def read(self, half: source.Half) -> source.Labelled:
         """See :class:`SampleSource`."""
         table = self.table(half)
         if table.others:
@@ -53,7 +52,7 @@ class TableSource(SampleSource):
             self.remarks += (f"dropped: {table.dropped:,} rows that lack a value",)
         path, features = table.source, [column.name for column in self._schema.features]
         y_name = f"{path}, column {self._label.name!r}"
-        return Labelled(table.matrix(*features), table[self._label.name], path, y_name, None)
+        return source.Labelled(table.matrix(*features), table[self._label.name], path, y_name, None)
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -64,7 +63,7 @@ class TableSource(SampleSource):
             for word in column.categories or ("",)
         )
 
-    def table(self, half: Half) -> DataTable:
+    def table(self, half: source.Half) -> tables.DataTable:
         """The features and the label.
 
         Raises:
@@ -72,9 +71,9 @@ class TableSource(SampleSource):
         """
         columns = (*self._schema.features, self._label)
         cells = self._cells(self._file(half), tuple(column.name for column in columns))
-        return table_of(cells, columns, self._schema.missing, self._schema.incomplete)
+        return tables.table_of(cells, columns, self._schema.missing, self._schema.incomplete)
 
-    def _file(self, half: Half) -> Path:
+    def _file(self, half: source.Half) -> Path:
         if half == "all":
             return self._place
         names = [f"{half}{ending}" for ending in self._endings]

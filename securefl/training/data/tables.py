@@ -12,13 +12,13 @@ from typing import Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from securefl import scenario
+from securefl.base import narrowing
 from securefl.base.arrays import F32, F64, I64, BoolArray
 from securefl.base.errors import ConfigError
-from securefl.base.narrowing import EXACT_INTEGERS, NarrowingError, check_f32, check_whole
-from securefl.scenario import Column, check_columns, validated
+from securefl.training.data import parquet_cells
 from securefl.training.data.cells import Cells, Words, shown
 from securefl.training.data.csv_cells import read_csv
-from securefl.training.data.parquet_cells import PARQUET, read_parquet
 
 _NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 Incomplete = Literal["refuse", "drop", "keep"]
@@ -40,7 +40,7 @@ class DataTable:
     samples: int
     dropped: int
     others: tuple[str, ...]
-    declared: Mapping[str, Column]
+    declared: Mapping[str, scenario.Column]
     source: str
 
     def __repr__(self) -> str:
@@ -78,8 +78,8 @@ class DataTable:
                 reason = "holds a number beyond the range of 32 bits"
                 raise ConfigError(f"{self.source}, column {name!r}", reason, "declare mean and deviation")
             try:
-                check_f32((values - column.mean) / column.deviation, scaled)
-            except NarrowingError as error:
+                narrowing.check_f32((values - column.mean) / column.deviation, scaled)
+            except narrowing.NarrowingError as error:
                 where = f"{self.source}, column {name!r}"
                 raise ConfigError(where, f"holds {error}", "declare mean and deviation") from error
             parts.append(scaled[:, None])
@@ -88,7 +88,7 @@ class DataTable:
 
 def read_table(
     path: str | Path,
-    columns: Iterable[str | Column],
+    columns: Iterable[str | scenario.Column],
     *,
     missing: Sequence[str] = ("",),
     incomplete: Incomplete = "refuse",
@@ -108,11 +108,11 @@ def read_table(
     Raises:
         ConfigError: one line that names the file, the row and the column, the reason and the remedy.
     """
-    if isinstance(columns, str | Column):
+    if isinstance(columns, str | scenario.Column):
         columns = (columns,)
-    made = (Column(name=one) if isinstance(one, str) else one for one in columns)
-    declared = tuple(validated(one, f"columns.{index}") for index, one in enumerate(made))
-    check_columns(declared)
+    made = (scenario.Column(name=one) if isinstance(one, str) else one for one in columns)
+    declared = tuple(scenario.validated(one, f"columns.{index}") for index, one in enumerate(made))
+    scenario.check_columns(declared)
     if incomplete not in get_args(Incomplete):
         listed = ", ".join(get_args(Incomplete))
         raise ConfigError("incomplete", f"{incomplete!r} is not a choice", f"one of {listed}")
@@ -120,12 +120,16 @@ def read_table(
     if len(character) != 1 or character in '"\r\n':
         raise ConfigError("delimiter", f"{delimiter!r} is none", 'one character such as ";", or "tab"')
     path, names = Path(path), tuple(column.name for column in declared)
-    cells = read_parquet(path, names) if path.suffix in PARQUET else read_csv(path, names, character)
+    cells = (
+        parquet_cells.read_parquet(path, names)
+        if path.suffix in parquet_cells.PARQUET
+        else read_csv(path, names, character)
+    )
     return table_of(cells, declared, missing, incomplete)
 
 
 def table_of(
-    cells: Cells, declared: tuple[Column, ...], missing: Sequence[str], incomplete: Incomplete
+    cells: Cells, declared: tuple[scenario.Column, ...], missing: Sequence[str], incomplete: Incomplete
 ) -> DataTable:
     """The columns of what was read, checked.
 
@@ -158,7 +162,7 @@ def table_of(
     return DataTable(columns, samples, dropped, cells.others, by_name, str(cells.path))
 
 
-def _numbers(cells: Cells, column: Column, missing: frozenset[str]) -> F64:
+def _numbers(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> F64:
     """A column as f64 ``(n,)``, NaN where a value is missing and none is declared in its place."""
     read = cells.columns[column.name]
     if isinstance(read, Words):
@@ -181,7 +185,7 @@ def _numbers(cells: Cells, column: Column, missing: frozenset[str]) -> F64:
                 )
             try:
                 values[row] = _number(read[row])
-            except NarrowingError as error:
+            except narrowing.NarrowingError as error:
                 remedy = "declare categories if it is an identifier, or round it"
                 raise ConfigError(cells.place(row, column.name), f"holds {error}", remedy) from error
     _check_range(cells, column, values, ~absent)
@@ -197,14 +201,14 @@ def _number(text: str) -> float:
         NarrowingError: a whole number that f64 does not hold, or one so small that it would be 0.
     """
     value = float(text)
-    if abs(value) >= EXACT_INTEGERS and text.strip().lstrip("+-").isdecimal():
-        check_whole(int(text))
+    if abs(value) >= narrowing.EXACT_INTEGERS and text.strip().lstrip("+-").isdecimal():
+        narrowing.check_whole(int(text))
     if value == 0 and any(digit in "123456789" for digit in re.split("[eE]", text)[0]):
-        raise NarrowingError(f"{text.strip()}, which 64 bits round to 0")
+        raise narrowing.NarrowingError(f"{text.strip()}, which 64 bits round to 0")
     return value
 
 
-def _check_range(cells: Cells, column: Column, values: F64, present: BoolArray) -> None:
+def _check_range(cells: Cells, column: scenario.Column, values: F64, present: BoolArray) -> None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         where = cells.place(int(infinite[0]), column.name)
@@ -220,7 +224,7 @@ def _check_range(cells: Cells, column: Column, values: F64, present: BoolArray) 
         )
 
 
-def _categories(cells: Cells, column: Column, missing: frozenset[str]) -> I64:
+def _categories(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> I64:
     """A column as places in the list of its categories, i64 ``(n,)``, -1 where a value is missing."""
     words = Words.of(cells.columns[column.name])
     place = {word: index for index, word in enumerate(column.categories)}

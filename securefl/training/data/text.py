@@ -14,7 +14,7 @@ import numpy as np
 
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
-from securefl.training.data.dataset import Dataset, Roles
+from securefl.training.data import dataset
 from securefl.training.data.files import read_unpacked
 
 ALPHABET = "\n !$&',-.234568:;?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz"
@@ -52,7 +52,7 @@ class Role:
         return sum(map(len, self.speeches))
 
 
-def load_shakespeare(path: Path, length: int) -> Dataset:
+def load_shakespeare(path: Path, length: int) -> dataset.Dataset:
     """The roles with enough text in the file ``path``, in the order of their first speech.
 
     Enough is :data:`MIN_SPEECH` characters and a sequence to train and one to test on. A role's text is its
@@ -85,8 +85,8 @@ def load_shakespeare(path: Path, length: int) -> Dataset:
     (x_train, y_train, whose), (x_test, y_test, whose_test) = _joined(train), _joined(test)
     known = "" if hashlib.sha256(raw).hexdigest() == _PLAYS else " (unknown file)"
     title = f"Shakespeare's plays{known}, next character, sequences of {length}"
-    roles = Roles(tuple(names), whose, whose_test)
-    return Dataset(
+    roles = dataset.Roles(tuple(names), whose, whose_test)
+    return dataset.Dataset(
         "shakespeare", x_train, y_train, x_test, y_test, CLASSES, (length,), 0.0, 1.0, title, roles
     )
 

@@ -9,12 +9,12 @@ from typing import NamedTuple, assert_never
 import numpy as np
 import torch
 
+from securefl import scenario
 from securefl.base.arrays import F64, BoolArray
-from securefl.scenario import ClipEach, DpSgd, Normalise
 from securefl.training.dpsgd.examples import Examples
 
 
-def factors(bound: Normalise | ClipEach, squares: F64, errors: F64) -> F64:
+def factors(bound: scenario.Normalise | scenario.ClipEach, squares: F64, errors: F64) -> F64:
     """Return the factor of each vector: 1 / length, or min(1, norm / length); 0 for a vector of zeros.
 
     A length is taken for the largest that it may be, so that no result is longer than it should be. Without
@@ -29,9 +29,9 @@ def factors(bound: Normalise | ClipEach, squares: F64, errors: F64) -> F64:
     lengths = np.sqrt(np.maximum(squares, 0) + errors)
     with np.errstate(divide="ignore"):
         match bound:
-            case Normalise():
+            case scenario.Normalise():
                 return np.where(lengths > 0, 1 / lengths, 0.0)
-            case ClipEach(norm=norm):
+            case scenario.ClipEach(norm=norm):
                 return np.minimum(1.0, norm / lengths)
             case _:
                 assert_never(bound)
@@ -61,7 +61,7 @@ class BoundedSums:
     """
 
     def __init__(
-        self, dp: DpSgd, batch: int, carries: Sequence[F64 | None], length: int, device: torch.device
+        self, dp: scenario.DpSgd, batch: int, carries: Sequence[F64 | None], length: int, device: torch.device
     ) -> None:
         self._dp = dp
         self._batch = batch

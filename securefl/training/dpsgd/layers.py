@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from securefl.base.arrays import BoolArray
+from securefl.training import models
 from securefl.training.dpsgd.examples import (
     ExampleBlock,
     Examples,
@@ -23,11 +24,11 @@ from securefl.training.dpsgd.examples import (
     Rows,
     example_losses,
 )
-from securefl.training.models import Images, Residual
 
 _KNOWN: Final = (
-    nn.Sequential, Residual, nn.Linear, nn.GroupNorm, Images, nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU,
-    nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d,
+    nn.Sequential, models.Residual, nn.Linear, nn.GroupNorm, models.Images, nn.Identity, nn.ReLU,
+    nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.MaxPool2d, nn.AvgPool2d,
+    nn.AdaptiveAvgPool2d,
 )  # fmt: skip
 """Besides convolutions and flattening, of which not all will do. They treat each example alone, and draw
 nothing at random."""
@@ -133,7 +134,7 @@ def _forward(part: nn.Module, x: torch.Tensor, kept: list[_Kept]) -> torch.Tenso
             for child in part:
                 x = _forward(child, x, kept)
             return x
-        case Residual():
+        case models.Residual():
             pooled: torch.Tensor = part.pool(x + _forward(part.layers, x, kept))
             return pooled
         case _:

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
+from securefl.base import foreign
 from securefl.base.arrays import I64, BoolArray
 from securefl.base.errors import ConfigError
-from securefl.base.foreign import pass_interrupt
-from securefl.training.data import SamplePool
-from securefl.training.dpsgd.examples import Losses, example_losses
+from securefl.training import data
+from securefl.training.dpsgd import examples
 
 _TRIES: Final = 100
 """Items that are looked at for one that makes a batch: where so many do not, the data set is another kind."""
@@ -36,7 +36,7 @@ class TakenExamples(NamedTuple):
 class ExampleSource(Protocol):
     """Examples by number, on the device that computes."""
 
-    losses: Losses
+    losses: examples.Losses
     device: torch.device
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,8 +56,8 @@ class PoolSource:
         input_shape: one sample's.
     """
 
-    def __init__(self, pool: SamplePool, input_shape: tuple[int, ...]) -> None:
-        self.losses: Losses = example_losses
+    def __init__(self, pool: data.SamplePool, input_shape: tuple[int, ...]) -> None:
+        self.losses: examples.Losses = examples.example_losses
         self.device = pool.x.device
         self._pool, self._shape = pool, input_shape
 
@@ -92,7 +92,7 @@ class DatasetSource:
     """
 
     def __init__(self, dataset: Any, loss: Any, device: torch.device) -> None:
-        self.losses: Losses = lambda scores, labels: torch.stack(
+        self.losses: examples.Losses = lambda scores, labels: torch.stack(
             [loss(scores[one : one + 1], labels[one : one + 1]) for one in range(len(scores))]
         )
         self.device = device
@@ -121,7 +121,7 @@ class DatasetSource:
             try:
                 one, target = self._collated([row])
             except BaseException as error:  # of any class: see DpStep
-                pass_interrupt(error)
+                foreign.pass_interrupt(error)
                 continue
             if _alike(one, sample) and _alike(target, label):
                 samples[at], labels[at], there[at] = one[0], target[0], True
@@ -142,7 +142,7 @@ class DatasetSource:
             try:
                 return self._collated([row])
             except BaseException as error:
-                pass_interrupt(error)
+                foreign.pass_interrupt(error)
                 first = first or error
         reason = f"none of the dataset's first items makes a batch: {type(first).__name__}: {first}"
         raise ConfigError("TorchSite", reason, "items (input, target), of tensors or numbers") from first

@@ -9,18 +9,17 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
+from securefl import scenario
+from securefl.base import foreign
 from securefl.base.arrays import F32, F64, I64, BoolArray, expect
 from securefl.base.errors import UsageError
-from securefl.base.foreign import pass_interrupt
-from securefl.methods.privacy import batch_capacity
-from securefl.scenario import DpSgd
+from securefl.methods import privacy
+from securefl.training import models, sgd
+from securefl.training.dpsgd import passes
 from securefl.training.dpsgd.bounded import BoundedSums, PartyRows
 from securefl.training.dpsgd.examples import Examples
-from securefl.training.dpsgd.passes import Pass, dense_passes, fixed_passes
 from securefl.training.dpsgd.source import ExampleSource
 from securefl.training.dpsgd.ways import way_for
-from securefl.training.models import dimension, load_vector, pass_bytes, seeded
-from securefl.training.sgd import TrainingDivergedError
 
 _CPU_PASS_BYTES: Final = 64 << 20
 """Memory of the examples of one pass on a CPU. More examples share the overhead of Python and small
@@ -67,23 +66,25 @@ class DpStep:
         ConfigError: the model has no per-example gradients (:func:`securefl.training.dpsgd.ways.way_for`).
     """
 
-    def __init__(self, module: torch.nn.Module, source: ExampleSource, batch: int, dp: DpSgd) -> None:
+    def __init__(
+        self, module: torch.nn.Module, source: ExampleSource, batch: int, dp: scenario.DpSgd
+    ) -> None:
         self._module = module.to(source.device)
         self._source = source
         self._batch = batch
         self._dp = dp
-        self._length = dimension(module)
+        self._length = models.dimension(module)
         self.failed = 0
         """Examples of the last updates that raised, and count as zero."""
         sample, label = source.public()
         self._module.train()
-        with seeded(0, source.device):
+        with models.seeded(0, source.device):
             self.way = way_for(self._module, sample, label, source.losses)
         """How gradients are computed."""
         each = 4 * self.way.floats_each(sample)
-        self.chunk = max(1, pass_bytes(source.device, _CPU_PASS_BYTES) // each)
+        self.chunk = max(1, models.pass_bytes(source.device, _CPU_PASS_BYTES) // each)
         """Examples of one pass without holes."""
-        self.slots = batch_capacity(dp.sampler, batch)
+        self.slots = privacy.batch_capacity(dp.sampler, batch)
         """Slots of a batch; larger batches are rarer than the accounting has to allow for."""
         self.rows = self._rows_of(sample)
         """Rows of a fixed pass."""
@@ -96,10 +97,10 @@ class DpStep:
                 Whether a party answers must not depend on its records, so their gradients are not asked.
             UsageError: ``params`` has the wrong dtype or length.
         """
-        load_vector(self._module, params)
+        models.load_vector(self._module, params)
         self._module.train()
         if not -_LARGEST < params.min() <= params.max() < _LARGEST:
-            raise TrainingDivergedError(
+            raise sgd.TrainingDivergedError(
                 "the model's parameters are no longer finite numbers, or nearly so;"
                 " lower server_optimiser.learning_rate"
             )
@@ -120,7 +121,7 @@ class DpStep:
         if len(slots) != len(batch.x):
             raise UsageError(f"{len(slots)} slots for {len(batch.x)} examples")
         sums = self._sums([batch])
-        for each in fixed_passes(slots, self.rows):
+        for each in passes.fixed_passes(slots, self.rows):
             for computed in self._computed(batch.x, batch.y, each, slots):
                 rows = PartyRows(0, slice(0, len(computed.present)), computed.present)
                 with torch.inference_mode():
@@ -139,7 +140,7 @@ class DpStep:
         sums = self._sums(parties)
         x, y = (np.concatenate([party[i] for party in parties]) for i in (0, 1))
         bounds = list(pairwise([0, *accumulate(len(party.x) for party in parties)]))
-        for each in dense_passes(len(x), self.chunk):
+        for each in passes.dense_passes(len(x), self.chunk):
             for computed in self._computed(x, y, each, None):
                 with torch.inference_mode():
                     sums.add(computed.examples, _spans(bounds, int(computed.picks[0]), computed.present))
@@ -150,7 +151,7 @@ class DpStep:
         carries = [self._checked(party.carry) for party in parties]
         return BoundedSums(self._dp, self._batch, carries, self._length, self._source.device)
 
-    def _computed(self, x: I64, y: I64, each: Pass, slots: I64 | None) -> Iterator[_Computed]:
+    def _computed(self, x: I64, y: I64, each: passes.Pass, slots: I64 | None) -> Iterator[_Computed]:
         """Yield the gradients of one pass.
 
         An example on which data set, model or loss raise an exception of any class counts as zero. To let it
@@ -171,7 +172,7 @@ class DpStep:
             # Copies: what a model did in place before one raised would be done to all others twice.
             examples = self.way.examples(*self._placed(samples, labels, each), present)
         except BaseException as error:
-            pass_interrupt(error)
+            foreign.pass_interrupt(error)
             singles |= {
                 one: (samples[one : one + 1], labels[one : one + 1]) for one in np.flatnonzero(there).tolist()
             }
@@ -183,13 +184,13 @@ class DpStep:
             try:
                 examples, present = self._alone(sample, label, slot)
             except BaseException as error:
-                pass_interrupt(error)
+                foreign.pass_interrupt(error)
                 self.failed += 1
             else:
                 yield _Computed(examples, each.picks[one : one + 1], present)
 
     def _placed(
-        self, samples: torch.Tensor, labels: torch.Tensor, each: Pass
+        self, samples: torch.Tensor, labels: torch.Tensor, each: passes.Pass
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return new tensors with the examples of a pass in their rows, and a public example in each hole."""
         x = samples.new_empty(each.rows, *samples.shape[1:])
@@ -206,14 +207,14 @@ class DpStep:
         """Return the gradient of one example, with holes for the others of its pass."""
         rows = 1 if slot is None else self._rows_of(_filler(sample))
         place = np.array([0 if slot is None else slot % rows])
-        each = Pass(np.zeros(1, dtype=np.int64), place, rows)
+        each = passes.Pass(np.zeros(1, dtype=np.int64), place, rows)
         present = each.present(np.ones(1, dtype=bool))
         return self.way.examples(*self._placed(sample, label, each), present), present
 
     def _rows_of(self, sample: torch.Tensor) -> int:
         """Return the rows of fixed passes of samples like ``sample``, (1, ...), whose values are public."""
         each = 4 * self.way.floats_each(sample)
-        return max(1, min(self.slots, pass_bytes(self._source.device, _CPU_FIXED_BYTES) // each))
+        return max(1, min(self.slots, models.pass_bytes(self._source.device, _CPU_FIXED_BYTES) // each))
 
     def _checked(self, carry: F64 | None) -> F64 | None:
         if carry is not None:

@@ -7,16 +7,14 @@ import copy
 
 import torch
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
-from securefl.scenario import DpSgd, Training
-from securefl.training.data import SamplePool, Shard
+from securefl.training import data, models
+from securefl.training.dpsgd import sampling, step
 from securefl.training.dpsgd.layers import Layers
-from securefl.training.dpsgd.sampling import draw_batch, draw_slots
 from securefl.training.dpsgd.source import PoolSource
-from securefl.training.dpsgd.step import DpStep, DrawnBatch
-from securefl.training.models import seeded
 
 
 class DpSgdTrainer:
@@ -34,12 +32,17 @@ class DpSgdTrainer:
     """
 
     def __init__(
-        self, module: torch.nn.Module, shard: Shard, config: Training, dp: DpSgd, device: torch.device
+        self,
+        module: torch.nn.Module,
+        shard: data.Shard,
+        config: scenario.Training,
+        dp: scenario.DpSgd,
+        device: torch.device,
     ) -> None:
         self._records = len(shard.y)
         check_batch(config.batch_size, self._records)
         x = torch.from_numpy(shard.x.reshape(self._records, -1)).to(device)
-        pool = SamplePool(x, torch.from_numpy(shard.y).to(device))
+        pool = data.SamplePool(x, torch.from_numpy(shard.y).to(device))
         self._source = PoolSource(pool, shard.input_shape)
         self._batch = config.batch_size
         self._dp = dp
@@ -73,20 +76,20 @@ class DpSgdTrainer:
         """
         if samples is not None:
             raise UsageError("DP-SGD draws from all records")
-        rows = draw_batch(self._dp.sampler, self._records, self._batch, batch_entropy(entropy))
+        rows = sampling.draw_batch(self._dp.sampler, self._records, self._batch, batch_entropy(entropy))
         with self._seeded(entropy):
             self._step.load(params)
-            slots = draw_slots(self._step.slots, len(rows), slot_entropy(entropy))
-            return self._step.update(DrawnBatch(rows, rows, carry), slots)
+            slots = sampling.draw_slots(self._step.slots, len(rows), slot_entropy(entropy))
+            return self._step.update(step.DrawnBatch(rows, rows, carry), slots)
 
     def _seeded(self, entropy: Entropy) -> contextlib.AbstractContextManager[None]:
         """For models that draw from torch's generator themselves, as dropout does."""
         if isinstance(self._step.way, Layers):
             return contextlib.nullcontext()
-        return seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device)
+        return models.seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device)
 
-    def _step_of(self, module: torch.nn.Module) -> DpStep:
-        return DpStep(module, self._source, self._batch, self._dp)
+    def _step_of(self, module: torch.nn.Module) -> step.DpStep:
+        return step.DpStep(module, self._source, self._batch, self._dp)
 
 
 def batch_entropy(entropy: Entropy) -> Entropy:

@@ -12,9 +12,9 @@ from torch.func import functional_call, grad, vmap
 
 from securefl.base.arrays import BoolArray
 from securefl.base.errors import ConfigError
+from securefl.training import models
 from securefl.training.dpsgd.examples import Examples, Losses, Rows, example_losses
 from securefl.training.dpsgd.layers import layers_of
-from securefl.training.models import check_averageable, dimension, seeded, trained_parameters
 
 _MIXING: Final = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -50,7 +50,7 @@ class Mapped:
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
         """See :class:`Way`."""
         del present
-        weights = {name: weight.detach() for name, weight in trained_parameters(self._module).items()}
+        weights = {name: weight.detach() for name, weight in models.trained_parameters(self._module).items()}
         slopes = self._slopes(weights, x, y)
         with torch.no_grad():
             return Examples(
@@ -74,7 +74,7 @@ class OneByOne:
 
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
         """See :class:`Way`."""
-        weights = trained_parameters(self._module)
+        weights = models.trained_parameters(self._module)
         starts = _starts(self._module)
         chosen = [weights[name] for name, _ in starts]
         blocks = [
@@ -108,7 +108,7 @@ def way_for(
     Raises:
         ConfigError: an example's scores depend on others in its batch, or the model cannot be averaged.
     """
-    check_averageable(module)
+    models.check_averageable(module)
     for name, part in module.named_modules():
         if isinstance(part, _MIXING):
             raise ConfigError(
@@ -163,7 +163,7 @@ def _check_forgets(module: nn.Module, sample: torch.Tensor) -> None:
     scores = []
     try:
         for one in (sample, _another(sample), sample):
-            with torch.no_grad(), seeded(0, sample.device):
+            with torch.no_grad(), models.seeded(0, sample.device):
                 scores.append(module(one.clone()))
     except Exception as error:  # whatever a user's model raises, here in training mode
         raise ConfigError("model", f"fails on a single example in training: {error}") from error
@@ -182,11 +182,11 @@ def _another(sample: torch.Tensor) -> torch.Tensor:
 def _starts(module: nn.Module) -> list[tuple[str, int]]:
     """Trained parameters, and where each begins in their vector."""
     starts, start = [], 0
-    for name, weight in trained_parameters(module).items():
+    for name, weight in models.trained_parameters(module).items():
         starts.append((name, start))
         start += weight.numel()
     return starts
 
 
 def _floats_each(module: nn.Module, sample: torch.Tensor) -> int:
-    return 4 * dimension(module) + sample.numel()
+    return 4 * models.dimension(module) + sample.numel()

@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 
-from securefl.scenario import LocalMethod
+from securefl import scenario
 
 _HALVES: Final = (torch.float16, torch.bfloat16)
 
@@ -31,7 +31,7 @@ class Correction:
 
     def __init__(
         self,
-        method: LocalMethod,
+        method: scenario.LocalMethod,
         weights: Sequence[torch.Tensor],
         controls: Sequence[torch.Tensor],
         kept: KeptControls,

@@ -11,13 +11,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from securefl.base import files
 from securefl.base.arrays import F32, expect
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.base.files import write_whole
-from securefl.methods.server_optimisers import prepare_arrays
-from securefl.training.models.flatten import check_averageable, dimension
-from securefl.training.models.state_dict import completed, state_head
-from securefl.training.models.tensors import HEAD, Tensors, head_of, saved
+from securefl.methods import server_optimisers
+from securefl.training.models import flatten, state_dict, tensors
 
 
 def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
@@ -31,8 +29,8 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
         ConfigError: the file cannot be written.
         UsageError: ``params`` has the wrong dtype or length.
     """
-    check_averageable(module)
-    expect(params, "params", np.float32, (dimension(module),))
+    flatten.check_averageable(module)
+    expect(params, "params", np.float32, (flatten.dimension(module),))
     arrays: dict[str, F32] = {}
     start = 0
     for name, parameter in module.named_parameters():
@@ -43,17 +41,22 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
         arrays[name] = params[start:stop].reshape(tuple(parameter.shape)).copy()
         start = stop
     try:
-        write_whole(path, saved(prepare_arrays(arrays), {"format": "pt", **_head(module, arrays)}))
+        files.write_whole(
+            path,
+            tensors.saved(
+                server_optimisers.prepare_arrays(arrays), {"format": "pt", **_head(module, arrays)}
+            ),
+        )
     except OSError as error:
         raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
 
 
 def _head(module: torch.nn.Module, arrays: Mapping[str, F32]) -> dict[str, str]:
     """Return metadata of a model's file: entries of the module's ``state_dict`` beside these arrays."""
-    if isinstance(module, Tensors):
-        return {HEAD: module.state_head} if module.state_head else {}
-    head = state_head(module, arrays)
-    return {HEAD: json.dumps(head)} if head else {}
+    if isinstance(module, tensors.Tensors):
+        return {tensors.HEAD: module.state_head} if module.state_head else {}
+    head = state_dict.state_head(module, arrays)
+    return {tensors.HEAD: json.dumps(head)} if head else {}
 
 
 def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
@@ -66,7 +69,7 @@ def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
         RunAbortedError: a file cannot be written.
         UsageError: ``params`` has the wrong dtype, or is no number of models long.
     """
-    length = dimension(module)
+    length = flatten.dimension(module)
     try:
         for number in range(max(1, len(params) // length)):
             last = number + 1 == len(params) // length
@@ -111,4 +114,4 @@ def load_state_dict(path: Path) -> dict[str, torch.Tensor]:
         ConfigError: as :func:`load_model`, or a damaged head.
     """
     arrays = {name: torch.from_numpy(array) for name, array in load_model(path).items()}
-    return completed(arrays, head_of(path.read_bytes()))
+    return state_dict.completed(arrays, tensors.head_of(path.read_bytes()))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.scenario import Activation
 from securefl.training.models.layers import Images, activation, dense
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Residual(nn.Module):
         return pooled
 
 
-def _normalised(channels: int, groups: int, between: Activation) -> list[nn.Module]:
+def _normalised(channels: int, groups: int, between: scenario.Activation) -> list[nn.Module]:
     if channels % groups:
         raise ConfigError(
             "model.groups",

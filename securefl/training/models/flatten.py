@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 import torch
 
+from securefl.base import crypto
 from securefl.base.arrays import F32, F64, expect
-from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError
 from securefl.training.models.tensors import Tensors
 
@@ -69,7 +69,7 @@ def frozen_digest(module: torch.nn.Module) -> bytes:
             values = weight.detach().cpu().contiguous().numpy().astype("<f4", copy=False)
             frozen += [name, weight.dim(), *weight.shape, hashlib.sha256(values.tobytes()).digest()]
     return (
-        digest("frozen parameters", len(frozen), *frozen, *trained)
+        crypto.digest("frozen parameters", len(frozen), *frozen, *trained)
         if frozen or isinstance(module, Tensors)
         else b""
     )

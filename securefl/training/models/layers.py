@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 import torch
 from torch import nn
 
-from securefl.scenario import Activation
+from securefl import scenario
 
 if TYPE_CHECKING:
     from securefl.training.models.parts.lstm import Lstm
@@ -22,7 +22,7 @@ class Images(nn.Module):
         return x.unsqueeze(1) if x.dim() == 3 else x
 
 
-def activation(name: Activation) -> nn.Module:
+def activation(name: scenario.Activation) -> nn.Module:
     """The layer for ``activation`` of a scenario's model; ELU has alpha = 1."""
     match name:
         case "relu":
@@ -35,7 +35,7 @@ def activation(name: Activation) -> nn.Module:
             assert_never(name)
 
 
-def dense(widths: tuple[int, ...], between: Activation, dropout: float = 0.0) -> list[nn.Module]:
+def dense(widths: tuple[int, ...], between: scenario.Activation, dropout: float = 0.0) -> list[nn.Module]:
     """Fully connected layers of these widths, inputs first, with an activation between each two.
 
     ``dropout`` is the share of the activations that are left out at random while a model is in training mode.
@@ -54,7 +54,7 @@ def dense_network(
     input_shape: tuple[int, ...],
     hidden: tuple[int, ...],
     classes: int,
-    between: Activation = "relu",
+    between: scenario.Activation = "relu",
     dropout: float = 0.0,
 ) -> nn.Module:
     """Samples laid flat, then :func:`dense` layers of widths ``hidden`` and ``classes``."""

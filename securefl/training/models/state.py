@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from securefl.methods.server_optimisers import AveragedState
+from securefl.methods import server_optimisers
 from securefl.training.models.controls import CONTROLS
 from securefl.training.models.flatten import trained_parameters
 
@@ -14,7 +14,7 @@ def averaged_names(module: nn.Module) -> tuple[str, ...]:
     return CONTROLS, *getattr(module, "averaged", ())
 
 
-def averaged_state(module: nn.Module) -> AveragedState:
+def averaged_state(module: nn.Module) -> server_optimisers.AveragedState:
     """Return the coordinates of the module's vector that the server averages, whatever its optimiser."""
     sizes = [(name, weight.numel()) for name, weight in trained_parameters(module).items()]
-    return AveragedState.of(sizes, averaged_names(module))
+    return server_optimisers.AveragedState.of(sizes, averaged_names(module))

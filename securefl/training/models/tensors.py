@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from torch import nn
 
+from securefl.base import files
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.files import write_whole
 
 HEAD = "securefl"
 """Key of a file's metadata: JSON of :func:`securefl.training.models.state_head`."""
@@ -149,7 +149,7 @@ def write_tensors(
     Tensors(plain, str(path))
     data = saved(plain, {HEAD: json.dumps(head)} if head else {})
     try:
-        write_whole(path, data)
+        files.write_whole(path, data)
     except OSError as error:
         raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
     return hashlib.sha256(data).hexdigest()

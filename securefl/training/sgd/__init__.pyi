@@ -1,4 +1,3 @@
-from .ahead import ahead as ahead
 from .confidence import Confidences as Confidences
 from .evaluation import Evaluator as Evaluator
 from .inversion import Search as Search
@@ -7,6 +6,7 @@ from .inversion import matched as matched
 from .outcomes import Evaluation as Evaluation
 from .outcomes import NoTestSet as NoTestSet
 from .outcomes import TrainingDivergedError as TrainingDivergedError
+from .prefetch import ahead as ahead
 from .server_gradient import ServerGradient as ServerGradient
 from .task_groups import Chooser as Chooser
 from .task_groups import GroupEvaluator as GroupEvaluator

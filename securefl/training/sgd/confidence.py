@@ -7,8 +7,7 @@ import torch
 
 from securefl.base.arrays import F32, F64
 from securefl.base.errors import UsageError
-from securefl.training.data import Shard
-from securefl.training.models import load_vector
+from securefl.training import data, models
 from securefl.training.sgd.evaluation import BATCH
 
 
@@ -23,7 +22,7 @@ class Confidences:
         UsageError: tokens, which have a label at each position.
     """
 
-    def __init__(self, module: torch.nn.Module, shard: Shard) -> None:
+    def __init__(self, module: torch.nn.Module, shard: data.Shard) -> None:
         if shard.tokens:
             raise UsageError("a text has many labels, and no one confidence")
         self._module = module
@@ -39,7 +38,7 @@ class Confidences:
         Raises:
             UsageError: ``params`` has the wrong dtype or length.
         """
-        load_vector(self._module, params)
+        models.load_vector(self._module, params)
         self._module.eval()
         found = []
         with torch.no_grad():

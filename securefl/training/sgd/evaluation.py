@@ -10,8 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from securefl.base.arrays import F32, I64, Inputs
-from securefl.training.data import Shard
-from securefl.training.models import load_vector
+from securefl.training import data, models
 from securefl.training.sgd.outcomes import Evaluation
 
 BATCH = 1024
@@ -35,7 +34,7 @@ class Evaluator:
     """
 
     def __init__(
-        self, module: torch.nn.Module, shard: Shard, device: torch.device, trigger: Trigger | None = None
+        self, module: torch.nn.Module, shard: data.Shard, device: torch.device, trigger: Trigger | None = None
     ) -> None:
         self._module = module.to(device)
         self._test = _Samples(shard, device)
@@ -53,7 +52,7 @@ class Evaluator:
         Raises:
             UsageError: ``params`` has the wrong dtype or length.
         """
-        load_vector(self._module, params)
+        models.load_vector(self._module, params)
         self._module.eval()
         accuracy, loss = self._measure(self._test)
         success = None if self._triggered is None else self._measure(self._triggered)[0]
@@ -77,7 +76,7 @@ class Evaluator:
 class _Samples:
     """A shard on a device."""
 
-    def __init__(self, shard: Shard, device: torch.device) -> None:
+    def __init__(self, shard: data.Shard, device: torch.device) -> None:
         self._x = torch.from_numpy(shard.x).to(device)
         self._y = torch.from_numpy(shard.y).to(device)
         self.labels = self._y.numel()

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from securefl.base.arrays import F32, F64, I64, expect
 from securefl.base.errors import UsageError
-from securefl.training.models import dimension, load_vector, seeded, trained_parameters
+from securefl.training import models
 
 _QUIET = 1e-3
 """A neuron whose bias moved by less than this share of the largest one says too little."""
@@ -51,7 +51,7 @@ def from_neurons(module: torch.nn.Module, gradient: F64) -> F64:
     Raises:
         UsageError: the model does not begin with a dense layer, or the gradient does not fit.
     """
-    expect(gradient, "gradient", np.float64, (dimension(module),))
+    expect(gradient, "gradient", np.float64, (models.dimension(module),))
     layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
     first = layers[0] if layers else None
     if not isinstance(first, torch.nn.Linear) or first.bias is None:
@@ -93,15 +93,15 @@ def matched(
     Raises:
         UsageError: arguments that do not fit.
     """
-    expect(gradient, "gradient", np.float64, (dimension(module),))
+    expect(gradient, "gradient", np.float64, (models.dimension(module),))
     expect(labels, "labels", np.int64, (None,))
     how = search or Search()
-    load_vector(module, params)
+    models.load_vector(module, params)
     module.train()
-    weights = list(trained_parameters(module).values())
+    weights = list(models.trained_parameters(module).values())
     wanted = torch.from_numpy(gradient.astype(np.float32))
     y = torch.from_numpy(labels)
-    with seeded(seed):
+    with models.seeded(seed):
         x = torch.randn((len(labels), *input_shape)).requires_grad_()
         moving = torch.zeros_like(x)
         for step in range(how.steps):

@@ -6,13 +6,12 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.protocol.round import sampling_entropy, training_entropy
-from securefl.scenario import Rule, Training
-from securefl.training.data import Shard
-from securefl.training.models import load_vector, seeded, trained_parameters
+from securefl.training import data, models
 from securefl.training.sgd.outcomes import GradientNotFiniteError
 from securefl.training.sgd.trainer import LocalTrainer
 
@@ -41,9 +40,9 @@ class ServerGradient:
     def __init__(
         self,
         module: torch.nn.Module,
-        shard: Shard,
-        rule: Rule,
-        config: Training,
+        shard: data.Shard,
+        rule: scenario.Rule,
+        config: scenario.Training,
         device: torch.device,
         own: Entropy,
     ) -> None:
@@ -90,10 +89,10 @@ class ServerGradient:
 
     def _on(self, params: F32, rows: torch.Tensor, seed: int) -> F64:
         """The gradient of the mean loss on ``rows``; ``seed`` is for models that draw."""
-        load_vector(self._module, params)
-        weights = list(trained_parameters(self._module).values())
+        models.load_vector(self._module, params)
+        weights = list(models.trained_parameters(self._module).values())
         total = torch.zeros(len(params), dtype=torch.float64, device=self._device)
-        with seeded(seed, self._device):
+        with models.seeded(seed, self._device):
             # Training mode, since recurrent layers have no gradient in the other one on a GPU.
             self._module.train()
             for piece in torch.split(rows.to(self._device), PIECE):

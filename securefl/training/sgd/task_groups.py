@@ -10,28 +10,29 @@ import numpy as np
 import torch
 
 from securefl.base.arrays import F32
-from securefl.methods.task_groups import matching
+from securefl.methods import task_groups
 from securefl.protocol.round import likeliest_group
 from securefl.scenario import Groups, Scenario
-from securefl.training.data import Shard, turned_samples
-from securefl.training.models import dimension, model_of, to_vector
-from securefl.training.sgd.evaluation import Evaluator, Trigger
+from securefl.training import data, models
+from securefl.training.sgd import evaluation
 from securefl.training.sgd.outcomes import Evaluation
 
 _SEEDS_APART = 1_000_003
 """Between the seeds of two groups' initial models."""
 
 
-def initial_models(scenario: Scenario, module: torch.nn.Module, shard: Shard, seed: int) -> F32:
+def initial_models(scenario: Scenario, module: torch.nn.Module, shard: data.Shard, seed: int) -> F32:
     """The parameters before the first round, f32 ``(k d,)``: ``module``'s, then k - 1 further draws.
 
     Where all models began alike, every party would choose the first.
     """
     others = (
-        model_of(scenario, shard.input_shape, shard.classes, seed + _SEEDS_APART * group, tokens=shard.tokens)
+        models.model_of(
+            scenario, shard.input_shape, shard.classes, seed + _SEEDS_APART * group, tokens=shard.tokens
+        )
         for group in range(1, scenario.groups.count)
     )
-    return np.concatenate([to_vector(module), *map(to_vector, others)])
+    return np.concatenate([models.to_vector(module), *map(models.to_vector, others)])
 
 
 class Chooser:
@@ -43,9 +44,9 @@ class Chooser:
         device: where ``module`` computes.
     """
 
-    def __init__(self, module: torch.nn.Module, shard: Shard, device: torch.device) -> None:
-        self._evaluator = Evaluator(module, shard, device)
-        self._length = dimension(module)
+    def __init__(self, module: torch.nn.Module, shard: data.Shard, device: torch.device) -> None:
+        self._evaluator = evaluation.Evaluator(module, shard, device)
+        self._length = models.dimension(module)
 
     def choose(self, params: F32) -> int | None:
         """The model's number, of all f32 ``(k d,)``; None where no loss is finite."""
@@ -67,14 +68,14 @@ class GroupEvaluator:
     def __init__(
         self,
         module: torch.nn.Module,
-        shard: Shard,
+        shard: data.Shard,
         device: torch.device,
         groups: Groups,
-        trigger: Trigger | None = None,
+        trigger: evaluation.Trigger | None = None,
     ) -> None:
         turns = range(groups.count if groups.tasks == "rotations" else 1)
-        self._tasks = [Evaluator(module, turned(shard, turn), device, trigger) for turn in turns]
-        self._length = dimension(module)
+        self._tasks = [evaluation.Evaluator(module, turned(shard, turn), device, trigger) for turn in turns]
+        self._length = models.dimension(module)
 
     def evaluate(self, params: F32) -> Evaluation:
         """Mean over tasks of accuracy and loss, models f32 ``(k d,)`` and tasks being matched one to one.
@@ -84,7 +85,7 @@ class GroupEvaluator:
         table = [[task.evaluate(model) for task in self._tasks] for model in _models(params, self._length)]
         if len(self._tasks) == 1:
             return max((row[0] for row in table), key=lambda one: one.accuracy)
-        matched = matching(np.array([[-one.accuracy for one in row] for row in table]))
+        matched = task_groups.matching(np.array([[-one.accuracy for one in row] for row in table]))
         pairs = [row[task] for row, task in zip(table, matched, strict=True)]
         backdoor = [one.backdoor_success for one in pairs if one.backdoor_success is not None]
         return Evaluation(
@@ -97,23 +98,23 @@ class GroupEvaluator:
 def evaluator_of(
     groups: Groups,
     module: torch.nn.Module,
-    shard: Shard,
+    shard: data.Shard,
     device: torch.device,
-    trigger: Trigger | None,
-) -> Evaluator | GroupEvaluator:
+    trigger: evaluation.Trigger | None,
+) -> evaluation.Evaluator | GroupEvaluator:
     """The evaluator of the model, or the models, of a scenario."""
     if groups.count == 1:
-        return Evaluator(module, shard, device, trigger)
+        return evaluation.Evaluator(module, shard, device, trigger)
     return GroupEvaluator(module, shard, device, groups, trigger)
 
 
-def turned(shard: Shard, quarters: int) -> Shard:
+def turned(shard: data.Shard, quarters: int) -> data.Shard:
     """The shard with its images turned.
 
     Raises:
         ConfigError: its samples are no square images.
     """
-    return replace(shard, x=turned_samples(shard.x, quarters)) if quarters else shard
+    return replace(shard, x=data.turned_samples(shard.x, quarters)) if quarters else shard
 
 
 def _models(params: F32, length: int) -> Iterator[F32]:

@@ -11,13 +11,11 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from securefl import scenario
 from securefl.base.arrays import F32
 from securefl.base.entropy import Entropy
-from securefl.methods.clustering import batch_size_of
-from securefl.scenario import Training
-from securefl.training.data import Shard
-from securefl.training.local_methods import Correction, KeptControls
-from securefl.training.models import controls_of, load_vector, seeded, to_vector, without_controls
+from securefl.methods import clustering
+from securefl.training import data, local_methods, models
 from securefl.training.sgd.outcomes import TrainingDivergedError
 
 
@@ -30,13 +28,15 @@ class LocalTrainer:
     module, but not use it at the same time.
     """
 
-    def __init__(self, module: torch.nn.Module, shard: Shard, config: Training, device: torch.device) -> None:
+    def __init__(
+        self, module: torch.nn.Module, shard: data.Shard, config: scenario.Training, device: torch.device
+    ) -> None:
         self._module = module.to(device)
         self._x = torch.from_numpy(shard.x).to(device)
         self._y = torch.from_numpy(shard.y).to(device)
         self._config = config
         self._device = device
-        self._kept = KeptControls()
+        self._kept = local_methods.KeptControls()
 
     def with_module(self, module: torch.nn.Module) -> LocalTrainer:
         """The same training on a module of its own, for another thread; the shard is not copied."""
@@ -61,13 +61,13 @@ class LocalTrainer:
             TrainingDivergedError: the result is not finite.
             UsageError: ``params`` has the wrong dtype or length.
         """
-        load_vector(self._module, params)
+        models.load_vector(self._module, params)
         # The order of samples need not be secret as long as no privacy claim rests on it, so torch's
         # generator may draw it. It is still seeded by the party's own entropy: no two rounds share an order.
         seed = int.from_bytes(entropy.draw(8), "big")
-        with seeded(seed, self._device):
+        with models.seeded(seed, self._device):
             self._descend(torch.Generator().manual_seed(seed), samples)
-        result = to_vector(self._module)
+        result = models.to_vector(self._module)
         if not np.isfinite(result).all():
             raise TrainingDivergedError(
                 "the parameters are no longer finite numbers; "
@@ -79,9 +79,9 @@ class LocalTrainer:
         """The update rule of ``torch.optim.SGD``, bit for bit, with a third less overhead on small models."""
         config, x, y = self._config, self._x[:samples], self._y[:samples]
         self._module.train()
-        weights, controls = without_controls(self._module), controls_of(self._module)
+        weights, controls = models.without_controls(self._module), models.controls_of(self._module)
         method = config.method
-        correction = None if method.plain else Correction(method, weights, controls, self._kept)
+        correction = None if method.plain else local_methods.Correction(method, weights, controls, self._kept)
         velocities = [torch.zeros_like(weight) for weight in weights]
         for batch in islice(self._batches(len(y), order), config.steps):
             loss = cross_entropy(self._module(x[batch]), y[batch])
@@ -101,7 +101,7 @@ class LocalTrainer:
         """The batches of all epochs, as positions in the shard."""
         # Batches of almost equal size: a last batch of one or two samples would take a full step in a
         # direction that is mostly noise, and the parameters after that step are what the party sends.
-        batches = math.ceil(samples / batch_size_of(self._config, samples))
+        batches = math.ceil(samples / clustering.batch_size_of(self._config, samples))
         for _ in range(self._config.epochs):
             permutation = torch.randperm(samples, generator=order).to(self._device)
             yield from torch.tensor_split(permutation, batches)

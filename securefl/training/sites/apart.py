@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl.base.errors import ConfigError
+from securefl.training.sites import layout, site
 from securefl.training.sites.adapters.offer import Given
 from securefl.training.sites.channel import Channel, Region
-from securefl.training.sites.layout import LONGEST, Layout, SiteError
 from securefl.training.sites.load import SiteMaker
-from securefl.training.sites.site import Arrays, Change, Fitted, Judged, Round
 
 START_SECONDS = 120.0
 """How long a site may take to be imported and made, before the first round."""
@@ -168,7 +167,7 @@ class ApartSite:
             self.evaluate = self._evaluate
         self.state_head = said.get("state_head", {})
 
-    def parameters(self) -> Arrays:
+    def parameters(self) -> site.Arrays:
         """See :class:`securefl.training.sites.site.Site`."""
         self._due = time.monotonic() + START_SECONDS
         channel, _ = self._running(self._shapes)
@@ -177,16 +176,16 @@ class ApartSite:
         self._region = None
         return found
 
-    def fit(self, parameters: Arrays, told: Round) -> Fitted:
+    def fit(self, parameters: site.Arrays, told: site.Round) -> site.Fitted:
         """See :class:`securefl.training.sites.site.Site`."""
         said = self._answer("fit", parameters, told)
         if "kind" in said:
-            raise SiteError(f"fit returned {said['kind']}, expected (parameters, samples, metrics)")
+            raise layout.SiteError(f"fit returned {said['kind']}, expected (parameters, samples, metrics)")
         if "unnamed" in said:
-            raise SiteError(f"fit returned {said['unnamed']}, expected arrays by name")
+            raise layout.SiteError(f"fit returned {said['unnamed']}, expected arrays by name")
         arrays = self._arrays(said.get("arrays"))
         return (
-            Change(arrays) if said.get("change") is True else arrays,
+            site.Change(arrays) if said.get("change") is True else arrays,
             said.get("samples"),
             said.get("metrics"),
         )  # type: ignore[return-value]
@@ -200,13 +199,13 @@ class ApartSite:
         if self._channel is not None:
             self._channel.close()
 
-    def _evaluate(self, parameters: Arrays, told: Round) -> Judged:
+    def _evaluate(self, parameters: site.Arrays, told: site.Round) -> site.Judged:
         said = self._answer("evaluate", parameters, told)
         if "kind" in said:
-            raise SiteError(f"evaluate returned {said['kind']}, expected (samples, metrics)")
+            raise layout.SiteError(f"evaluate returned {said['kind']}, expected (samples, metrics)")
         return said.get("samples"), said.get("metrics")  # type: ignore[return-value]
 
-    def _answer(self, what: str, parameters: Arrays, told: Round) -> dict[str, Any]:
+    def _answer(self, what: str, parameters: site.Arrays, told: site.Round) -> dict[str, Any]:
         if told.number != self._round:
             self._round, self._due = told.number, time.monotonic() + self._seconds
         channel, region = self._running(parameters)
@@ -221,7 +220,7 @@ class ApartSite:
             said, shapes = self._start(self._due)
             if said.get("samples") != self.samples or shapes != self._shapes:
                 self.close()
-                raise SiteError("has other samples or parameters after a restart")
+                raise layout.SiteError("has other samples or parameters after a restart")
         if self._region is None:
             self._share(names, self._due)
         assert self._channel is not None  # noqa: S101 - for mypy
@@ -247,7 +246,7 @@ class ApartSite:
 
     def _share(self, names: Iterable[str], due: float) -> None:
         assert self._channel is not None  # noqa: S101 - for mypy
-        region = Region(Layout({name: self._shapes[name] for name in names}))
+        region = Region(layout.Layout({name: self._shapes[name] for name in names}))
         _good(self._channel.share(region, due))
         # Not before: a process that has not mapped it writes nothing there, and zeros would come back.
         self._region = region
@@ -263,7 +262,7 @@ class ApartSite:
             found[name] = _empty(dtype, shape)
             if found[name].dtype.kind == "f" and dtype not in _FLOATS:
                 # It would pass for an array of zeros.
-                raise SiteError(f"its process describes an array of dtype {dtype!r}")
+                raise layout.SiteError(f"its process describes an array of dtype {dtype!r}")
         return found
 
 
@@ -300,7 +299,7 @@ def _good(said: dict[str, Any]) -> dict[str, Any]:
     """The reply, unless it tells of a failure."""
     if "error" not in said:
         return said
-    error = SiteError(_line(said["error"]))
+    error = layout.SiteError(_line(said["error"]))
     error.add_note(f"in the site's process:\n{str(said.get('traceback'))[:16_384]}")
     raise error
 
@@ -315,13 +314,13 @@ def _offered(said: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     if isinstance(said.get("reason"), str):
         raise ConfigError("--site", _line(said["reason"]), _line(said.get("remedy")))
     if "lacking" in _good(said):
-        raise SiteError(f"has no {said['lacking']}: docs/sites.md says what a site offers")
+        raise layout.SiteError(f"has no {said['lacking']}: docs/sites.md says what a site offers")
     return _shapes(said.get("arrays"))
 
 
 def _line(said: Any) -> str:
     """The first line of what was said, if it is not too long."""
-    return (str(said).splitlines() or [""])[0][:LONGEST]
+    return (str(said).splitlines() or [""])[0][: layout.LONGEST]
 
 
 def _kinds(said: Any) -> Mapping[str, tuple[str, tuple[int, ...]]]:
@@ -336,7 +335,7 @@ def _kinds(said: Any) -> Mapping[str, tuple[str, tuple[int, ...]]]:
             case [str(name), str(dtype), list(shape)] if name not in found and _is_shape(shape):
                 found[name] = (dtype, tuple(shape))
             case _:
-                raise SiteError("its process describes no arrays")
+                raise layout.SiteError("its process describes no arrays")
     return found
 
 
@@ -348,13 +347,13 @@ def _is_shape(shape: list[Any]) -> bool:
 def _shapes(said: Any) -> dict[str, tuple[int, ...]]:
     found = {name: shape for name, (dtype, shape) in _kinds(said).items()}
     if sum(map(math.prod, found.values())) > MOST_NUMBERS:
-        raise SiteError(f"its process offers more than {MOST_NUMBERS:,} parameters")
+        raise layout.SiteError(f"its process offers more than {MOST_NUMBERS:,} parameters")
     return found
 
 
 def _empty(dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """An array of zeros, of whatever shape, that takes no memory."""
-    wrong = SiteError(f"its process describes an array of dtype {dtype[:_LONGEST_DTYPE]!r}")
+    wrong = layout.SiteError(f"its process describes an array of dtype {dtype[:_LONGEST_DTYPE]!r}")
     if len(dtype) > _LONGEST_DTYPE:
         raise wrong
     try:

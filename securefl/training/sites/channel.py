@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from securefl.training.sites.child import HEADER, MAGIC, WIDE
+from securefl.training.sites import child
 from securefl.training.sites.layout import Layout, SiteError
 
 LONGEST = 1 << 22
@@ -44,7 +44,7 @@ class Region:
     def __init__(self, layout: Layout) -> None:
         total = layout.length
         self.shapes = layout.shapes
-        self.bytes = max(1, (4 + WIDE) * total)
+        self.bytes = max(1, (4 + child.WIDE) * total)
         self.descriptor = os.memfd_create("securefl-site", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         weakref.finalize(self, os.close, self.descriptor)
         os.ftruncate(self.descriptor, self.bytes)
@@ -60,7 +60,7 @@ class Region:
         for name, shape in layout.shapes.items():
             length = math.prod(shape)
             self.given[name] = flat[start : start + length].reshape(shape)
-            self._places[name] = 4 * total + WIDE * start
+            self._places[name] = 4 * total + child.WIDE * start
             start += length
 
     @property
@@ -157,15 +157,15 @@ class Channel:
         self._number += 1
         try:
             self._socket.settimeout(max(0.001, due - time.monotonic()))
-            self._socket.sendall(HEADER.pack(MAGIC, self._number, len(text)) + text)
+            self._socket.sendall(child.HEADER.pack(child.MAGIC, self._number, len(text)) + text)
             if region is not None:
                 socket.send_fds(self._socket, [b"R"], [region.descriptor])
         except TimeoutError as error:
             raise SiteError("its process took too long and was killed") from error
         except OSError as error:
             raise SiteError(self._how_it_ended()) from error
-        magic, number, length = HEADER.unpack(self._read(HEADER.size, due))
-        if magic != MAGIC or number != self._number or not 2 <= length <= LONGEST:
+        magic, number, length = child.HEADER.unpack(self._read(child.HEADER.size, due))
+        if magic != child.MAGIC or number != self._number or not 2 <= length <= LONGEST:
             raise SiteError("its process wrote what is no reply")
         reply = self._read(length, due)
         self._refuse_unasked()

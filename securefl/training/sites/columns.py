@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from securefl import scenario
+from securefl.base import narrowing
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
-from securefl.base.narrowing import NarrowingError, exact_f64
-from securefl.scenario import Metric, SiteEvaluation
 from securefl.training.sites.load import SiteMaker
 from securefl.training.sites.site import Arrays, Change, Fitted, Judged, Round
 from securefl.training.sites.tables import ColumnCounts, class_counts, column_counts, column_table
@@ -22,7 +22,7 @@ _PARAMETER = "statistics"
 """Of :class:`securefl.training.models.parts.statistics.StatisticsOnly`."""
 
 
-def columns_of(maker: SiteMaker, evaluation: SiteEvaluation) -> SiteMaker:
+def columns_of(maker: SiteMaker, evaluation: scenario.SiteEvaluation) -> SiteMaker:
     """The maker of sites that tell statistics of what the sites of ``maker`` have in their columns."""
 
     def make(party: str) -> ColumnSite:
@@ -47,7 +47,7 @@ class ColumnSite:
     column_counts: Mapping[str, ColumnCounts]
     """Values of each column that are missing or outside its range; they stay at the site."""
 
-    def __init__(self, site: Any, evaluation: SiteEvaluation) -> None:
+    def __init__(self, site: Any, evaluation: scenario.SiteEvaluation) -> None:
         if not hasattr(site, "columns"):
             remedy = "give it one that returns arrays by name, as in docs/statistics.md"
             raise ConfigError("--site", "it has no columns()", remedy)
@@ -76,7 +76,9 @@ class ColumnSite:
         return self.samples, self._tables
 
 
-def differences(columns: Mapping[str, Any], evaluation: SiteEvaluation) -> Iterator[tuple[str, bool]]:
+def differences(
+    columns: Mapping[str, Any], evaluation: scenario.SiteEvaluation
+) -> Iterator[tuple[str, bool]]:
     """What a site's columns have that was not declared, and lack: a line each, and whether it is an error."""
     declared = {one.name: one for one in evaluation.metrics}
     lengths = {}
@@ -86,7 +88,7 @@ def differences(columns: Mapping[str, Any], evaluation: SiteEvaluation) -> Itera
             continue
         try:
             values = _numbers(columns[name])
-        except NarrowingError as error:
+        except narrowing.NarrowingError as error:
             yield f"{name!r} holds {error}", True
             continue
         except (TypeError, ValueError):
@@ -105,7 +107,7 @@ def differences(columns: Mapping[str, Any], evaluation: SiteEvaluation) -> Itera
             yield f"{name!r} is not declared, and stays out", False
 
 
-def _within(metric: Metric, values: F64) -> Iterator[tuple[str, bool]]:
+def _within(metric: scenario.Metric, values: F64) -> Iterator[tuple[str, bool]]:
     name, present = metric.name, values[~np.isnan(values)]
     if metric.kind == "classes":
         if present.size < values.size or not np.isin(present, np.arange(metric.classes)).all():
@@ -124,7 +126,7 @@ def _within(metric: Metric, values: F64) -> Iterator[tuple[str, bool]]:
         yield f"{name!r} is outside {declared} in {outside:.2%}, and counts as its end there", False
 
 
-def _table(values: Any, metric: Metric) -> npt.NDArray[Any]:
+def _table(values: Any, metric: scenario.Metric) -> npt.NDArray[Any]:
     if metric.kind == "classes":
         return class_counts(_numbers(values), metric.classes)
     return column_table(_numbers(values), metric.lower, metric.upper, metric.bins)
@@ -132,8 +134,8 @@ def _table(values: Any, metric: Metric) -> npt.NDArray[Any]:
 
 def _numbers(values: Any) -> F64:
     """f64 ``(n,)``, NaN for None and what pandas calls missing."""
-    return exact_f64(values).reshape(-1)
+    return narrowing.exact_f64(values).reshape(-1)
 
 
-def _length(columns: Mapping[str, Any], evaluation: SiteEvaluation) -> int:
+def _length(columns: Mapping[str, Any], evaluation: scenario.SiteEvaluation) -> int:
     return int(_numbers(columns[evaluation.metrics[0].name]).size)

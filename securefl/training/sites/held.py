@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from securefl.base.errors import ConfigError
-from securefl.training.models import plain_name
+from securefl.training import models
 from securefl.training.sites.layout import SiteError
 
 _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -71,12 +71,14 @@ class HeldTensors:
 
 
 def _named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    return {plain_name(model, name): one for name, one in model.named_parameters()}
+    return {models.plain_name(model, name): one for name, one in model.named_parameters()}
 
 
 def _named_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
     """Return the buffers of floating-point numbers."""
-    return {plain_name(model, name): one for name, one in model.named_buffers() if one.is_floating_point()}
+    return {
+        models.plain_name(model, name): one for name, one in model.named_buffers() if one.is_floating_point()
+    }
 
 
 def _form(tensor: torch.Tensor) -> tuple[object, ...]:

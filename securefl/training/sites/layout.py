@@ -14,7 +14,7 @@ import torch
 
 from securefl.base.arrays import F32, F64
 from securefl.base.errors import SecureflError
-from securefl.training.models import averaged_names, trained_parameters
+from securefl.training import models
 
 LONGEST = 500
 """Characters of an error."""
@@ -41,8 +41,8 @@ class Layout:
     @classmethod
     def of(cls, module: torch.nn.Module) -> Layout:
         """The layout of the parameters that ``module`` trains."""
-        shapes = {name: tuple(weight.shape) for name, weight in trained_parameters(module).items()}
-        return cls(shapes, averaged_names(module))
+        shapes = {name: tuple(weight.shape) for name, weight in models.trained_parameters(module).items()}
+        return cls(shapes, models.averaged_names(module))
 
     @property
     def length(self) -> int:

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from securefl import scenario
+from securefl.base import foreign
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError
-from securefl.base.foreign import describe, pass_interrupt
 from securefl.base.ids import PartyId
-from securefl.methods.server_optimisers import is_averaged
-from securefl.scenario import Model, load_own
-from securefl.training.models import seeded_generators
+from securefl.methods import server_optimisers
+from securefl.training import models
 from securefl.training.sites.adapters.offer import Refused
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.site import Arrays, Site
@@ -43,7 +43,7 @@ def named(name: str) -> Any:
     if name.count(":") != 1 or name.startswith(":") or name.endswith(":"):
         raise ConfigError("--site", f"{name!r} names no site", "module:name, as in --site mysite:Site")
     try:
-        return load_own(name)
+        return scenario.load_own(name)
     except ConfigError as error:
         raise ConfigError(f"--site {name}", error.reason, error.remedy) from error
 
@@ -52,7 +52,7 @@ def make_site(
     maker: SiteMaker,
     party: PartyId,
     layout: Layout,
-    model: Model | None = None,
+    model: scenario.Model | None = None,
     entropy: Entropy | None = None,
 ) -> Site:
     """The site of ``party``, its samples and its parameters checked.
@@ -69,7 +69,7 @@ def make_site(
             what it keeps frozen is not what the scenario states, or a buffer travels that ``model.averaged``
             does not cover.
     """
-    with contextlib.nullcontext() if entropy is None else seeded_generators(_seed(entropy)):
+    with contextlib.nullcontext() if entropy is None else models.seeded_generators(_seed(entropy)):
         site, held = offered(maker, party)
     try:
         layout.check(held, "parameters() gives")
@@ -82,7 +82,7 @@ def make_site(
         reason = f"{party}: it has {kept}, the scenario states {stated[:16]}..."
         raise ConfigError(_said(maker), reason, "begin with the base that all others have")
     for name in getattr(site, "averaged", ()):
-        if not is_averaged(name, layout.averaged):
+        if not server_optimisers.is_averaged(name, layout.averaged):
             remedy = f'model.averaged = ["*running_mean", "*running_var", "{name}"]'
             reason = f"{party}: the buffer {name} travels, and the server's optimiser would act on it"
             raise ConfigError(_said(maker), reason, remedy)
@@ -103,8 +103,8 @@ def offered(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
     except (ConfigError, Refused) as error:
         raise ConfigError(said, f"{party}: {error.reason}", error.remedy) from error
     except BaseException as error:
-        pass_interrupt(error)
-        raise ConfigError(said, f"{party}: {describe(error)}") from error
+        foreign.pass_interrupt(error)
+        raise ConfigError(said, f"{party}: {foreign.describe(error)}") from error
     if lacking:
         raise ConfigError(said, f"has no {' and no '.join(lacking)}", "docs/sites.md says what a site offers")
     if not is_count(samples) or not samples:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from securefl.base import foreign
 from securefl.base.errors import SecureflError
-from securefl.base.foreign import describe
 from securefl.training.sites.layout import SiteError
 from securefl.training.sites.site import Metrics
 from securefl.training.sites.tables import ColumnCounts
@@ -70,7 +70,7 @@ class SiteLog:
         """Note why there was no update, with the traceback."""
         lines = traceback.format_exception(error)
         # A SiteError is the line to read: what the site raised, or what is wrong with its answer.
-        reason = str(error) if isinstance(error, SiteError) else describe(error)
+        reason = str(error) if isinstance(error, SiteError) else foreign.describe(error)
         self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
         self._tell(round_, str(error) if isinstance(error, SecureflError) else reason)
 

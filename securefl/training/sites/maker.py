@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from securefl.base.errors import ConfigError
-from securefl.methods.attacks import party_names
+from securefl.methods import attacks
 from securefl.scenario import Scenario
+from securefl.training.sites import apart, load
 from securefl.training.sites.adapters.offer import Given, is_client_app, offer
-from securefl.training.sites.apart import START_SECONDS, SiteProcess, script_apart, site_apart
-from securefl.training.sites.load import SiteMaker, named, site_maker
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class _Federation:
         return Given(self.file, place, len(self.names))
 
 
-def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) -> SiteMaker:
+def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) -> load.SiteMaker:
     """The maker of what ``name`` names, in this process or, with ``python``, in one of each site's own.
 
     Args:
@@ -45,7 +44,7 @@ def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) ->
             :func:`securefl.training.sites.load.site_maker`, or a script that is not found.
     """
     known = _Federation(
-        str(Path(getattr(scenario.model, "file", "")).resolve()), party_names(scenario.parties)
+        str(Path(getattr(scenario.model, "file", "")).resolve()), attacks.party_names(scenario.parties)
     )
     seconds = scenario.training_seconds
     script = _script(name)
@@ -55,15 +54,15 @@ def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) ->
         if script:
             remedy = "--site-python names the interpreter of an environment with nvflare"
             raise ConfigError(f"--site {name}", "a script runs in a process of its own", remedy)
-        made = site_maker(name)
+        made = load.site_maker(name)
         return _offering(name, made, known.given) if is_client_app(made) else made
-    process = SiteProcess(python, memory)
+    process = apart.SiteProcess(python, memory)
     if script:
-        return script_apart(name, script, process, seconds, known.given)
-    return site_apart(name, process, seconds, known.given)
+        return apart.script_apart(name, script, process, seconds, known.given)
+    return apart.site_apart(name, process, seconds, known.given)
 
 
-def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> SiteMaker:
+def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> load.SiteMaker:
     """The maker of sites, or of first models, that ``name`` names: for :command:`securefl site weights`.
 
     Args:
@@ -79,11 +78,11 @@ def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> SiteMake
         raise ConfigError(name, "a script has no parameters of its own", remedy)
     given = Given(first=True, local=local)
     if python is not None:
-        return site_apart(name, SiteProcess(python), START_SECONDS, lambda _party: given)
-    return _offering(name, named(name), lambda _party: given)
+        return apart.site_apart(name, apart.SiteProcess(python), apart.START_SECONDS, lambda _party: given)
+    return _offering(name, load.named(name), lambda _party: given)
 
 
-def _offering(name: str, found: object, given: Callable[[str], Given]) -> SiteMaker:
+def _offering(name: str, found: object, given: Callable[[str], Given]) -> load.SiteMaker:
     """The maker of what ``name`` has been found to be, in this process."""
     module = sys.modules[name.partition(":")[0]]
 

@@ -9,21 +9,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError
-from securefl.scenario import DpSgd
-from securefl.training.dpsgd import (
-    DatasetSource,
-    DpStep,
-    DrawnBatch,
-    batch_entropy,
-    check_batch,
-    draw_batch,
-    draw_slots,
-    slot_entropy,
-)
-from securefl.training.models import seeded, trained_parameters
+from securefl.training import dpsgd, models
 
 
 class RecordSteps:
@@ -42,14 +32,16 @@ class RecordSteps:
     """
 
     def __init__(
-        self, model: nn.Module, dataset: Any, loss: Any, batch: int, dp: DpSgd, device: torch.device
+        self, model: nn.Module, dataset: Any, loss: Any, batch: int, dp: scenario.DpSgd, device: torch.device
     ) -> None:
         self._dp, self._batch, self._device = dp, batch, device
-        source = DatasetSource(dataset, loss, device)
+        source = dpsgd.DatasetSource(dataset, loss, device)
         self._records = len(dataset)
-        check_batch(batch, self._records)
-        self._step = DpStep(model, source, batch, dp)
-        self._shapes = {name: tuple(weight.shape) for name, weight in trained_parameters(model).items()}
+        dpsgd.check_batch(batch, self._records)
+        self._step = dpsgd.DpStep(model, source, batch, dp)
+        self._shapes = {
+            name: tuple(weight.shape) for name, weight in models.trained_parameters(model).items()
+        }
 
     @property
     def failed(self) -> int:
@@ -69,12 +61,12 @@ class RecordSteps:
         Raises:
             TrainingDivergedError: the parameters are beyond repair, whatever the records are.
         """
-        rows = draw_batch(self._dp.sampler, self._records, self._batch, batch_entropy(entropy))
-        with seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device):
+        rows = dpsgd.draw_batch(self._dp.sampler, self._records, self._batch, dpsgd.batch_entropy(entropy))
+        with models.seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device):
             self._step.load(self._vector(parameters).astype(np.float32))
             carried = None if carry is None else self._vector(carry).astype(np.float64)
-            slots = draw_slots(self._step.slots, len(rows), slot_entropy(entropy))
-            update = self._step.update(DrawnBatch(rows, rows, carried), slots)
+            slots = dpsgd.draw_slots(self._step.slots, len(rows), dpsgd.slot_entropy(entropy))
+            update = self._step.update(dpsgd.DrawnBatch(rows, rows, carried), slots)
         return self._named(update)
 
     def _vector(self, arrays: Mapping[str, Any]) -> Any:
@@ -89,7 +81,7 @@ class RecordSteps:
         }
 
 
-def record_steps(site: object, batch: int, dp: DpSgd) -> RecordSteps:
+def record_steps(site: object, batch: int, dp: scenario.DpSgd) -> RecordSteps:
     """The steps of a site where single records are hidden.
 
     Raises:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from securefl.base import narrowing
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.narrowing import NarrowingError, exact_f64
 
 Counts = npt.NDArray[np.int64]
 
@@ -148,8 +148,8 @@ def class_counts(labels: npt.ArrayLike, classes: int) -> Counts:
 
 def _numbers(values: npt.ArrayLike) -> F64:
     try:
-        return exact_f64(values).reshape(-1)
-    except NarrowingError as error:
+        return narrowing.exact_f64(values).reshape(-1)
+    except narrowing.NarrowingError as error:
         raise UsageError(f"a column holds {error}") from error
 
 

@@ -13,22 +13,20 @@ import torch
 from safetensors.numpy import save
 from torch import nn
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.scenario import DpSgd, LocalMethod, validated
-from securefl.training.local_methods import Correction, KeptControls, LocalSgd
+from securefl.training import local_methods
 from securefl.training.models import control_name, pick_device, plain_name, seeded, state_head
+from securefl.training.sites import loaders, site, transfer
 from securefl.training.sites.held import HeldTensors
 from securefl.training.sites.layout import SiteError
-from securefl.training.sites.loaders import batch_size, moved, pair_of, samples_of, set_epoch
 from securefl.training.sites.records import RecordSteps
-from securefl.training.sites.site import Arrays, Judged, Metrics, Round
-from securefl.training.sites.transfer import all_finite, read_arrays, write_arrays
 
 Loss = Callable[[Any, Any], torch.Tensor]
 OptimiserOf = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
-Train = Callable[[nn.Module, Round], Metrics | None]
-Evaluate = Callable[[nn.Module], Judged]
-PLAIN = LocalSgd()
+Train = Callable[[nn.Module, site.Round], site.Metrics | None]
+Evaluate = Callable[[nn.Module], site.Judged]
+PLAIN = local_methods.LocalSgd()
 
 
 class TorchSite:
@@ -74,7 +72,7 @@ class TorchSite:
         epochs: int = 1,
         personal: Iterable[str] = (),
         buffers: Literal["local", "average", "refuse"] = "local",
-        method: LocalMethod = PLAIN,
+        method: scenario.LocalMethod = PLAIN,
         train: Train | None = None,
         evaluate: Evaluate | None = None,
         samples: int | None = None,
@@ -87,9 +85,9 @@ class TorchSite:
             )
         if not isinstance(model, nn.Module):
             raise ConfigError("model", f"{type(model).__name__} is no torch.nn.Module", "the module itself")
-        if not isinstance(method, LocalMethod):
+        if not isinstance(method, scenario.LocalMethod):
             raise ConfigError("method", f"{method!r} is none", "such as securefl.FedProx(mu=0.01)")
-        method = validated(method, "method")
+        method = scenario.validated(method, "method")
         if train is not None and not method.plain:
             raise ConfigError("method", f"{method.name} corrects the usual loop", "leave train= out")
         trained = [one for one in model.parameters() if one.requires_grad]
@@ -105,14 +103,14 @@ class TorchSite:
         self._evaluating = _kept_in_evaluation(self._model)
         self._keep = keep_optimiser
         self._optimiser = first if keep_optimiser else None
-        self._method, self._kept = method, KeptControls()
+        self._method, self._kept = method, local_methods.KeptControls()
         self._held = HeldTensors(self._model, tuple(personal), buffers)
         self._controls = (
             {control_name(name): _control(weight) for name, weight in self._trained.items()}
             if method.controls
             else {}
         )
-        self.samples = samples_of(loader, samples)
+        self.samples = loaders.samples_of(loader, samples)
         self.frozen_sha256 = _frozen(self._model)
         """Of the parameters that are not trained, by name, shape and value, as hex; empty without any."""
         self.averaged = tuple(self._buffers)
@@ -143,11 +141,11 @@ class TorchSite:
         # Who knows what a subclass's own fit does.
         return type(self) is TorchSite
 
-    def parameters(self) -> Arrays:
+    def parameters(self) -> site.Arrays:
         """See :class:`securefl.training.sites.site.Site`."""
-        return read_arrays(self._travelling())
+        return transfer.read_arrays(self._travelling())
 
-    def fit(self, parameters: Arrays, told: Round) -> tuple[Arrays, int, Metrics]:
+    def fit(self, parameters: site.Arrays, told: site.Round) -> tuple[site.Arrays, int, site.Metrics]:
         """See :class:`securefl.training.sites.site.Site`."""
         self._load(parameters)
         before = {name: tensor.detach().clone() for name, tensor in self._staying().items()}
@@ -161,7 +159,7 @@ class TorchSite:
             self._mend(before)
         return self.parameters(), self.samples, metrics or {}
 
-    def record_steps(self, batch: int, dp: DpSgd) -> RecordSteps:
+    def record_steps(self, batch: int, dp: scenario.DpSgd) -> RecordSteps:
         """Steps on bounded gradients of single examples, in place of ``fit``.
 
         Raises:
@@ -185,7 +183,7 @@ class TorchSite:
         dataset = getattr(self._loader, "dataset", None)
         return RecordSteps(self._model, dataset, self._loss, batch, dp, self._device)
 
-    def _evaluate(self, parameters: Arrays, told: Round) -> Judged:
+    def _evaluate(self, parameters: site.Arrays, told: site.Round) -> site.Judged:
         del told
         self._load(parameters)
         self._model.eval()
@@ -205,18 +203,20 @@ class TorchSite:
         if not before and not self._keep:
             return
         staying = self._staying()
-        were, are = all_finite(before), all_finite(staying)
-        if all(are[name] for name in before if were[name]) and all(all_finite(self._travelling()).values()):
+        were, are = transfer.all_finite(before), transfer.all_finite(staying)
+        if all(are[name] for name in before if were[name]) and all(
+            transfer.all_finite(self._travelling()).values()
+        ):
             return
         self._optimiser = None
         with torch.no_grad():
             for name, tensor in before.items():
                 staying[name].copy_(tensor)
 
-    def _load(self, parameters: Arrays) -> None:
-        write_arrays(self._travelling(), parameters)
+    def _load(self, parameters: site.Arrays) -> None:
+        transfer.write_arrays(self._travelling(), parameters)
 
-    def _descend(self, told: Round) -> Metrics:
+    def _descend(self, told: site.Round) -> site.Metrics:
         """Epochs over the loader; the mean loss of the last one over its samples."""
         if self._loader is None or self._loss is None or self._make is None:
             raise ConfigError("TorchSite", "has nothing to train with", "loader, loss and optimiser")
@@ -231,11 +231,14 @@ class TorchSite:
         for epoch in range(self._epochs):
             losses: list[torch.Tensor] = []
             sizes: list[int] = []
-            set_epoch(self._loader, told.number * self._epochs + epoch)
+            loaders.set_epoch(self._loader, told.number * self._epochs + epoch)
             for batch in self._loader:
-                inputs, targets = pair_of(batch)
+                inputs, targets = loaders.pair_of(batch)
                 if away:
-                    inputs, targets = moved(inputs, self._device), moved(targets, self._device)
+                    inputs, targets = (
+                        loaders.moved(inputs, self._device),
+                        loaders.moved(targets, self._device),
+                    )
                 optimiser.zero_grad()
                 loss = self._loss_of(inputs, targets)
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -243,7 +246,7 @@ class TorchSite:
                     self._correct(correction)
                 optimiser.step()
                 losses.append(loss.detach().reshape(()))
-                sizes.append(batch_size(targets))
+                sizes.append(loaders.batch_size(targets))
             if not losses:
                 raise SiteError(
                     "the loader gave no batch: it has fewer samples than one batch holds, and drop_last"
@@ -272,13 +275,13 @@ class TorchSite:
                 shapes = f"outputs of shape {tuple(outputs.shape)} and targets of {tuple(targets.shape)}"
                 raise SiteError(f"the loss pairs {shapes} by broadcasting: give both one shape") from error
 
-    def _correction(self) -> Correction | None:
+    def _correction(self) -> local_methods.Correction | None:
         if self._method.plain:
             return None
         weights, controls = list(self._trained.values()), list(self._controls.values())
-        return Correction(self._method, weights, controls, self._kept)
+        return local_methods.Correction(self._method, weights, controls, self._kept)
 
-    def _correct(self, correction: Correction) -> None:
+    def _correct(self, correction: local_methods.Correction) -> None:
         with torch.no_grad():
             slopes = correction.correct([weight.grad for weight in self._trained.values()])
         for weight, slope in zip(self._trained.values(), slopes, strict=True):
@@ -291,7 +294,7 @@ def _control(weight: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(weight, dtype=dtype)
 
 
-def _check_optimiser(optimiser: torch.optim.Optimizer, method: LocalMethod) -> None:
+def _check_optimiser(optimiser: torch.optim.Optimizer, method: scenario.LocalMethod) -> None:
     """Refuse an optimiser that the usual loop cannot step.
 
     Raises:
@@ -320,7 +323,7 @@ def _kept_in_evaluation(model: nn.Module) -> tuple[nn.Module, ...]:
 
 
 def _frozen(model: nn.Module) -> str:
-    frozen = read_arrays(
+    frozen = transfer.read_arrays(
         {plain_name(model, n): weight for n, weight in model.named_parameters() if not weight.requires_grad}
     )
     return hashlib.sha256(save(frozen)).hexdigest() if frozen else ""

@@ -9,23 +9,22 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from securefl import scenario
+from securefl.base import foreign, loops
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.foreign import describe, pass_interrupt
-from securefl.base.loops import run_coroutine
+from securefl.methods import server_optimisers
 from securefl.methods.metrics import MetricError, beyond_range, said_by
-from securefl.methods.server_optimisers import prepare_arrays
-from securefl.scenario import SiteEvaluation, Training
-from securefl.training.models import seeded_generators
+from securefl.training import models
+from securefl.training.sites import records
 from securefl.training.sites.columns import ColumnSite
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.log import SiteLog
-from securefl.training.sites.records import RecordSteps, record_steps
 from securefl.training.sites.site import Change, Metrics, Round, Site
 
-NO_METRICS = SiteEvaluation()
-PLAIN = Training()
+NO_METRICS = scenario.SiteEvaluation()
+PLAIN = scenario.Training()
 ResultT = TypeVar("ResultT")
 
 
@@ -77,8 +76,8 @@ class SiteTrainer:
         layout: Layout,
         planned: int,
         log: SiteLog,
-        evaluation: SiteEvaluation = NO_METRICS,
-        training: Training = PLAIN,
+        evaluation: scenario.SiteEvaluation = NO_METRICS,
+        training: scenario.Training = PLAIN,
     ) -> None:
         if evaluation.metrics and getattr(site, "evaluate", None) is None:
             names = ", ".join(metric.name for metric in evaluation.metrics)
@@ -93,7 +92,9 @@ class SiteTrainer:
         self._log = log
         self._evaluation = evaluation
         self._declared = site.samples
-        self._steps = record_steps(site, training.batch_size, training.dp_sgd) if training.dp_sgd else None
+        self._steps = (
+            records.record_steps(site, training.batch_size, training.dp_sgd) if training.dp_sgd else None
+        )
 
     def update(
         self, round_: int, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None
@@ -146,7 +147,7 @@ class SiteTrainer:
             SiteError: as for :meth:`update`.
         """
         if self._steps is not None:
-            with seeded_generators(told.seed):
+            with models.seeded_generators(told.seed):
                 return self._step(self._steps, params, carry, entropy)
         try:
             judged = self._judge(params, told)
@@ -157,9 +158,9 @@ class SiteTrainer:
 
     def _prepared(self, params: F32) -> dict[str, F32]:
         """The model by name, as a model file holds it."""
-        return prepare_arrays(self._given(params))
+        return server_optimisers.prepare_arrays(self._given(params))
 
-    def _step(self, steps: RecordSteps, params: F32, carry: F64 | None, entropy: Entropy) -> SiteFit:
+    def _step(self, steps: records.RecordSteps, params: F32, carry: F64 | None, entropy: Entropy) -> SiteFit:
         carried = None if carry is None else self._layout.views(carry)
         update = self._layout.vector(steps.step(self._layout.views(params), carried, entropy), "a step gave")
         return SiteFit(update, self._declared, {"failed": float(steps.failed)}, None)
@@ -171,7 +172,7 @@ class SiteTrainer:
             return SiteEvaluated(None, None)
         nothing = np.zeros(self._evaluation.words) if self._evaluation.metrics else None
         try:
-            with seeded_generators(told.seed):
+            with models.seeded_generators(told.seed):
                 samples, found = _evaluated(_awaited(evaluate(self._prepared(params), told)))
             # Tables are for metrics that are declared; the log has numbers.
             numbers_only = {name: value for name, value in found.items() if not _is_table(value)}
@@ -188,7 +189,7 @@ class SiteTrainer:
             return SiteEvaluated(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))
 
     def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics, tuple[str, ...]]:
-        with seeded_generators(told.seed):
+        with models.seeded_generators(told.seed):
             result = _awaited(self._site.fit(self._prepared(params), told))
         if not (isinstance(result, tuple) and len(result) == 3):
             raise SiteError(f"fit returned {_kind(result)}, expected (parameters, samples, metrics)")
@@ -224,8 +225,8 @@ def _site_error(error: BaseException) -> SiteError:
         return SiteError(f"exits with {error.code!r} in place of returning")
     if isinstance(error, MetricError):
         return SiteError(str(error))
-    pass_interrupt(error)
-    return SiteError(describe(error))
+    foreign.pass_interrupt(error)
+    return SiteError(foreign.describe(error))
 
 
 def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
@@ -236,7 +237,7 @@ def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
     async def wait() -> ResultT:
         return await result
 
-    return run_coroutine(wait())
+    return loops.run_coroutine(wait())
 
 
 def _evaluated(result: object) -> tuple[object, Mapping[str, Any]]:

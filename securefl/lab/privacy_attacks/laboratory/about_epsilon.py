@@ -6,37 +6,37 @@ from typing import Final
 
 from securefl.base.entropy import OsEntropy
 from securefl.base.ids import RunId
-from securefl.lab.audit import Chapter, Finding, Table, breach, holds, note
-from securefl.lab.privacy_attacks.laboratory.canary import CanaryAudit, audit_canaries
+from securefl.lab import audit
+from securefl.lab.privacy_attacks.laboratory import canary
 from securefl.lab.privacy_attacks.laboratory.case import Case
-from securefl.methods.attacks import behaviours_of
-from securefl.runtime.simulation import assemble, without_messages
+from securefl.methods import attacks
+from securefl.runtime import simulation
 
 AUDIT: Final = "canary"
 CANARIES: Final = 1000
 
 
-def audit_epsilon(case: Case, canaries: int = CANARIES) -> Chapter:
+def audit_epsilon(case: Case, canaries: int = CANARIES) -> audit.Chapter:
     """Simulate the run's scenario once more, with canaries in the updates of all who keep to the protocol.
 
     Raises:
         ConfigError: the scenario cannot be simulated, or its batches leave no room for canaries.
     """
-    scenario = without_messages(case.recorded.scenario)
+    scenario = simulation.without_messages(case.recorded.scenario)
     if scenario.privacy.unit == "none":
         claim = "The scenario claims no epsilon, so there is none to refute."
-        return _chapter((note(AUDIT, claim),), None)
+        return _chapter((audit.note(AUDIT, claim),), None)
     entropy = OsEntropy()
     run = RunId(case.recorded.run)
-    federation = assemble(scenario, run, case.seed, secret=entropy, dataset=case.dataset)
-    honest = [name for name in federation.parties if name not in behaviours_of(scenario, case.seed)]
+    federation = simulation.assemble(scenario, run, case.seed, secret=entropy, dataset=case.dataset)
+    honest = [name for name in federation.parties if name not in attacks.behaviours_of(scenario, case.seed)]
     case.progress(f"canary: one simulation of {scenario.stop.rounds} rounds")
-    found = audit_canaries(federation, honest, entropy, count=canaries)
+    found = canary.audit_canaries(federation, honest, entropy, count=canaries)
     findings = [_finding(found)]
     return _chapter(tuple(findings), found)
 
 
-def _finding(found: CanaryAudit) -> Finding:
+def _finding(found: canary.CanaryAudit) -> audit.Finding:
     bound, (epsilon, delta) = found.bound, found.announced
     claim = (
         f"From {found.present.size} canaries in {found.releases} releases epsilon is at least"
@@ -47,17 +47,17 @@ def _finding(found: CanaryAudit) -> Finding:
         claim += f" Taking releases for Gaussian it is at least {found.gaussian:.3g}."
     error = 2 * (1 - bound.confidence) if found.gaussian is not None else 1 - bound.confidence
     if found.holds:
-        return holds(AUDIT, claim, error_rate=error)
+        return audit.holds(AUDIT, claim, error_rate=error)
     remedy = (
         "the noise, the sampling or the counting of releases is wrong: rely on no epsilon of this scenario"
     )
-    return breach(AUDIT, claim, remedy=remedy, error_rate=error)
+    return audit.breach(AUDIT, claim, remedy=remedy, error_rate=error)
 
 
-def _chapter(findings: tuple[Finding, ...], found: CanaryAudit | None) -> Chapter:
+def _chapter(findings: tuple[audit.Finding, ...], found: canary.CanaryAudit | None) -> audit.Chapter:
     rows = () if found is None else _rows(found)
-    table = Table(title="Bounds", columns=("what", "epsilon", "at delta"), rows=rows)
-    return Chapter(
+    table = audit.Table(title="Bounds", columns=("what", "epsilon", "at delta"), rows=rows)
+    return audit.Chapter(
         audit=AUDIT,
         title="Canaries: a lower bound on epsilon",
         method=(
@@ -70,7 +70,7 @@ def _chapter(findings: tuple[Finding, ...], found: CanaryAudit | None) -> Chapte
     )
 
 
-def _rows(found: CanaryAudit) -> tuple[tuple[str, float | None, float], ...]:
+def _rows(found: canary.CanaryAudit) -> tuple[tuple[str, float | None, float], ...]:
     return (
         ("lower bound, one run", found.bound.epsilon, found.delta),
         ("lower bound, if Gaussian", found.gaussian, found.delta),

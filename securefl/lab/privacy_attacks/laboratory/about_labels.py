@@ -6,20 +6,15 @@ from typing import Final
 
 import numpy as np
 
-from securefl.lab.audit import Chapter, Finding, Severity, Table
+from securefl.lab import audit
+from securefl.lab.privacy_attacks.laboratory import properties
 from securefl.lab.privacy_attacks.laboratory.case import Case
-from securefl.lab.privacy_attacks.laboratory.properties import (
-    LabelAttack,
-    infer_labels,
-    learn_labels,
-    shares_in,
-)
 
 SHADOWS: Final = 60
 """Parties from which it is learned what a mix of classes does."""
 
 
-def audit_properties(case: Case) -> Chapter:
+def audit_properties(case: Case) -> audit.Chapter:
     """Estimate the mix of classes in every cluster of the first round.
 
     Raises:
@@ -31,11 +26,11 @@ def audit_properties(case: Case) -> Chapter:
     nobody = np.zeros(0, dtype=np.int64)
     known = case.pool(nobody, len(case.dataset.y_test), generator)
     before, scenario = one.before.values, case.recorded.scenario
-    model = learn_labels(scenario, known, before, parties=SHADOWS, samples=samples, seed=case.seed)
+    model = properties.learn_labels(scenario, known, before, parties=SHADOWS, samples=samples, seed=case.seed)
     labels = {party: case.labels(party) for party in case.rows}
-    prior = shares_in(known.y_train, known.classes)
-    found = infer_labels(model, case.means(one), labels, case.weights(one), prior)
-    return Chapter(
+    prior = properties.shares_in(known.y_train, known.classes)
+    found = properties.infer_labels(model, case.means(one), labels, case.weights(one), prior)
+    return audit.Chapter(
         audit="properties",
         title="Properties: the classes that a cluster holds",
         method=(
@@ -48,7 +43,7 @@ def audit_properties(case: Case) -> Chapter:
     )
 
 
-def _inferred(found: LabelAttack) -> Finding:
+def _inferred(found: properties.LabelAttack) -> audit.Finding:
     claim = (
         f"The label shares of clusters are guessed with an error of {found.error:.2f} (without sums"
         f" {found.blind:.2f}), those of single parties with {found.error_by_party:.2f}"
@@ -56,14 +51,16 @@ def _inferred(found: LabelAttack) -> Finding:
     )
     # Clusters may differ by little more than the estimate errs.
     telling = found.error < 0.5 * found.blind
-    severity = Severity.WARNING if telling else Severity.HOLDS
+    severity = audit.Severity.WARNING if telling else audit.Severity.HOLDS
     remedy = "larger clusters hide whose classes they are; noise hides them" if telling else ""
-    return Finding(severity, "properties", claim, remedy=remedy)
+    return audit.Finding(severity, "properties", claim, remedy=remedy)
 
 
-def _errors(found: LabelAttack) -> Table:
+def _errors(found: properties.LabelAttack) -> audit.Table:
     rows = (
         ("clusters", len(found.sizes), found.error, found.blind),
         ("parties", sum(found.sizes), found.error_by_party, found.blind_by_party),
     )
-    return Table(title="Error of label shares", columns=("of", "number", "with sums", "without"), rows=rows)
+    return audit.Table(
+        title="Error of label shares", columns=("of", "number", "with sums", "without"), rows=rows
+    )

@@ -9,14 +9,13 @@ from typing import Final
 import numpy as np
 
 from securefl.base.arrays import F32, I64
-from securefl.lab.audit import AuditPlot, Chapter, Curve, Finding, Severity, Table
+from securefl.lab import audit
+from securefl.lab.privacy_attacks.laboratory import membership
 from securefl.lab.privacy_attacks.laboratory.case import Case
-from securefl.lab.privacy_attacks.laboratory.membership import MembershipAttack, confidences_in, shadow_scores
 from securefl.lab.privacy_attacks.roc import Roc
-from securefl.runtime.report import percent, seconds
-from securefl.runtime.simulation import Pool, one_cluster
+from securefl.runtime import report, simulation
 from securefl.scenario import Scenario
-from securefl.training.data import Dataset
+from securefl.training import data
 
 AUDIT: Final = "membership"
 SHADOWS: Final = 16
@@ -30,7 +29,7 @@ _REMEDY: Final = (
 )
 
 
-def audit_membership(case: Case, shadows: int = SHADOWS) -> Chapter:
+def audit_membership(case: Case, shadows: int = SHADOWS) -> audit.Chapter:
     """Attack the final model and the first sum of the first round.
 
     Costs twice ``shadows`` simulations, those for the sum of one round and cluster only.
@@ -47,9 +46,11 @@ def audit_membership(case: Case, shadows: int = SHADOWS) -> Chapter:
     before = case.first.before.values
     after = (before + cluster.update).astype(np.float32)
     name = f"a sum of {len(cluster.survivors)} parties"
-    one = _attack(case, name, one_cluster(scenario, len(cluster.survivors)), own, after, before, shadows)
+    one = _attack(
+        case, name, simulation.one_cluster(scenario, len(cluster.survivors)), own, after, before, shadows
+    )
     found = {"the final model": final, name: one}
-    return Chapter(
+    return audit.Chapter(
         audit=AUDIT,
         title="Membership: which records were trained on",
         method=(
@@ -70,50 +71,53 @@ def _attack(
     target: F32,
     initial: F32 | None,
     shadows: int,
-) -> MembershipAttack:
+) -> membership.MembershipAttack:
     dataset = case.pool(members, len(members), np.random.default_rng(case.seed))
-    pool = Pool(scenario=scenario, dataset=dataset, initial=initial, share=len(members) / _size(dataset))
+    pool = simulation.Pool(
+        scenario=scenario, dataset=dataset, initial=initial, share=len(members) / _size(dataset)
+    )
     began = time.monotonic()
 
     def told(done: int) -> None:
         each = (time.monotonic() - began) / done
         if done in {1, shadows // 2}:
-            left = seconds(each * (shadows - done))
+            left = report.seconds(each * (shadows - done))
             case.progress(f"membership, {name}: {done} of {shadows} shadow models, about {left} left")
 
-    known = shadow_scores(pool, shadows, case.seed + 1, progress=told)
+    known = membership.shadow_scores(pool, shadows, case.seed + 1, progress=told)
     member = np.arange(_size(dataset)) < len(members)
-    return known.on(confidences_in(pool)(target), member)
+    return known.on(membership.confidences_in(pool)(target), member)
 
 
-def _size(dataset: Dataset) -> int:
+def _size(dataset: data.Dataset) -> int:
     return len(dataset.y_train)
 
 
-def _finding(case: Case, name: str, attack: MembershipAttack) -> Finding:
+def _finding(case: Case, name: str, attack: membership.MembershipAttack) -> audit.Finding:
     """A warning where hits exceed chance, a breach where they exceed what epsilon allows."""
     ratio = attack.ratio
     hits, interval = ratio.hits_at(FEW), ratio.interval_at(FEW, 0.99)
-    severity = Severity.WARNING if interval.low > 2 * FEW else Severity.HOLDS
+    severity = audit.Severity.WARNING if interval.low > 2 * FEW else audit.Severity.HOLDS
     claim = (
-        f"Of the {ratio.members:,} records behind {name} {percent(hits)} are named at {_FEW} of false alarms"
-        f" (area {ratio.area:.3f}; by confidence alone {percent(attack.threshold.hits_at(FEW))},"
+        f"Of the {ratio.members:,} records behind {name} {report.percent(hits)} are named"
+        f" at {_FEW} of false alarms"
+        f" (area {ratio.area:.3f}; by confidence alone {report.percent(attack.threshold.hits_at(FEW))},"
         f" {attack.threshold.area:.3f})."
     )
     privacy = case.recorded.summary.get("privacy") or {}
     epsilon, delta = privacy.get("epsilon"), privacy.get("delta")
     if isinstance(epsilon, int | float) and isinstance(delta, int | float):
         allowed = math.exp(min(float(epsilon), 30.0)) * FEW + float(delta)
-        claim += f" Epsilon {epsilon:.3g} allows {percent(min(1.0, allowed))}."
+        claim += f" Epsilon {epsilon:.3g} allows {report.percent(min(1.0, allowed))}."
         if interval.low > allowed:
-            severity = Severity.BREACH
-    remedy = "" if severity is Severity.HOLDS else _REMEDY
-    return Finding(severity, AUDIT, claim, remedy=remedy, error_rate=0.005)
+            severity = audit.Severity.BREACH
+    remedy = "" if severity is audit.Severity.HOLDS else _REMEDY
+    return audit.Finding(severity, AUDIT, claim, remedy=remedy, error_rate=0.005)
 
 
-def _table(found: dict[str, MembershipAttack]) -> Table:
+def _table(found: dict[str, membership.MembershipAttack]) -> audit.Table:
     kinds = [(name, kind, roc) for name, one in found.items() for kind, roc in _kinds(one)]
-    return Table(
+    return audit.Table(
         title="Hits and area",
         columns=("attacked", "by", "members", "others", "area", "hits at 1 %", "at 0.1 %"),
         rows=tuple(
@@ -123,15 +127,15 @@ def _table(found: dict[str, MembershipAttack]) -> Table:
     )
 
 
-def _plot(found: dict[str, MembershipAttack]) -> AuditPlot:
+def _plot(found: dict[str, membership.MembershipAttack]) -> audit.AuditPlot:
     curves = []
     for name, one in found.items():
         for kind, roc in _kinds(one):
             kept = np.flatnonzero((roc.false_alarms > 0) & (roc.hits > 0))
             thin = kept[:: max(1, len(kept) // 200)]
             x, y = tuple(roc.false_alarms[thin].tolist()), tuple(roc.hits[thin].tolist())
-            curves.append(Curve(label=f"{name}, {kind}", x=x, y=y))
-    return AuditPlot(
+            curves.append(audit.Curve(label=f"{name}, {kind}", x=x, y=y))
+    return audit.AuditPlot(
         title="Membership inference",
         x_name="false alarms",
         y_name="hits",
@@ -144,5 +148,5 @@ def _plot(found: dict[str, MembershipAttack]) -> AuditPlot:
     )
 
 
-def _kinds(attack: MembershipAttack) -> tuple[tuple[str, Roc], ...]:
+def _kinds(attack: membership.MembershipAttack) -> tuple[tuple[str, Roc], ...]:
     return ("likelihood ratio", attack.ratio), ("confidence", attack.threshold)

@@ -11,27 +11,12 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64
 from securefl.base.ids import PartyId
-from securefl.lab.audit import (
-    Cell,
-    Chapter,
-    Evidence,
-    Exhibit,
-    Finding,
-    Picture,
-    Pictures,
-    Table,
-    breach,
-    holds,
-    note,
-)
+from securefl.lab import audit
+from securefl.lab.privacy_attacks.laboratory import clusters, inversion
 from securefl.lab.privacy_attacks.laboratory.case import Case
-from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean, cluster_means
-from securefl.lab.privacy_attacks.laboratory.inversion import MOST, Inversion, compared, reconstructed
-from securefl.methods.attacks import behaviours_of
-from securefl.methods.clustering import work_of
-from securefl.methods.encoding import to_ring
+from securefl.methods import attacks, clustering, encoding
 from securefl.protocol.round import ClusterSum
-from securefl.runtime.report import counted, listed, percent
+from securefl.runtime import report
 
 
 def sizes_up_to(members: int) -> tuple[int, ...]:
@@ -41,11 +26,11 @@ def sizes_up_to(members: int) -> tuple[int, ...]:
 
 def followed(case: Case, opened: ClusterSum) -> tuple[PartyId, ...]:
     """The members of a sum that show no behaviour, ascending: what others encoded says little of samples."""
-    behind = behaviours_of(case.recorded.scenario, case.seed)
+    behind = attacks.behaviours_of(case.recorded.scenario, case.seed)
     return tuple(party for party in sorted(opened.survivors) if party not in behind)
 
 
-def growing(case: Case, opened: ClusterSum) -> tuple[ClusterMean, ...]:
+def growing(case: Case, opened: ClusterSum) -> tuple[clusters.ClusterMean, ...]:
     """The means of 1, ..., all members of a sum of the first round, each with those of the one before.
 
     Members without a behaviour come first. Sizes are those of :func:`sizes_up_to`.
@@ -60,17 +45,19 @@ def growing(case: Case, opened: ClusterSum) -> tuple[ClusterMean, ...]:
     """
     honest = followed(case, opened)
     order = (*honest, *sorted(set(opened.survivors) - set(honest)))
-    work = work_of(case.recorded.scenario.clustering, opened.reclustering)
+    work = clustering.work_of(case.recorded.scenario.clustering, opened.reclustering)
     kept = [case.uploads(party, case.first.round, work) for party in order]
     known = [upload for upload in kept if upload is not None]
     bits = case.recorded.limits.ring_bits
-    if len(known) < len(order) or not np.array_equal(to_ring(np.sum(known, axis=0), bits), opened.ring):
+    if len(known) < len(order) or not np.array_equal(
+        encoding.to_ring(np.sum(known, axis=0), bits), opened.ring
+    ):
         return ()
     sums = [
-        replace(opened, survivors=order[:size], ring=to_ring(np.sum(known[:size], axis=0), bits))
+        replace(opened, survivors=order[:size], ring=encoding.to_ring(np.sum(known[:size], axis=0), bits))
         for size in sizes_up_to(len(order))
     ]
-    return cluster_means(case.recorded.scenario.encoding, sums, case.weights(case.first))
+    return clusters.cluster_means(case.recorded.scenario.encoding, sums, case.weights(case.first))
 
 
 CLUSTERS: Final = 2
@@ -84,16 +71,16 @@ class _Opened(NamedTuple):
     """One opened sum and what was made of it."""
 
     sum: ClusterSum
-    mean: ClusterMean
+    mean: clusters.ClusterMean
     candidates: F64
-    found: Inversion
+    found: inversion.Inversion
 
     @property
     def name(self) -> str:
-        return listed(self.mean.survivors)
+        return report.listed(self.mean.survivors)
 
 
-def audit_inversion(case: Case) -> Chapter:
+def audit_inversion(case: Case) -> audit.Chapter:
     """Invert some sums of the first round, and those of 1, 2, ... members of one of them.
 
     Raises:
@@ -104,16 +91,16 @@ def audit_inversion(case: Case) -> Chapter:
     for one, mean in list(zip(case.first.sums, case.means(case.first), strict=True))[:CLUSTERS]:
         behind = _behind(case, mean)
         candidates = _candidates(case, mean)
-        found = compared(case.dataset, candidates, behind, behind, seed=case.seed, most=SAMPLES)
+        found = inversion.compared(case.dataset, candidates, behind, behind, seed=case.seed, most=SAMPLES)
         opened.append(_Opened(one, mean, candidates, found))
-    table = Table(
+    table = audit.Table(
         title="Reconstructions",
         columns=("cluster", "samples", "candidates", "SSIM", "unrelated", "MSE", "as good", "by chance"),
         rows=tuple((one.name, len(_behind(case, one.mean)), *_figures(one.found)) for one in opened),
     )
     followable = max(opened, key=lambda one: len(followed(case, one.sum)))
     notes, grown = _as_m_grows(case, followable, generator)
-    return Chapter(
+    return audit.Chapter(
         audit="inversion",
         title="Inversion: pictures out of sums",
         method=(
@@ -128,13 +115,15 @@ def audit_inversion(case: Case) -> Chapter:
     )
 
 
-def _candidates(case: Case, mean: ClusterMean, kind: str = "opened") -> F64:
-    case.progress(f"inversion: the sum of {listed(mean.survivors)} ({kind})")
+def _candidates(case: Case, mean: clusters.ClusterMean, kind: str = "opened") -> F64:
+    case.progress(f"inversion: the sum of {report.listed(mean.survivors)} ({kind})")
     model, before = case.recorded.scenario.model, case.first.before.values
-    return reconstructed(model, case.dataset, before, mean.update, _behind(case, mean), seed=case.seed)
+    return inversion.reconstructed(
+        model, case.dataset, before, mean.update, _behind(case, mean), seed=case.seed
+    )
 
 
-def _behind(case: Case, mean: ClusterMean) -> I64:
+def _behind(case: Case, mean: clusters.ClusterMean) -> I64:
     return np.concatenate([case.rows[party] for party in mean.survivors])
 
 
@@ -142,30 +131,31 @@ def _some(rows: I64, generator: np.random.Generator) -> I64:
     return rows if len(rows) <= SAMPLES else generator.permutation(rows)[:SAMPLES]
 
 
-def _figures(found: Inversion) -> tuple[Cell, ...]:
+def _figures(found: inversion.Inversion) -> tuple[audit.Cell, ...]:
     likeness = found.candidates, found.ssim, found.blind_ssim, found.mse
     return *likeness, found.recognised, found.blind_recognised
 
 
-def _inverted(case: Case, one: _Opened) -> Finding:
+def _inverted(case: Case, one: _Opened) -> audit.Finding:
     found = one.found
     samples, looked = len(_behind(case, one.mean)), len(found.matches)
     whose = f" of the {looked} that come nearest" if looked < samples else ""
     claim = (
-        f"Of {samples} samples behind the sum of {one.name}, {percent(found.recognised)} are"
-        f" reconstructed as good as the original ({percent(found.blind_recognised)} by as many unrelated"
+        f"Of {samples} samples behind the sum of {one.name}, {report.percent(found.recognised)} are"
+        f" reconstructed as good as the original ({report.percent(found.blind_recognised)}"
+        " by as many unrelated"
         f" pictures); mean similarity{whose} {found.ssim:.2f} ({found.blind_ssim:.2f})."
     )
-    evidence = (Evidence("server", case.first.before.evidence.entry, "the model before"),)
+    evidence = (audit.Evidence("server", case.first.before.evidence.entry, "the model before"),)
     if found.recognised > found.blind_recognised:
         remedy = "larger clusters and more samples in each step, several local steps, or noise"
-        return breach("inversion", claim, evidence=evidence, remedy=remedy)
-    return holds("inversion", claim, evidence=evidence)
+        return audit.breach("inversion", claim, evidence=evidence, remedy=remedy)
+    return audit.holds("inversion", claim, evidence=evidence)
 
 
 def _as_m_grows(
     case: Case, opened: _Opened, generator: np.random.Generator
-) -> tuple[tuple[Finding, ...], tuple[Exhibit, ...]]:
+) -> tuple[tuple[audit.Finding, ...], tuple[audit.Exhibit, ...]]:
     """One party's samples out of sums of more and more members, of which the last was opened."""
     if len(opened.mean.survivors) == 1:
         return (), ()
@@ -175,7 +165,7 @@ def _as_m_grows(
             f"How pictures out of the sum of {opened.name} get worse as m grows is not shown: what was kept"
             " of its members' updates does not add up to what was opened."
         )
-        return (note("inversion", claim),), ()
+        return (audit.note("inversion", claim),), ()
     victim = means[0].survivors[0]
     samples, everybody = _some(case.rows[victim], generator), _behind(case, opened.mean)
     steps, rows = [], []
@@ -184,13 +174,13 @@ def _as_m_grows(
         kind = "opened" if last else "hypothetical"
         # All of the cluster is a sum that was inverted above.
         candidates = opened.candidates if last else _candidates(case, mean, kind)
-        found = compared(case.dataset, candidates, samples, everybody, seed=case.seed, most=SAMPLES)
+        found = inversion.compared(case.dataset, candidates, samples, everybody, seed=case.seed, most=SAMPLES)
         steps.append((mean, found))
         behind = len(_behind(case, mean))
-        searched = "yes" if behind <= MOST else "no"
+        searched = "yes" if behind <= inversion.MOST else "no"
         rows.append((len(mean.survivors), kind, behind, searched, *_figures(found)))
-    table = Table(
-        title=f"Samples of {victim} as m grows: the first m of {listed(means[-1].survivors)}",
+    table = audit.Table(
+        title=f"Samples of {victim} as m grows: the first m of {report.listed(means[-1].survivors)}",
         columns=(
             "m",
             "sum",
@@ -207,25 +197,25 @@ def _as_m_grows(
         note=(
             "Only the last sum was opened. The others are hypothetical: added up, with their noise, from what"
             " each member encoded, as clusters of m would have opened them. Figures are about"
-            f" {counted(len(samples), 'sample')} of {victim} at every m."
+            f" {report.counted(len(samples), 'sample')} of {victim} at every m."
         ),
     )
     return (), (table, _worse(victim, steps))
 
 
-def _worse(victim: str, steps: Sequence[tuple[ClusterMean, Inversion]]) -> Pictures:
+def _worse(victim: str, steps: Sequence[tuple[clusters.ClusterMean, inversion.Inversion]]) -> audit.Pictures:
     first = steps[0][1]
     shown = range(min(SHOWN, len(first.matches)))
-    rows = [tuple(Picture(caption="original", pixels=_grey(first.originals[at])) for at in shown)]
+    rows = [tuple(audit.Picture(caption="original", pixels=_grey(first.originals[at])) for at in shown)]
     for mean, found in steps:
         m = f"m = {len(mean.survivors)}"
         rows.append(
             tuple(
-                Picture(caption=f"{m}: {found.matches[at].ssim:.2f}", pixels=_grey(found.found[at]))
+                audit.Picture(caption=f"{m}: {found.matches[at].ssim:.2f}", pixels=_grey(found.found[at]))
                 for at in shown
             )
         )
-    return Pictures(
+    return audit.Pictures(
         title=f"Reconstructions of samples of {victim} as m grows",
         rows=tuple(rows),
         note=(
@@ -235,15 +225,16 @@ def _worse(victim: str, steps: Sequence[tuple[ClusterMean, Inversion]]) -> Pictu
     )
 
 
-def _best(one: _Opened) -> Pictures:
+def _best(one: _Opened) -> audit.Pictures:
     found = one.found
     best = np.argsort([match.mse for match in found.matches])[:SHOWN]
-    originals = tuple(Picture(caption="original", pixels=_grey(found.originals[at])) for at in best)
+    originals = tuple(audit.Picture(caption="original", pixels=_grey(found.originals[at])) for at in best)
     guesses = tuple(
-        Picture(caption=f"SSIM {found.matches[at].ssim:.2f}", pixels=_grey(found.found[at])) for at in best
+        audit.Picture(caption=f"SSIM {found.matches[at].ssim:.2f}", pixels=_grey(found.found[at]))
+        for at in best
     )
     title = f"The best reconstructions from the sum of {one.name}"
-    return Pictures(title=title, rows=(originals, guesses))
+    return audit.Pictures(title=title, rows=(originals, guesses))
 
 
 def _grey(picture: F64) -> tuple[tuple[int, ...], ...]:

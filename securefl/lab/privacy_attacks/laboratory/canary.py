@@ -22,20 +22,10 @@ from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.lab.privacy_attacks.epsilon import Bound, errors_at_most, gaussian_shift, one_run
 from securefl.lab.privacy_attacks.openings import best_estimate, log_ratio
-from securefl.methods.clustering import work_of
-from securefl.methods.encoding import from_ring
-from securefl.methods.privacy import ReleaseEvent, epsilon, ledger_of
+from securefl.methods import clustering, encoding, privacy
 from securefl.protocol.round import SumOpened
-from securefl.runtime.simulation import (
-    Planted,
-    SimulatedFederation,
-    SimulatedRounds,
-    Trainings,
-    TrainingTask,
-    canary_size,
-    plant,
-)
-from securefl.training.sgd import Evaluation
+from securefl.runtime import simulation
+from securefl.training import sgd
 
 _DELTA = 0.01
 """Times the number of canaries: what delta takes from the confidence is then about as small."""
@@ -70,7 +60,7 @@ class CanaryAudit:
 
 
 def audit_canaries(
-    federation: SimulatedFederation,
+    federation: simulation.SimulatedFederation,
     hosts: Collection[PartyId],
     entropy: Entropy,
     *,
@@ -95,10 +85,10 @@ def audit_canaries(
         UsageError: no hosts.
     """
     if not train:
-        federation = replace(federation, trainings=Trainings(Still(federation.plan.length)))
-    held, planted = plant(federation, hosts, count, entropy)
+        federation = replace(federation, trainings=simulation.Trainings(Still(federation.plan.length)))
+    held, planted = simulation.plant(federation, hosts, count, entropy)
     openings = _Openings(planted.coordinates)
-    SimulatedRounds(held, (openings,)).run(held.evaluator.evaluate if train else _unseen)
+    simulation.SimulatedRounds(held, (openings,)).run(held.evaluator.evaluate if train else _unseen)
     mechanism = planted.mechanism
     scores, present = np.zeros(planted.coordinates.size), np.zeros(planted.coordinates.size, dtype=np.bool_)
     releases = 0
@@ -108,7 +98,7 @@ def audit_canaries(
         scores[flock.place] = sum(ratios, np.zeros(flock.present.size))
         present[flock.place] = flock.present
         releases = max(releases, len(ratios))
-    ledger = ledger_of(mechanism, releases)
+    ledger = privacy.ledger_of(mechanism, releases)
     # An algorithm may give away some canaries for nothing unless delta is far below one over their number.
     lost = math.fsum(event.delta_lost for event in ledger.events)
     delta = min(ledger.delta, max(_DELTA / scores.size, 4 * lost))
@@ -128,7 +118,9 @@ def _gaussian(scores: F64, present: npt.NDArray[np.bool_], delta: float, confide
     if present.all() or not present.any():
         return 0.0
     shift = gaussian_shift(errors_at_most(scores, present, confidence=confidence))
-    return epsilon([ReleaseEvent(noise_multiplier=1 / shift, steps=1)], delta) if shift else 0.0
+    return (
+        privacy.epsilon([privacy.ReleaseEvent(noise_multiplier=1 / shift, steps=1)], delta) if shift else 0.0
+    )
 
 
 class Still:
@@ -141,7 +133,7 @@ class Still:
     def __init__(self, length: int) -> None:
         self._length = length
 
-    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
+    def train(self, task: simulation.TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
         """See :class:`securefl.runtime.simulation.trainers.Trainers`."""
         for name in task.names:
             yield name, np.zeros(self._length)
@@ -171,7 +163,7 @@ class _Openings:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
         if isinstance(report, SumOpened):
             one = report.opened
-            seen = _Opened(one.reclustering, one.survivors, from_ring(one.ring)[self._coordinates])
+            seen = _Opened(one.reclustering, one.survivors, encoding.from_ring(one.ring)[self._coordinates])
             self.by_round[report.round].append(seen)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
@@ -179,7 +171,10 @@ class _Openings:
 
 
 def _ratios(
-    federation: SimulatedFederation, planted: Planted, openings: _Openings, name: PartyId
+    federation: simulation.SimulatedFederation,
+    planted: simulation.Planted,
+    openings: _Openings,
+    name: PartyId,
 ) -> Iterator[F64]:
     """The log likelihood ratios of one host's canaries, f64 ``(c,)``, for each of its releases."""
     scenario, mechanism = federation.plan.scenario, planted.mechanism
@@ -188,7 +183,9 @@ def _ratios(
     mine = planted.hosts[name].flock.place
     for round_, work in sorted(planted.hosts[name].without):
         sums = [
-            one for one in openings.by_round[round_] if work_of(scenario.clustering, one.reclustering) == work
+            one
+            for one in openings.by_round[round_]
+            if clustering.work_of(scenario.clustering, one.reclustering) == work
         ]
         rows = np.zeros((len(sums), len(column)), dtype=np.int64)
         for row, one in zip(rows, sums, strict=True):
@@ -202,8 +199,8 @@ def _ratios(
             seen += factor * (one.values[mine] / unit - np.sum(known, axis=0))
         kept = max(mechanism.shares.kept_std(len(one.survivors)) for one in sums)
         std = kept / unit / math.sqrt(best.leverage)
-        yield log_ratio(seen, canary_size(scenario), std, mechanism.event.rate)
+        yield log_ratio(seen, simulation.canary_size(scenario), std, mechanism.event.rate)
 
 
-def _unseen(_params: F32) -> Evaluation:
-    return Evaluation(0.0, 0.0, None)
+def _unseen(_params: F32) -> sgd.Evaluation:
+    return sgd.Evaluation(0.0, 0.0, None)

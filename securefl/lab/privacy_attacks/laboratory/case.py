@@ -12,9 +12,8 @@ from securefl.base.arrays import F32, I64
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.lab.audit import GroundTruth, Recorded, ReplayRound, Vectors, replay_rounds
-from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean, cluster_means
-from securefl.methods.attacks import behaviours_of
-from securefl.methods.weighting import public_weights
+from securefl.lab.privacy_attacks.laboratory import clusters
+from securefl.methods import attacks, weighting
 from securefl.training.data import Dataset, load_data, split
 
 Progress = Callable[[str], None]
@@ -53,11 +52,11 @@ class Case:
 
     def weights(self, one: ReplayRound) -> Mapping[PartyId, float]:
         """Public weights of a round's participants."""
-        return public_weights(self.recorded.scenario.weighting, one.counts, one.participants)
+        return weighting.public_weights(self.recorded.scenario.weighting, one.counts, one.participants)
 
-    def means(self, one: ReplayRound) -> tuple[ClusterMean, ...]:
+    def means(self, one: ReplayRound) -> tuple[clusters.ClusterMean, ...]:
         """The cluster means of a round's sums."""
-        return cluster_means(self.recorded.scenario.encoding, one.sums, self.weights(one))
+        return clusters.cluster_means(self.recorded.scenario.encoding, one.sums, self.weights(one))
 
     def labels(self, party: PartyId) -> I64:
         """Of the party's samples."""
@@ -117,6 +116,6 @@ def case_of(recorded: Recorded, truth: GroundTruth | None, data_dir: Path | None
         )
     scenario = recorded.scenario
     dataset = load_data(scenario.data, data_dir)
-    behind = behaviours_of(scenario, recorded.seed).keys()
+    behind = attacks.behaviours_of(scenario, recorded.seed).keys()
     rows = split(dataset, scenario.data, recorded.parties, recorded.seed, behind).parties
     return Case(recorded, recorded.seed, dataset, rows, rounds, truth.upload, progress)

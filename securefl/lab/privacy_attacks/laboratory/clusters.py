@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
 from securefl.methods.encoding import from_ring
 from securefl.protocol.round import ClusterSum
-from securefl.scenario import Encoding
 
 
 class ClusterMean(NamedTuple):
@@ -22,7 +22,7 @@ class ClusterMean(NamedTuple):
 
 
 def cluster_means(
-    encoding: Encoding, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]
+    encoding: scenario.Encoding, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]
 ) -> tuple[ClusterMean, ...]:
     """The means of opened sums, in their order.
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from securefl.lab.audit import Chapter, GroundTruth, Recorded, note
+from securefl.lab import audit
 from securefl.lab.privacy_attacks.laboratory.about_epsilon import audit_epsilon
 from securefl.lab.privacy_attacks.laboratory.about_labels import audit_properties
 from securefl.lab.privacy_attacks.laboratory.about_members import audit_membership
 from securefl.lab.privacy_attacks.laboratory.about_pictures import audit_inversion
 from securefl.lab.privacy_attacks.laboratory.case import Case, Progress, case_of
 
-EXPERIMENTS: MappingProxyType[str, Callable[[Case], Chapter]] = MappingProxyType(
+EXPERIMENTS: MappingProxyType[str, Callable[[Case], audit.Chapter]] = MappingProxyType(
     {
         "membership": audit_membership,
         "inversion": audit_inversion,
@@ -24,12 +24,12 @@ EXPERIMENTS: MappingProxyType[str, Callable[[Case], Chapter]] = MappingProxyType
 
 
 def attacked(
-    recorded: Recorded,
-    truth: GroundTruth | None,
+    recorded: audit.Recorded,
+    truth: audit.GroundTruth | None,
     names: Sequence[str],
     data_dir: Path | None,
     progress: Progress,
-) -> Iterator[Chapter]:
+) -> Iterator[audit.Chapter]:
     """Carry out experiments on a recorded run, each as a chapter.
 
     Args:
@@ -50,11 +50,11 @@ def attacked(
         yield EXPERIMENTS[name](case)
 
 
-def _not_with_groups(name: str) -> Chapter:
+def _not_with_groups(name: str) -> audit.Chapter:
     claim = "Not tried: the experiment learns one model from everybody's data, and this run has task groups."
-    return Chapter(
+    return audit.Chapter(
         audit=name,
         title=f"{name.capitalize()}: not with task groups",
         method="Experiments repeat a run's training with data of their own choice.",
-        findings=(note(name, claim),),
+        findings=(audit.note(name, claim),),
     )

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64, I64
 from securefl.base.errors import ConfigError
-from securefl.lab.privacy_attacks.pictures import Match, best_matches
-from securefl.scenario import Model
-from securefl.training.data import Dataset
-from securefl.training.models import build_model
-from securefl.training.sgd import Search, from_neurons, matched
+from securefl.lab.privacy_attacks import pictures
+from securefl.training import data, models, sgd
 
 MOST = 16
 """Samples that are searched for; of more, what is found is no picture, and it takes long."""
@@ -36,8 +34,8 @@ class Inversion:
     """Brightness 0 to 1, f64 ``(n, height, width)``; colours are averaged."""
     found: F64
     """The reconstruction that is most like each of them, same shape."""
-    matches: tuple[Match, ...]
-    blind: tuple[Match, ...]
+    matches: tuple[pictures.Match, ...]
+    blind: tuple[pictures.Match, ...]
     """The same with unrelated pictures in place of reconstructions."""
     candidates: int
     recognised: float
@@ -62,14 +60,14 @@ class Inversion:
 
 
 def reconstructed(
-    config: Model,
-    dataset: Dataset,
+    config: scenario.Model,
+    dataset: data.Dataset,
     params: F32,
     update: F64,
     rows: I64,
     *,
     seed: int,
-    search: Search | None = None,
+    search: sgd.Search | None = None,
 ) -> F64:
     """Candidates for the samples behind one cluster's mean update.
 
@@ -97,18 +95,18 @@ def reconstructed(
         raise ConfigError(
             "data.set", f"has samples of shape {shape}, which are no pictures", "a set of images"
         )
-    module = build_model(config, shape, dataset.classes, 0)
+    module = models.build_model(config, shape, dataset.classes, 0)
     raw: list[F64] = []
     if config.flat:
-        raw.append(from_neurons(module, -update).reshape(-1, *shape))
+        raw.append(sgd.from_neurons(module, -update).reshape(-1, *shape))
     if len(rows) <= MOST:
         labels = dataset.y_train[rows]
-        raw.append(matched(module, params, -update, labels, shape, seed=seed, search=search))
+        raw.append(sgd.matched(module, params, -update, labels, shape, seed=seed, search=search))
     return _brightness(dataset, np.concatenate([np.zeros((1, *shape)), *raw]))
 
 
 def compared(
-    dataset: Dataset, candidates: F64, rows: I64, behind: I64, *, seed: int, most: int = 48
+    dataset: data.Dataset, candidates: F64, rows: I64, behind: I64, *, seed: int, most: int = 48
 ) -> Inversion:
     """Set candidates beside true samples, and beside them as many pictures that have nothing to do with them.
 
@@ -130,12 +128,12 @@ def compared(
     errors, blind = _least_errors(originals, candidates), _least_errors(originals, unrelated)
     if len(rows) > most:
         originals = originals[np.argsort(errors, kind="stable")[:most]]
-    matches = best_matches(originals, candidates)
+    matches = pictures.best_matches(originals, candidates)
     return Inversion(
         originals=originals,
         found=np.clip(np.stack([candidates[match.candidate] for match in matches]), 0, 1),
         matches=matches,
-        blind=best_matches(originals, unrelated),
+        blind=pictures.best_matches(originals, unrelated),
         candidates=len(candidates),
         recognised=float(np.mean(errors < _AS_GOOD)),
         blind_recognised=float(np.mean(blind < _AS_GOOD)),
@@ -149,7 +147,7 @@ def _least_errors(originals: F64, candidates: F64) -> F64:
     return errors
 
 
-def _brightness(dataset: Dataset, standardised: npt.NDArray[Any]) -> F64:
+def _brightness(dataset: data.Dataset, standardised: npt.NDArray[Any]) -> F64:
     """f64 ``(n, height, width)``, 0 to 1 for true samples, of pictures with or without channels."""
     values: F64 = standardised.astype(np.float64) * dataset.std + dataset.mean
     return values if values.ndim == 3 else values.mean(axis=1)

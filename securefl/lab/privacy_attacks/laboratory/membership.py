@@ -12,23 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from securefl.base import entropy
 from securefl.base.arrays import F32, F64
-from securefl.base.entropy import Entropy
+from securefl.lab.privacy_attacks import roc
 from securefl.lab.privacy_attacks.membership import likelihood_ratios
-from securefl.lab.privacy_attacks.roc import Roc, roc_of
-from securefl.runtime.simulation import Pool
+from securefl.runtime import simulation
+from securefl.training import models, sgd
 from securefl.training.data import Shard
-from securefl.training.models import model_of
-from securefl.training.sgd import Confidences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MembershipAttack:
     """Two attacks on the same models."""
 
-    threshold: Roc
+    threshold: roc.Roc
     """By confidence alone."""
-    ratio: Roc
+    ratio: roc.Roc
     """By LiRA."""
     shadows: int
     """Models that the likelihood ratio of one target rests on."""
@@ -54,14 +53,14 @@ class ShadowScores:
             UsageError: too few shadow models, or records of one kind only.
         """
         ratios = likelihood_ratios(target, self.scores, self.member)
-        return MembershipAttack(roc_of(target, member), roc_of(ratios, member), len(self.scores))
+        return MembershipAttack(roc.roc_of(target, member), roc.roc_of(ratios, member), len(self.scores))
 
 
 def shadow_scores(
-    pool: Pool,
+    pool: simulation.Pool,
     count: int,
     seed: int,
-    secret: Entropy | None = None,
+    secret: entropy.Entropy | None = None,
     progress: Callable[[int], None] = lambda _done: None,
 ) -> ShadowScores:
     """Train shadow models and ask each how sure it is of every record of the pool.
@@ -86,7 +85,7 @@ def shadow_scores(
     return ShadowScores(np.stack(scores), np.stack(members))
 
 
-def confidences_in(pool: Pool) -> Callable[[F32], F64]:
+def confidences_in(pool: simulation.Pool) -> Callable[[F32], F64]:
     """A function from parameters to confidences in all records of a pool, f64 ``(n,)``.
 
     Raises:
@@ -94,5 +93,5 @@ def confidences_in(pool: Pool) -> Callable[[F32], F64]:
     """
     data = pool.dataset
     shard = Shard(data.standardise(data.x_train), data.y_train, data.classes, data.input_shape)
-    module = model_of(pool.scenario, data.input_shape, data.classes, 0, tokens=shard.tokens)
-    return Confidences(module, shard).of
+    module = models.model_of(pool.scenario, data.input_shape, data.classes, 0, tokens=shard.tokens)
+    return sgd.Confidences(module, shard).of

@@ -18,9 +18,9 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId, RunId
 from securefl.lab.privacy_attacks.labels import LabelModel, distances, learn
 from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean
-from securefl.methods.attacks import party_names
+from securefl.methods import attacks
 from securefl.protocol.round import Occasion
-from securefl.runtime.simulation import assemble, one_cluster
+from securefl.runtime import simulation
 from securefl.scenario import Data, Scenario
 from securefl.training.data import Dataset, Dirichlet, split
 
@@ -87,12 +87,12 @@ def learn_labels(
         raise ConfigError("model.type", "has no last layer with one bias per class", "another model")
     rows = np.random.default_rng(seed).integers(0, len(dataset.y_train), parties * samples)
     held = replace(dataset, x_train=dataset.x_train[rows], y_train=dataset.y_train[rows])
-    base = one_cluster(scenario, scenario.clustering.size)
+    base = simulation.one_cluster(scenario, scenario.clustering.size)
     data = Data(set=scenario.data.set, partition=Dirichlet(alpha=_MIX), standardise=scenario.data.standardise)
     shadow = msgspec.structs.replace(base, parties=parties, data=data)
-    names = party_names(parties)
+    names = attacks.party_names(parties)
     owned = split(held, data, names, seed).parties
-    federation = assemble(shadow, _RUN, seed, dataset=held)
+    federation = simulation.assemble(shadow, _RUN, seed, dataset=held)
     updates = dict(federation.trainings.of(Occasion(0, 0, params, ()), names))
     trained = [(name, update) for name, update in updates.items() if update is not None]
     return learn(

@@ -7,16 +7,16 @@ from statistics import NormalDist
 
 from msgspec.structs import replace
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
-from securefl.scenario import InformedAttack, PositiveReal
 
 
-class Alie(InformedAttack, tag="alie", frozen=True, kw_only=True):
+class Alie(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
     """A little is enough: the mean of the known updates minus ``z`` standard deviations."""
 
-    z: PositiveReal | None = None
+    z: scenario.PositiveReal | None = None
     """None: the largest that the numbers of parties and attackers allow to hide."""
 
     def settled(self, parties: int, attackers: int) -> Alie:

@@ -6,21 +6,21 @@ from typing import ClassVar
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64, Inputs
 from securefl.base.errors import ConfigError, UsageError
-from securefl.scenario import DataAttack, Fraction, NonNegative, Positive
 
 
-class Backdoor(DataAttack, tag="backdoor", frozen=True, kw_only=True):
+class Backdoor(scenario.DataAttack, tag="backdoor", frozen=True, kw_only=True):
     """A patch in the corner of some training images, labelled ``target``, so that it calls that class."""
 
     images_only: ClassVar[bool] = True
     trigger: ClassVar[tuple[str, ...]] = ("target", "size")
 
-    target: NonNegative = 0
-    fraction: Fraction = 0.5
+    target: scenario.NonNegative = 0
+    fraction: scenario.Fraction = 0.5
     """Of the party's samples that are patched."""
-    size: Positive = 3
+    size: scenario.Positive = 3
     """Width and height of the patch in pixels."""
 
     def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:

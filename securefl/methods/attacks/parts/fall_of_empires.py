@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
-from securefl.scenario import CoalitionAttack
 
 
-class FallOfEmpires(CoalitionAttack, tag="fall-of-empires", frozen=True, kw_only=True):
+class FallOfEmpires(scenario.CoalitionAttack, tag="fall-of-empires", frozen=True, kw_only=True):
     """The mean of the coalition's updates times ``factor`` (SHARE, appendix D.1.1: beta)."""
 
     factor: float = -1.0

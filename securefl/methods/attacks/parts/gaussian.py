@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64
 from securefl.base.crypto import prg
 from securefl.base.entropy import Entropy
-from securefl.scenario import PositiveReal, UpdateAttack
 
 
-class Gaussian(UpdateAttack, tag="gaussian", frozen=True, kw_only=True):
+class Gaussian(scenario.UpdateAttack, tag="gaussian", frozen=True, kw_only=True):
     """Independent Gaussian noise instead of the update, or on top of it."""
 
-    std: PositiveReal = 1.0
+    std: scenario.PositiveReal = 1.0
     """Of each coordinate, parameters' own unit."""
     add: bool = False
     """Whether it is added to the trained update."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
-from securefl.scenario import InformedAttack, PositiveReal
 
 
-class InnerProductManipulation(InformedAttack, tag="inner-product-manipulation", frozen=True, kw_only=True):
+class InnerProductManipulation(
+    scenario.InformedAttack, tag="inner-product-manipulation", frozen=True, kw_only=True
+):
     """Minus ``epsilon`` times the mean of the known honest updates."""
 
-    epsilon: PositiveReal = 0.5
+    epsilon: scenario.PositiveReal = 0.5
 
     @property
     def rows_needed(self) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from securefl import scenario
 from securefl.base.arrays import I64, Inputs
-from securefl.scenario import DataAttack
 
 
-class LabelFlip(DataAttack, tag="label-flip", frozen=True, kw_only=True):
+class LabelFlip(scenario.DataAttack, tag="label-flip", frozen=True, kw_only=True):
     """Class y becomes classes - 1 - y."""
 
     def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:

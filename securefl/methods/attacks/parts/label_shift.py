@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from securefl import scenario
 from securefl.base.arrays import I64, Inputs
 from securefl.base.errors import ConfigError
-from securefl.scenario import DataAttack
 
 
-class LabelShift(DataAttack, tag="label-shift", frozen=True, kw_only=True):
+class LabelShift(scenario.DataAttack, tag="label-shift", frozen=True, kw_only=True):
     """Class y becomes (y + shift) mod classes."""
 
     shift: int = 1

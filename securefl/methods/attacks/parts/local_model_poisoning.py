@@ -11,13 +11,13 @@ from typing import Literal
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.crypto import prg
 from securefl.base.entropy import Entropy
 from securefl.base.stack import Stack
 from securefl.methods.attacks.parts.min_max import squared_between
 from securefl.methods.robust import krum, krum_scores
-from securefl.scenario import InformedAttack
 
 STRETCH = 2.0
 """The paper's b: how far beyond the known extremes, as a factor."""
@@ -28,7 +28,7 @@ _MARGIN = 1e-4
 """How far the crafted row's score is to be below the others': the rule rounds the rows that it compares."""
 
 
-class LocalModelPoisoning(InformedAttack, tag="local-model-poisoning", frozen=True, kw_only=True):
+class LocalModelPoisoning(scenario.InformedAttack, tag="local-model-poisoning", frozen=True, kw_only=True):
     """Optimised against one rule: as far against the direction of training as the rule lets through."""
 
     against: Literal["trimmed-mean", "krum"] = "trimmed-mean"

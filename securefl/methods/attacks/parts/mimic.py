@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
-from securefl.scenario import InformedAttack
 
 
-class Mimic(InformedAttack, tag="mimic", frozen=True, kw_only=True):
+class Mimic(scenario.InformedAttack, tag="mimic", frozen=True, kw_only=True):
     """All send what one of the known parties trained, so that its data counts too much."""
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:

@@ -6,15 +6,15 @@ from typing import Literal
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
-from securefl.scenario import InformedAttack
 
 Direction = Literal["unit", "sign", "std"]
 """Where to: against the mean, against its signs, or against the standard deviations."""
 
 
-class MinMax(InformedAttack, tag="min-max", frozen=True, kw_only=True):
+class MinMax(scenario.InformedAttack, tag="min-max", frozen=True, kw_only=True):
     """The farthest update from the known mean within the distance of the two most distant known updates."""
 
     direction: Direction = "std"

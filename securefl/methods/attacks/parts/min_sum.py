@@ -6,22 +6,22 @@ import math
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
-from securefl.methods.attacks.parts.min_max import Direction, centred, perturbation, squared_between
-from securefl.scenario import InformedAttack
+from securefl.methods.attacks.parts import min_max
 
 
-class MinSum(InformedAttack, tag="min-sum", frozen=True, kw_only=True):
+class MinSum(scenario.InformedAttack, tag="min-sum", frozen=True, kw_only=True):
     """The farthest update from the known mean within the sum of squared distances of a known update."""
 
-    direction: Direction = "std"
+    direction: min_max.Direction = "std"
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
         return min_sum(known, self.direction)
 
 
-def min_sum(known: F64, direction: Direction) -> F64:
+def min_sum(known: F64, direction: min_max.Direction) -> F64:
     """The mean of the known updates, moved until its squared distances sum up to the most that one has.
 
     That is mean + gamma p for a direction p and the largest gamma with
@@ -30,9 +30,9 @@ def min_sum(known: F64, direction: Direction) -> F64:
 
     Knows and source: as :func:`securefl.methods.attacks.parts.min_max.min_max`; Min-Sum.
     """
-    mean, offsets = centred(known)
-    bound = float(squared_between(offsets).sum(axis=1).max())
-    push = perturbation(known, direction)
+    mean, offsets = min_max.centred(known)
+    bound = float(min_max.squared_between(offsets).sum(axis=1).max())
+    push = min_max.perturbation(known, direction)
     length = float(push @ push)
     if length == 0.0:
         return mean

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
-from securefl.scenario import UpdateAttack
 
 
-class ModelNegation(UpdateAttack, tag="model-negation", frozen=True, kw_only=True):
+class ModelNegation(scenario.UpdateAttack, tag="model-negation", frozen=True, kw_only=True):
     """Sends minus the model, which as an update is -2 times the round's parameters: pulls it towards zero."""
 
     def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:

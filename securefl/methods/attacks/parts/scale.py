@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from securefl import scenario
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError
-from securefl.scenario import UpdateAttack
 
 
-class Scale(UpdateAttack, tag="scale", frozen=True, kw_only=True):
+class Scale(scenario.UpdateAttack, tag="scale", frozen=True, kw_only=True):
     """The own update times ``factor``: -1 flips the sign, -10 and -100 are scaled sign flips."""
 
     factor: float = -1.0

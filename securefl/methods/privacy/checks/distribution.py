@@ -25,12 +25,11 @@ import math
 import numpy as np
 
 from securefl.base.arrays import F64, I64
+from securefl.methods.privacy.checks import tails, verdict
 from securefl.methods.privacy.checks.null import Null, SumLaw, check_values, sum_law
-from securefl.methods.privacy.checks.tails import band_tail, band_width
-from securefl.methods.privacy.checks.verdict import CheckVerdict, check_level, judge
 
 
-def magnitudes(values: I64, null: Null, alpha: float) -> CheckVerdict:
+def magnitudes(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Whether the magnitudes of the coordinates follow the law.
 
     The statistic is the larger of the two one-sided distances, the allowance subtracted on the side on which
@@ -45,14 +44,14 @@ def magnitudes(values: I64, null: Null, alpha: float) -> CheckVerdict:
         UsageError: the wrong dtype or shape, too few coordinates, or no such level.
     """
     dim = check_values(values)
-    check_level(alpha)
+    verdict.check_level(alpha)
     law = sum_law(null)
     gap = np.cumsum(law.magnitudes(values)[:-1]) / dim - (1 - 2 * law.from_on[1:])
     allowed = magnitude_allowance(null, dim)
     return _verdict("magnitudes", float(gap.max()), float(-gap.min()) - allowed, dim, alpha, allowed)
 
 
-def coordinates(values: I64, null: Null, alpha: float) -> CheckVerdict:
+def coordinates(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Whether the coordinates follow the law.
 
     The statistic is the distance with the allowance subtracted.
@@ -66,7 +65,7 @@ def coordinates(values: I64, null: Null, alpha: float) -> CheckVerdict:
         UsageError: the wrong dtype or shape, too few coordinates, or no such level.
     """
     dim = check_values(values)
-    check_level(alpha)
+    verdict.check_level(alpha)
     law = sum_law(null)
     gap = np.cumsum(law.counts(values)[:-1]) / dim - _cumulative(law)
     allowed = coordinate_allowance(null, dim)
@@ -93,14 +92,16 @@ def _cumulative(law: SumLaw) -> F64:
     return np.concatenate([below, 1 - law.from_on[2:]])
 
 
-def _verdict(check: str, over: float, under: float, dim: int, alpha: float, allowed: float) -> CheckVerdict:
-    distance, threshold = max(over, under), band_width(alpha, dim)
+def _verdict(
+    check: str, over: float, under: float, dim: int, alpha: float, allowed: float
+) -> verdict.CheckVerdict:
+    distance, threshold = max(over, under), tails.band_width(alpha, dim)
     side = "small" if check == "magnitudes" and over > under else "large"
     where = f"too {side}, " if check == "magnitudes" else ""
-    return judge(
+    return verdict.judge(
         check,
         alpha,
-        band_tail(distance, dim),
+        tails.band_tail(distance, dim),
         statistic=distance,
         threshold=threshold,
         reason=(

@@ -13,13 +13,12 @@ import functools
 import numpy as np
 
 from securefl.base.arrays import I64
+from securefl.methods.privacy.checks import tails, verdict
 from securefl.methods.privacy.checks.null import Null, check_values
-from securefl.methods.privacy.checks.tails import gamma_quantile, gamma_tails
-from securefl.methods.privacy.checks.verdict import CheckVerdict, check_level, judge
 from securefl.methods.privacy.laws import NoiseLaw
 
 
-def noise_floor(values: I64, null: Null, alpha: float) -> CheckVerdict:
+def noise_floor(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Whether the sum has at least the energy of its members' noise.
 
     With X = mu + Z, each |X_i| is stochastically at least |Z_i| (the law is symmetric and falls on either
@@ -34,13 +33,13 @@ def noise_floor(values: I64, null: Null, alpha: float) -> CheckVerdict:
         UsageError: the wrong dtype or shape, too few coordinates, or no such level.
     """
     dim = check_values(values)
-    check_level(alpha)
+    verdict.check_level(alpha)
     expected = dim * null.variance
     energy = _energy(values)
     p_value = _tails(null.law, null.variance, dim, 0, energy)[0]
     threshold = expected - least_energy(null, dim, alpha)
     missing = expected - energy
-    return judge(
+    return verdict.judge(
         "noise floor",
         alpha,
         p_value,
@@ -53,7 +52,7 @@ def noise_floor(values: I64, null: Null, alpha: float) -> CheckVerdict:
     )
 
 
-def excess_energy(values: I64, null: Null, alpha: float) -> CheckVerdict:
+def excess_energy(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Whether the sum has no more energy than its members' noise and an allowed signal.
 
     The statistic is |X|^2 - n s^2 d. The worst signal has the whole allowance B: it adds B^2, and
@@ -69,12 +68,12 @@ def excess_energy(values: I64, null: Null, alpha: float) -> CheckVerdict:
         UsageError: the wrong dtype or shape, too few coordinates, or no such level.
     """
     dim = check_values(values)
-    check_level(alpha)
+    verdict.check_level(alpha)
     expected = dim * null.variance
     energy, signal = _energy(values), null.signal_energy
     p_value = _tails(null.law, null.variance, dim, signal, energy)[1]
     threshold = _quantile(null, dim, signal, alpha, upper=True) - expected
-    return judge(
+    return verdict.judge(
         "excess energy",
         alpha,
         p_value,
@@ -122,7 +121,7 @@ def _tails(law: NoiseLaw, v: float, dim: int, signal: int, energy: float) -> tup
     noise, it is 2 % too small at 10^-3 and 16 % at 10^-6; from 1,000 coordinates on 1 % at most.
     """
     shape, scale, first = _shifted_gamma(law, v, dim, signal)
-    return gamma_tails(shape, (energy - first) / scale + shape)
+    return tails.gamma_tails(shape, (energy - first) / scale + shape)
 
 
 def _shifted_gamma(law: NoiseLaw, v: float, dim: int, signal: int) -> tuple[float, float, float]:
@@ -141,4 +140,4 @@ def _shifted_gamma(law: NoiseLaw, v: float, dim: int, signal: int) -> tuple[floa
 def _quantile(null: Null, dim: int, signal: int, alpha: float, *, upper: bool) -> float:
     """The energy whose upper or lower tail is ``alpha``."""
     shape, scale, first = _shifted_gamma(null.law, null.variance, dim, signal)
-    return max(0.0, (gamma_quantile(shape, alpha, upper=upper) - shape) * scale + first)
+    return max(0.0, (tails.gamma_quantile(shape, alpha, upper=upper) - shape) * scale + first)

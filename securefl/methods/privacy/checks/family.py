@@ -19,24 +19,21 @@ from typing import Final
 
 from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
-from securefl.methods.privacy.checks.distribution import coordinates, magnitudes
-from securefl.methods.privacy.checks.energy import excess_energy, noise_floor
+from securefl.methods.privacy.checks import distribution, energy, outliers, verdict
 from securefl.methods.privacy.checks.evidence import calibrate
 from securefl.methods.privacy.checks.null import Null
-from securefl.methods.privacy.checks.outliers import maximum, tail_counts
 from securefl.methods.privacy.checks.projection import projection
-from securefl.methods.privacy.checks.verdict import KINDS, CheckVerdict, check_level, judge
 from securefl.methods.privacy.laws import NoiseLaw
 
-Check = Callable[[I64, Null, float], CheckVerdict]
+Check = Callable[[I64, Null, float], verdict.CheckVerdict]
 
 CHECKS: Final[tuple[Check, ...]] = (
-    noise_floor,
-    excess_energy,
-    magnitudes,
-    coordinates,
-    maximum,
-    tail_counts,
+    energy.noise_floor,
+    energy.excess_energy,
+    distribution.magnitudes,
+    distribution.coordinates,
+    outliers.maximum,
+    outliers.tail_counts,
 )
 
 
@@ -78,10 +75,10 @@ class OpenedSum:
 class SumVerdict:
     """The verdict of a round on one of its sums."""
 
-    family: CheckVerdict
+    family: verdict.CheckVerdict
     """Statistic and threshold are in digits: minus the decimal logarithm of the p-value, which is already
     multiplied by the number of checks, and of Holm's level for this sum."""
-    checks: tuple[CheckVerdict, ...]
+    checks: tuple[verdict.CheckVerdict, ...]
     """Each check by itself, at its share of ``alpha``."""
     e_values: tuple[float, ...]
     """Evidence against the sum by kind of check (``KINDS``), see
@@ -110,7 +107,7 @@ def check_sums(
         UsageError: values of the wrong dtype or shape, no parties in a sum, or a plan out of range.
     """
     count = len(CHECKS) + len(references)
-    check_level(plan.alpha / max(1, len(sums) * count))
+    verdict.check_level(plan.alpha / max(1, len(sums) * count))
     found = [_each(one, plan, references, plan.alpha / (len(sums) * count)) for one in sums]
     p_values = [min(1.0, count * min(check.p_value for check in checks)) for checks in found]
     levels = holm_levels(p_values, plan.alpha)
@@ -141,7 +138,7 @@ def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
 
 def _each(
     one: OpenedSum, plan: CheckPlan, references: Sequence[F64], alpha: float
-) -> tuple[CheckVerdict, ...]:
+) -> tuple[verdict.CheckVerdict, ...]:
     if one.survivors < 1:
         raise UsageError(f"a sum of {one.survivors} parties")
     null = plan.null(one.survivors)
@@ -151,9 +148,11 @@ def _each(
     )
 
 
-def _together(checks: tuple[CheckVerdict, ...], p_value: float, level: float, alpha: float) -> SumVerdict:
+def _together(
+    checks: tuple[verdict.CheckVerdict, ...], p_value: float, level: float, alpha: float
+) -> SumVerdict:
     worst = min(checks, key=lambda check: check.p_value)
-    family = judge(
+    family = verdict.judge(
         "all checks",
         level,
         p_value,
@@ -163,9 +162,11 @@ def _together(checks: tuple[CheckVerdict, ...], p_value: float, level: float, al
     )
     # Holm's level is for this sum; the rate of false alarms is the whole round's.
     family = replace(family, false_alarm_rate=alpha)
-    return SumVerdict(family=family, checks=checks, e_values=tuple(_e_value(checks, kind) for kind in KINDS))
+    return SumVerdict(
+        family=family, checks=checks, e_values=tuple(_e_value(checks, kind) for kind in verdict.KINDS)
+    )
 
 
-def _e_value(checks: tuple[CheckVerdict, ...], kind: str) -> float:
+def _e_value(checks: tuple[verdict.CheckVerdict, ...], kind: str) -> float:
     found = [calibrate(check.p_value) for check in checks if check.check == kind]
     return math.fsum(found) / len(found) if found else 1.0

@@ -25,15 +25,15 @@ from typing import NamedTuple
 import numpy as np
 
 from securefl.base.arrays import I64
+from securefl.methods.privacy.checks import verdict
 from securefl.methods.privacy.checks.null import Null, SumLaw, check_values, sum_law
 from securefl.methods.privacy.checks.tails import poisson_tail
-from securefl.methods.privacy.checks.verdict import CheckVerdict, check_level, judge
 
 _FAR = 1.25
 """Ratio of neighbouring levels beyond the noise."""
 
 
-def maximum(values: I64, null: Null, alpha: float) -> CheckVerdict:
+def maximum(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Whether the largest magnitude is one that noise and an allowed signal may have.
 
     A union bound over the coordinates, on the discrete law. A coordinate that holds signal is counted twice,
@@ -48,9 +48,9 @@ def maximum(values: I64, null: Null, alpha: float) -> CheckVerdict:
         UsageError: the wrong dtype or shape, too few coordinates, or no such level.
     """
     dim = check_values(values)
-    check_level(alpha)
+    verdict.check_level(alpha)
     largest, limit = max(int(values.max()), -int(values.min())), _limit(null, dim, alpha)
-    return judge(
+    return verdict.judge(
         "maximum",
         alpha,
         _beyond(null, dim, largest - 1) if largest else 1.0,
@@ -62,7 +62,7 @@ def maximum(values: I64, null: Null, alpha: float) -> CheckVerdict:
     )
 
 
-def tail_counts(values: I64, null: Null, alpha: float) -> CheckVerdict:
+def tail_counts(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Whether too many coordinates lie beyond any of a few fixed levels: higher criticism by exact counts.
 
     Higher criticism (Donoho and Jin 2004) standardises the number of small p-values at every level and takes
@@ -83,14 +83,14 @@ def tail_counts(values: I64, null: Null, alpha: float) -> CheckVerdict:
         UsageError: the wrong dtype or shape, too few coordinates, or no such level.
     """
     dim = check_values(values)
-    check_level(alpha)
+    verdict.check_level(alpha)
     levels = expected_counts(null, dim)
     beyond = _counts_beyond(values, sum_law(null), [level.step for level in levels])
     p_values = [poisson_tail(level.mean, count) for level, count in zip(levels, beyond, strict=True)]
     worst = min(range(len(levels)), key=lambda i: (p_values[i], -beyond[i]))
     level, count = levels[worst], beyond[worst]
     passes = _critical(level.mean, alpha / len(levels))
-    return judge(
+    return verdict.judge(
         "tail counts",
         alpha,
         p_values[worst] * len(levels),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from securefl.methods.privacy.checks.energy import energy_below, least_energy
+from securefl.methods.privacy.checks import energy
 from securefl.methods.privacy.checks.null import Null
 
 
@@ -22,10 +22,10 @@ def floor_power(null: Null, dim: int, alpha: float, missing: float, signal: floa
         missing: variance that the sum lacks in each coordinate, steps^2, from 0 to all that is agreed.
         signal: L2 norm of all members' signals together, steps.
     """
-    threshold, left = least_energy(null, dim, alpha), null.variance - missing
+    threshold, left = energy.least_energy(null, dim, alpha), null.variance - missing
     if not left > 0:
         return float(signal**2 < threshold)
-    return energy_below(null.law, left, dim, math.floor(signal**2), threshold)
+    return energy.energy_below(null.law, left, dim, math.floor(signal**2), threshold)
 
 
 def hidden_by(null: Null, dim: int, alpha: float, missing: float, power: float) -> float | None:

@@ -18,11 +18,11 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64, expect
 from securefl.base.errors import UsageError
+from securefl.methods.privacy.checks import verdict
 from securefl.methods.privacy.checks.null import Null, check_values
-from securefl.methods.privacy.checks.verdict import CheckVerdict, check_level, judge
 
 
-def projection(values: I64, reference: F64, null: Null, alpha: float) -> CheckVerdict:
+def projection(values: I64, reference: F64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Whether the sum's component along a direction is one that noise and an allowed signal may have.
 
     The signal's component is at most the allowance. The noise's tail is bounded by Chernoff's method: a
@@ -41,7 +41,7 @@ def projection(values: I64, reference: F64, null: Null, alpha: float) -> CheckVe
         UsageError: the wrong dtype or shape, too few coordinates, no direction, or no such level.
     """
     dim = check_values(values)
-    check_level(alpha)
+    verdict.check_level(alpha)
     expect(reference, "reference", np.float64, (dim,))
     peak = float(np.abs(reference).max())
     if not (math.isfinite(peak) and peak > 0):
@@ -51,7 +51,7 @@ def projection(values: I64, reference: F64, null: Null, alpha: float) -> CheckVe
     along = abs(float((values * scaled).sum())) / length
     beyond, steepest = along - null.allowance, 1 / length
     limit = null.allowance + _quantile(alpha, null.variance, steepest)
-    return judge(
+    return verdict.judge(
         "projection",
         alpha,
         _tail(beyond, null.variance, steepest),

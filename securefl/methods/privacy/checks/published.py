@@ -18,9 +18,8 @@ import numpy as np
 
 from securefl.base.arrays import F64, expect
 from securefl.base.errors import UsageError
+from securefl.methods.privacy.checks import tails, verdict
 from securefl.methods.privacy.checks.null import MIN_DIM
-from securefl.methods.privacy.checks.tails import kolmogorov_tail, normal_tail
-from securefl.methods.privacy.checks.verdict import CheckVerdict, judge
 
 NORM_SPREADS = 3.0
 KS_LEVEL = 0.05
@@ -40,8 +39,8 @@ def least_std(dim: int) -> float:
 class FirstStage(NamedTuple):
     """Both tests on one upload."""
 
-    norm: CheckVerdict
-    distribution: CheckVerdict
+    norm: verdict.CheckVerdict
+    distribution: verdict.CheckVerdict
 
     @property
     def ok(self) -> bool:
@@ -62,24 +61,24 @@ def first_stage(upload: F64, std: float) -> FirstStage:
     return FirstStage(norm_test(upload, std), ks_test(upload, std))
 
 
-def norm_test(upload: F64, std: float) -> CheckVerdict:
+def norm_test(upload: F64, std: float) -> verdict.CheckVerdict:
     """Whether |g|^2 lies within 3 sqrt(2 d) sigma^2 of sigma^2 d.
 
     The statistic is the distance in units of sqrt(2 d) sigma^2. Arguments as for :func:`first_stage`.
     """
     dim = _check(upload, std)
     off = (float(np.square(upload / std).sum()) - dim) / math.sqrt(2 * dim)
-    return judge(
+    return verdict.judge(
         "published norm",
-        2 * normal_tail(NORM_SPREADS),
-        2 * normal_tail(abs(off)),
+        2 * tails.normal_tail(NORM_SPREADS),
+        2 * tails.normal_tail(abs(off)),
         statistic=abs(off),
         threshold=NORM_SPREADS,
         reason=f"squared norm {off:+.2f} standard deviations off, passes up to {NORM_SPREADS:g}",
     )
 
 
-def ks_test(upload: F64, std: float) -> CheckVerdict:
+def ks_test(upload: F64, std: float) -> verdict.CheckVerdict:
     """Whether the coordinates pass a KS test against N(0, ``std``^2) at 0.05.
 
     The statistic is the distance. Arguments as for :func:`first_stage`.
@@ -92,10 +91,10 @@ def ks_test(upload: F64, std: float) -> CheckVerdict:
     upto = np.cumsum(counts)
     distance = max(float((upto / dim - normal).max()), float((normal - (upto - counts) / dim).max()))
     threshold = _ks_distance(dim)
-    return judge(
+    return verdict.judge(
         "published KS",
         KS_LEVEL,
-        kolmogorov_tail(distance, dim),
+        tails.kolmogorov_tail(distance, dim),
         statistic=distance,
         threshold=threshold,
         reason=f"distance {distance:.5f} from the normal law, passes up to {threshold:.5f}",

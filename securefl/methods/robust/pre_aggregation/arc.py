@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.errors import UsageError
 from securefl.base.stack import Places, Stack
 from securefl.methods.robust.distances import lengths
 from securefl.methods.robust.pre_aggregation.norm_clipping import clipped
-from securefl.scenario import NonNegative, PreAggregation
 
 
-class AdaptiveClipping(PreAggregation, tag="arc", frozen=True, kw_only=True):
+class AdaptiveClipping(scenario.PreAggregation, tag="arc", frozen=True, kw_only=True):
     """Scale the longest cluster means down to the longest of the others (ARC)."""
 
-    byzantine: NonNegative
+    byzantine: scenario.NonNegative
 
     def rows_needed(self, rows: int) -> int:
         return max(rows, 2 * self.byzantine + 1)

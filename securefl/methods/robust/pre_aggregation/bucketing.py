@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from securefl.base.crypto import digest
+from securefl import scenario
+from securefl.base import crypto
 from securefl.base.errors import UsageError
 from securefl.base.stack import Places, Stack
-from securefl.methods.robust.products import combine, total
-from securefl.scenario import Positive, PreAggregation
+from securefl.methods.robust import products
 
 
-class Bucketing(PreAggregation, tag="bucketing", frozen=True, kw_only=True):
+class Bucketing(scenario.PreAggregation, tag="bucketing", frozen=True, kw_only=True):
     """Replace the cluster means by the means of random buckets of ``size``."""
 
-    size: Positive
+    size: scenario.Positive
 
     def rows_needed(self, rows: int) -> int:
         return (rows - 1) * self.size + 1
@@ -51,19 +51,19 @@ def bucket(stack: Stack, size: int, seed: bytes) -> tuple[Stack, Places]:
     """
     if size < 1 or len(seed) < 16:
         raise UsageError(f"cannot draw buckets of {size} from a seed of {len(seed)} bytes")
-    order = sorted(range(stack.clusters), key=lambda cluster: digest("bucket", seed, cluster))
+    order = sorted(range(stack.clusters), key=lambda cluster: crypto.digest("bucket", seed, cluster))
     buckets = [np.array(sorted(order[at : at + size])) for at in range(0, stack.clusters, size)]
     place = np.empty(stack.clusters, dtype=np.intp)
     means, noise = np.empty((len(buckets), stack.dimension)), 0.0
     for row, members in enumerate(buckets):
         place[members] = row
-        shares = stack.weights[members] / total(stack.weights[members])
-        means[row] = combine(shares, stack.means[members])
-        noise = max(noise, math.sqrt(total(shares * shares)))
+        shares = stack.weights[members] / products.total(stack.weights[members])
+        means[row] = products.combine(shares, stack.means[members])
+        noise = max(noise, math.sqrt(products.total(shares * shares)))
     mixed = replace(
         stack,
         means=means,
-        weights=np.array([total(stack.weights[members]) for members in buckets]),
+        weights=np.array([products.total(stack.weights[members]) for members in buckets]),
         survivors=np.array([stack.survivors[members].sum() for members in buckets], dtype=np.int64),
         noise_std=stack.noise_std * noise,
     )

@@ -7,18 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Kept, Places, Stack
+from securefl.methods.robust import products
 from securefl.methods.robust.distances import squared_distances
-from securefl.methods.robust.products import subset_sums, total
-from securefl.scenario import NonNegative, PreAggregation
 
 
-class NearestNeighbourMixing(PreAggregation, tag="nearest-neighbour-mixing", frozen=True, kw_only=True):
+class NearestNeighbourMixing(
+    scenario.PreAggregation, tag="nearest-neighbour-mixing", frozen=True, kw_only=True
+):
     """Replace each cluster mean by the mean of its c - ``byzantine`` nearest ones, itself included."""
 
-    byzantine: NonNegative
+    byzantine: scenario.NonNegative
 
     def rows_needed(self, rows: int) -> int:
         return max(rows, 2 * self.byzantine + 1)
@@ -51,15 +53,17 @@ def mix_nearest(stack: Stack, byzantine: int) -> Stack:
         raise UsageError(f"{clusters} clusters have no majority over {byzantine}")
     near, at_cut, part = _places(squared_distances(stack.means), clusters - byzantine)
     # All weigh 1/256 together at most, so that no sum is beyond float64.
-    weights = stack.weights * math.ldexp(1.0, -9 - math.frexp(total(stack.weights))[1])
+    weights = stack.weights * math.ldexp(1.0, -9 - math.frexp(products.total(stack.weights))[1])
     counted = (near + at_cut * part) * weights
-    whole = np.array([total(row) for row in counted])
-    means = subset_sums(near, stack.means, weights, whole)
+    whole = np.array([products.total(row) for row in counted])
+    means = products.subset_sums(near, stack.means, weights, whole)
     (shared,) = np.nonzero(at_cut.any(axis=1))
     if shared.size:
-        means[shared] += part[shared] * subset_sums(at_cut[shared], stack.means, weights, whole[shared])
+        means[shared] += part[shared] * products.subset_sums(
+            at_cut[shared], stack.means, weights, whole[shared]
+        )
     noise = max(
-        math.sqrt(total(row * row)) / all_of_it
+        math.sqrt(products.total(row * row)) / all_of_it
         for row, all_of_it in zip(counted, whole.tolist(), strict=True)
     )
     return replace(stack, means=means, noise_std=stack.noise_std * noise)

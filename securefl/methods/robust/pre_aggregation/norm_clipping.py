@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Places, Stack
 from securefl.methods.robust.distances import lengths
-from securefl.scenario import PositiveReal, PreAggregation
 
 
-class NormClipping(PreAggregation, tag="norm-clipping", frozen=True, kw_only=True):
+class NormClipping(scenario.PreAggregation, tag="norm-clipping", frozen=True, kw_only=True):
     """Scale cluster means that are longer than ``radius`` down to it."""
 
-    radius: PositiveReal
+    radius: scenario.PositiveReal
     """L2, parameters' own unit."""
 
     def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, Places | None]:

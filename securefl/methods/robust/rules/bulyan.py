@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust.distances import in_row_order, squared_distances
+from securefl.methods.robust import distances
 from securefl.methods.robust.rules.krum import krum_scores
 from securefl.methods.robust.rules.mean_around_median import mean_of_nearest
-from securefl.scenario import NonNegative, Rule
 
 
-class Bulyan(Rule, tag="bulyan", frozen=True, kw_only=True):
+class Bulyan(scenario.Rule, tag="bulyan", frozen=True, kw_only=True):
     """Krum, repeated to select c - 2 byzantine rows, then coordinate-wise the mean around their median."""
 
-    byzantine: NonNegative
+    byzantine: scenario.NonNegative
 
     @property
     def clusters_needed(self) -> int:
@@ -67,12 +67,12 @@ def bulyan(stack: Stack, byzantine: int) -> Aggregate:
 
 
 def _select(stack: Stack, places: int, byzantine: int) -> list[int]:
-    squared = squared_distances(stack.means)
+    squared = distances.squared_distances(stack.means)
     remaining = np.arange(stack.clusters)
     selected: list[int] = []
     while len(selected) < places:
         scores = krum_scores(squared[np.ix_(remaining, remaining)], max(1, len(remaining) - byzantine - 2))
         best = remaining[scores == scores.min()].tolist()
-        selected.append(in_row_order(stack, best)[0])
+        selected.append(distances.in_row_order(stack, best)[0])
         remaining = remaining[remaining != selected[-1]]
     return selected

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack, everyone
 from securefl.methods.robust.products import total
 from securefl.methods.robust.span import Span
-from securefl.scenario import Positive, PositiveReal, Rule
 
 
-class CentredClipping(Rule, tag="centred-clipping", frozen=True, kw_only=True):
+class CentredClipping(scenario.Rule, tag="centred-clipping", frozen=True, kw_only=True):
     """The previous aggregate plus the mean of the differences to it, each clipped to ``radius``."""
 
-    radius: PositiveReal
+    radius: scenario.PositiveReal
     """L2, parameters' own unit."""
-    iterations: Positive = 1
+    iterations: scenario.Positive = 1
     """How often, each time around the last result."""
 
     def withstands(self, clusters: int) -> int:

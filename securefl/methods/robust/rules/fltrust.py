@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust.distances import lengths, polar
-from securefl.methods.robust.products import combine, total
-from securefl.scenario import Rule, ServerData
+from securefl.methods.robust import distances, products
 
 
-class FlTrust(Rule, tag="fltrust", frozen=True, kw_only=True):
+class FlTrust(scenario.Rule, tag="fltrust", frozen=True, kw_only=True):
     """Cluster means as long as the server's own update, weighted by how much they point its way."""
 
     @property
-    def server_data(self) -> ServerData:
+    def server_data(self) -> scenario.ServerData:
         return "training"
 
     def withstands(self, clusters: int) -> int:
@@ -45,12 +44,12 @@ def fltrust(stack: Stack) -> Aggregate:
         UsageError: the stack has no server gradient.
     """
     gradient = stack.need_server_gradient()
-    norms, angles = polar(stack.means, -gradient)
+    norms, angles = distances.polar(stack.means, -gradient)
     trust = np.maximum(angles, 0.0)
     kept = trust > 0
     if not kept.any():
         return Aggregate(np.zeros(stack.dimension), kept)
-    target = float(lengths(gradient[np.newaxis])[0])
+    target = float(distances.lengths(gradient[np.newaxis])[0])
     shares = np.zeros(stack.clusters)
     np.divide(trust, norms, out=shares, where=kept)
-    return Aggregate(combine(shares * (target / total(trust)), stack.means), kept)
+    return Aggregate(products.combine(shares * (target / products.total(trust)), stack.means), kept)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack, everyone
-from securefl.methods.robust.products import fold, total
+from securefl.methods.robust import products
 from securefl.methods.robust.span import Span
-from securefl.scenario import Positive, PositiveReal, Rule
 
 
-class GeometricMedian(Rule, tag="geometric-median", frozen=True, kw_only=True):
+class GeometricMedian(scenario.Rule, tag="geometric-median", frozen=True, kw_only=True):
     """The point with the smallest weighted sum of distances to the cluster means (RFA)."""
 
-    smoothing: PositiveReal = 1e-6
+    smoothing: scenario.PositiveReal = 1e-6
     """Distance, in parameters' own unit, below which a row no longer pulls harder."""
-    tolerance: PositiveReal = 1e-10
+    tolerance: scenario.PositiveReal = 1e-10
     """Stop when an iteration lowers the sum of distances by less than this fraction of it."""
-    iterations: Positive = 1000
+    iterations: scenario.Positive = 1000
     """Stop after so many in any case."""
 
     def withstands(self, clusters: int) -> int:
@@ -57,13 +57,13 @@ def geometric_median(stack: Stack, smoothing: float, tolerance: float, iteration
     """
     if not (smoothing > 0 and tolerance > 0 and iterations >= 1):
         raise UsageError(f"no iteration of smoothing {smoothing}, tolerance {tolerance}, {iterations} times")
-    span, weights = Span(stack.means), stack.weights / total(stack.weights)
+    span, weights = Span(stack.means), stack.weights / products.total(stack.weights)
     shares = _start(span.between_rows(), weights, smoothing)
     cost = np.inf
     for _ in range(iterations):
         distances = span.distances(shares)
         bounded = np.maximum(distances, smoothing)
-        lower = total(weights * (distances / bounded * distances + bounded)) / 2.0
+        lower = products.total(weights * (distances / bounded * distances + bounded)) / 2.0
         if cost - lower <= tolerance * lower:
             break
         cost, shares = lower, _normalised(weights / bounded)
@@ -72,7 +72,7 @@ def geometric_median(stack: Stack, smoothing: float, tolerance: float, iteration
 
 def _start(between: F64, weights: F64, smoothing: float) -> F64:
     """Shares of the rows in the first point."""
-    sums = fold(between * weights[:, np.newaxis])
+    sums = products.fold(between * weights[:, np.newaxis])
     # Sums of tied rows may differ by rounding.
     central = np.flatnonzero(sums <= sums.min() * (1 + 1e-12))
     starts = []
@@ -81,9 +81,9 @@ def _start(between: F64, weights: F64, smoothing: float) -> F64:
         middle = int(np.searchsorted(np.cumsum(weights[order]), 0.5 - 1e-12))
         reach = max(smoothing, float(between[row, order[middle]]))
         starts.append(_normalised(weights / np.maximum(between[row], reach)))
-    return fold(np.array(starts)) / len(starts)
+    return products.fold(np.array(starts)) / len(starts)
 
 
 def _normalised(values: F64) -> F64:
-    shares: F64 = values / total(values)
+    shares: F64 = values / products.total(values)
     return shares

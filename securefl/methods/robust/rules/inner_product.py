@@ -8,26 +8,26 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
 from securefl.base.stack import Aggregate, Kept, Stack
-from securefl.methods.robust.distances import in_row_order, lengths, polar
+from securefl.methods.robust import distances
 from securefl.methods.robust.products import combine, dots, total
 from securefl.methods.robust.tolerance import places
-from securefl.scenario import Fraction, PositiveReal, Rule, ServerData
 
 _LARGEST = 1e290
 """A score beyond it counts as it, so that the sums over all rounds stay finite."""
 
 
-class InnerProduct(Rule, tag="inner-product", frozen=True, kw_only=True):
+class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True):
     """Cluster means whose members have, so far, gone along with descent on the server's data most."""
 
-    gamma: Fraction
+    gamma: scenario.Fraction
     """Share of the cluster means that are believed to be honest."""
     select: Literal["accumulated", "per-round"] = "accumulated"
     """By what the members have earned in the whole run, or by this round's scores alone."""
-    half_life: PositiveReal | None = None
+    half_life: scenario.PositiveReal | None = None
     """Rounds with scores after which what was earned counts half; None: never, as in Algorithm 3."""
     credit: Literal["above-mean", "all-scores"] = "above-mean"
     """What is earned: the scores that reach the mean of the round's highest, or every score, losses too."""
@@ -41,7 +41,7 @@ class InnerProduct(Rule, tag="inner-product", frozen=True, kw_only=True):
     """Share of the past rounds' server gradients in the one that counts."""
 
     @property
-    def server_data(self) -> ServerData:
+    def server_data(self) -> scenario.ServerData:
         return "all"
 
     def withstands(self, clusters: int) -> int:
@@ -118,16 +118,16 @@ def products(stack: Stack, rule: InnerProduct) -> F64:
         UsageError: the stack has no server gradient.
     """
     descent = -stack.need_server_gradient()
-    length = float(lengths(descent[np.newaxis])[0])
+    length = float(distances.lengths(descent[np.newaxis])[0])
     if rule.normalised in {"upload", "both"}:
-        _, scores = polar(stack.means, descent)
+        _, scores = distances.polar(stack.means, descent)
         with np.errstate(over="ignore"):
             return _finite(scores if rule.normalised == "both" else scores * length)
     with np.errstate(over="ignore", invalid="ignore"):
         (scores,) = dots(stack.means, descent)
         lost = ~np.isfinite(scores)
         if lost.any():
-            norms, angles = polar(stack.means[lost], descent)
+            norms, angles = distances.polar(stack.means[lost], descent)
             scores[lost] = norms * angles * length
         if rule.normalised == "gradient" and length > 0:
             scores /= length
@@ -159,7 +159,7 @@ def _most(stack: Stack, trust: F64, scores: F64, keep: int) -> Kept:
     kept: Kept = np.zeros(stack.clusters, dtype=np.bool_)
     kept[order[:keep]] = True
     kept &= ~tied
-    kept[in_row_order(stack, np.flatnonzero(tied).tolist())[: keep - int(kept.sum())]] = True
+    kept[distances.in_row_order(stack, np.flatnonzero(tied).tolist())[: keep - int(kept.sum())]] = True
     return kept
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust.distances import in_row_order, squared_distances
+from securefl.methods.robust import distances
 from securefl.methods.robust.products import fold
-from securefl.scenario import NonNegative, Rule
 
 
-class Krum(Rule, tag="krum", frozen=True, kw_only=True):
+class Krum(scenario.Rule, tag="krum", frozen=True, kw_only=True):
     """The cluster mean closest to its c - byzantine - 2 nearest ones."""
 
-    byzantine: NonNegative
+    byzantine: scenario.NonNegative
 
     @property
     def clusters_needed(self) -> int:
@@ -51,8 +51,8 @@ def krum(stack: Stack, byzantine: int) -> Aggregate:
     """
     if byzantine < 0 or stack.clusters < byzantine + 3:
         raise UsageError(f"Krum with byzantine = {byzantine} is not defined for {stack.clusters} clusters")
-    scores = krum_scores(squared_distances(stack.means), stack.clusters - byzantine - 2)
-    chosen = in_row_order(stack, np.flatnonzero(scores == scores.min()).tolist())[0]
+    scores = krum_scores(distances.squared_distances(stack.means), stack.clusters - byzantine - 2)
+    chosen = distances.in_row_order(stack, np.flatnonzero(scores == scores.min()).tolist())[0]
     kept = np.zeros(stack.clusters, dtype=np.bool_)
     kept[chosen] = True
     return Aggregate(stack.means[chosen].copy(), kept)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from securefl import scenario
 from securefl.base.stack import Aggregate, Stack, everyone
 from securefl.methods.robust.products import combine
-from securefl.scenario import Rule
 
 
-class Mean(Rule, tag="mean", frozen=True, kw_only=True):
+class Mean(scenario.Rule, tag="mean", frozen=True, kw_only=True):
     """Weighted mean of the cluster means: with no faults equal to FedAvg."""
 
     by_coordinate: ClassVar[bool] = True

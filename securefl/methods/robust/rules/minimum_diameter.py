@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
+from securefl import scenario
+from securefl.base import sums
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
-from securefl.base.sums import exact_sum
-from securefl.methods.robust.distances import in_row_order, squared_distances
-from securefl.methods.robust.products import combine, total
-from securefl.scenario import Rule
+from securefl.methods.robust import distances, products
 
 MAX_DIAMETER_BYZANTINE = 20
 """Most outliers that minimum-diameter averaging looks for: its search grows like 1.47 to this power."""
@@ -23,7 +22,7 @@ Graph = list[int]
 """By vertex, its neighbours as bits of an integer."""
 
 
-class MinimumDiameter(Rule, tag="minimum-diameter", frozen=True, kw_only=True):
+class MinimumDiameter(scenario.Rule, tag="minimum-diameter", frozen=True, kw_only=True):
     """The mean of those c - ``byzantine`` cluster means that lie within the smallest diameter; exact."""
 
     byzantine: Annotated[int, Meta(ge=0, le=MAX_DIAMETER_BYZANTINE)]
@@ -63,12 +62,12 @@ def minimum_diameter(stack: Stack, byzantine: int) -> Aggregate:
         raise UsageError(f"minimum diameter, byzantine = {byzantine}: infeasible for {clusters} clusters")
     kept = np.ones(clusters, dtype=np.bool_)
     if byzantine:
-        order = np.array(in_row_order(stack, range(clusters)))
-        squared = squared_distances(stack.means)[np.ix_(order, order)]
+        order = np.array(distances.in_row_order(stack, range(clusters)))
+        squared = distances.squared_distances(stack.means)[np.ix_(order, order)]
         kept[:] = False
         kept[order[_tightest(squared, clusters - byzantine)]] = True
     weights = np.where(kept, stack.weights, 0.0)
-    return Aggregate(combine(weights / total(weights), stack.means), kept)
+    return Aggregate(products.combine(weights / products.total(weights), stack.means), kept)
 
 
 def _tightest(squared: F64, size: int) -> list[int]:
@@ -109,7 +108,7 @@ def _cover_fits(graph: Graph, budget: int) -> bool:
         largest = max(degrees)
         if largest == 0:
             return True
-        if exact_sum(degrees) > 2 * budget * largest:
+        if sums.exact_sum(degrees) > 2 * budget * largest:
             return False
         vertex = degrees.index(largest)
         if 1 in degrees:
@@ -129,4 +128,4 @@ def _without(graph: Graph, removed: int) -> Graph:
 
 
 def _graph(edges: npt.NDArray[np.bool_]) -> Graph:
-    return [exact_sum(1 << other for other in np.flatnonzero(row).tolist()) for row in edges]
+    return [sums.exact_sum(1 << other for other in np.flatnonzero(row).tolist()) for row in edges]

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust.distances import in_row_order, squared_distances
-from securefl.methods.robust.products import combine, total
+from securefl.methods.robust import distances, products
 from securefl.methods.robust.rules.krum import krum_scores
-from securefl.scenario import NonNegative, Positive, Rule
 
 
-class MultiKrum(Rule, tag="multi-krum", frozen=True, kw_only=True):
+class MultiKrum(scenario.Rule, tag="multi-krum", frozen=True, kw_only=True):
     """The mean of the ``keep`` cluster means with the best Krum scores."""
 
-    byzantine: NonNegative
-    keep: Positive | None = None
+    byzantine: scenario.NonNegative
+    keep: scenario.Positive | None = None
     """At most c - ``byzantine``, which is also what None means."""
 
     @property
@@ -53,10 +52,10 @@ def multi_krum(stack: Stack, byzantine: int, keep: int | None = None) -> Aggrega
         raise UsageError(
             f"Multi-Krum with byzantine = {byzantine}, keep = {keep} is not defined for {clusters} clusters"
         )
-    scores = krum_scores(squared_distances(stack.means), clusters - byzantine - 2)
+    scores = krum_scores(distances.squared_distances(stack.means), clusters - byzantine - 2)
     last = np.sort(scores)[places - 1]
     kept = scores < last
-    tied = in_row_order(stack, np.flatnonzero(scores == last).tolist())
+    tied = distances.in_row_order(stack, np.flatnonzero(scores == last).tolist())
     kept[tied[: places - int(kept.sum())]] = True
     weights = np.where(kept, stack.weights, 0.0)
-    return Aggregate(combine(weights / total(weights), stack.means), kept)
+    return Aggregate(products.combine(weights / products.total(weights), stack.means), kept)

@@ -6,19 +6,19 @@ from typing import ClassVar
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack, everyone
 from securefl.methods.robust.rules.median import WEIGHT_UNITS
-from securefl.scenario import PositiveReal, Rule
 
 
-class SignMajority(Rule, tag="sign-majority", frozen=True, kw_only=True):
+class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True):
     """Coordinate-wise a fixed step in the direction that most cluster means have (signSGD)."""
 
     by_coordinate: ClassVar[bool] = True
 
-    step: PositiveReal
+    step: scenario.PositiveReal
     """Of each coordinate, parameters' own unit: the length of updates does not count."""
 
     def withstands(self, clusters: int) -> int:

@@ -9,22 +9,22 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from msgspec import Meta
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.stack import Aggregate, Stack
 from securefl.methods.robust.blocks import column_blocks
 from securefl.methods.robust.products import fold
 from securefl.methods.robust.weight_trimmed_mean import weight_trimmed_mean
-from securefl.scenario import NonNegative, Rule
 
 
-class TrimmedMean(Rule, tag="trimmed-mean", frozen=True, kw_only=True):
+class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
     """Coordinate-wise mean without the smallest and the largest values."""
 
     by_coordinate: ClassVar[bool] = True
     remedies: ClassVar[Mapping[str, str]] = {"trim": 'a number, or { trim = "count", beta = 0.1 }'}
 
-    trim: NonNegative | Literal["count", "weight"]
+    trim: scenario.NonNegative | Literal["count", "weight"]
     """So many at each end; or the share ``beta``: of the values, or of their weight (between quantiles)."""
     beta: Annotated[float, Meta(ge=0, lt=0.5)] | None = None
     """Where ``trim`` is a word: how much of it at each end; a share of the values is rounded down."""

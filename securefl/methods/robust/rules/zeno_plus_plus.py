@@ -8,32 +8,31 @@ from typing import Literal
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust.distances import lengths, polar
-from securefl.methods.robust.products import combine, total
-from securefl.scenario import NonNegativeReal, Positive, PositiveReal, Rule, ServerData
+from securefl.methods.robust import distances, products
 
 
-class ZenoPlusPlus(Rule, tag="zeno++", frozen=True, kw_only=True):
+class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
     """Cluster means that pass a test on a gradient of the server's validation data."""
 
     scale: Literal["sum", "mean", "normalised"] = "normalised"
     """Of the scored vector: the cluster's share n_i / n of the sum, its mean, or its mean made as long as the
     validation gradient."""
-    rho: NonNegativeReal = 1e-4
+    rho: scenario.NonNegativeReal = 1e-4
     """Price of a squared length."""
-    eps: NonNegativeReal = 0.0
+    eps: scenario.NonNegativeReal = 0.0
     """How far from a descent an update may be. A squared gradient norm, so it has a scale."""
-    eta: PositiveReal = 1.0
+    eta: scenario.PositiveReal = 1.0
     """Step that the score reckons with: the server's learning rate."""
     divide_by: Literal["all", "accepted"] = "all"
     """The sum of the accepted updates is divided by the weight of all clusters (Algorithm 2), or of these."""
-    batch: Positive = 128
+    batch: scenario.Positive = 128
     """Validation samples, drawn each time, that the gradient is taken on."""
 
     @property
-    def server_data(self) -> ServerData:
+    def server_data(self) -> scenario.ServerData:
         return self.batch
 
     def withstands(self, clusters: int) -> int:
@@ -86,7 +85,7 @@ def zeno_plus_plus(stack: Stack, rule: ZenoPlusPlus) -> Aggregate:
         return Aggregate(np.zeros(stack.dimension), accepted)
     weights = np.where(accepted, stack.weights, 0.0)
     whole = stack.weights if rule.divide_by == "all" else weights
-    return Aggregate(combine(weights / total(whole), stack.means), accepted)
+    return Aggregate(products.combine(weights / products.total(whole), stack.means), accepted)
 
 
 def zeno_scores(stack: Stack, rule: ZenoPlusPlus) -> F64:
@@ -99,12 +98,12 @@ def zeno_scores(stack: Stack, rule: ZenoPlusPlus) -> F64:
         UsageError: the stack has no server gradient.
     """
     gradient = stack.need_server_gradient()
-    length = float(lengths(gradient[np.newaxis])[0])
-    scored, angles = polar(stack.means, gradient)
+    length = float(distances.lengths(gradient[np.newaxis])[0])
+    scored, angles = distances.polar(stack.means, gradient)
     if rule.scale == "normalised":
         scored = np.where(scored > 0, length, 0.0)
     elif rule.scale == "sum":
-        scored = scored * (stack.weights / total(stack.weights))
+        scored = scored * (stack.weights / products.total(stack.weights))
     with np.errstate(over="ignore", invalid="ignore"):
         scores: F64 = -rule.eta * length * scored * angles - rule.rho * scored**2
     return np.where(np.isnan(scores), -np.inf, scores)

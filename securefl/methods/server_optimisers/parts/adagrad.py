@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from securefl.base.arrays import F64
-from securefl.methods.server_optimisers.adaptive import Adaptive, Decay
+from securefl.methods.server_optimisers import adaptive
 
 
-class Adagrad(Adaptive, tag="adagrad", frozen=True, kw_only=True):
+class Adagrad(adaptive.Adaptive, tag="adagrad", frozen=True, kw_only=True):
     """FedAdagrad: v <- v + u^2, so that steps get ever shorter.
 
     Source: as :class:`Adaptive`, algorithm 2.
     """
 
-    beta_1: Decay = 0.0
+    beta_1: adaptive.Decay = 0.0
 
     def second(self, moment: F64, square: F64) -> F64:
         return moment + square

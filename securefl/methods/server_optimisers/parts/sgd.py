@@ -6,11 +6,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from securefl import scenario
 from securefl.base.arrays import F64
-from securefl.scenario import ServerOptimiser
 
 
-class Sgd(ServerOptimiser, tag="sgd", frozen=True, kw_only=True):
+class Sgd(scenario.ServerOptimiser, tag="sgd", frozen=True, kw_only=True):
     """FedAvgM: v <- mu v + u; theta <- theta + eta v. At rate 1 without momentum it is FedAvg.
 
     Source: Hsu, Qi, Brown 2019, "Measuring the effects of non-identical data distribution for federated

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from securefl.base.arrays import F64
-from securefl.methods.server_optimisers.adaptive import Adaptive, Decay
+from securefl.methods.server_optimisers import adaptive
 
 
-class Yogi(Adaptive, tag="yogi", frozen=True, kw_only=True):
+class Yogi(adaptive.Adaptive, tag="yogi", frozen=True, kw_only=True):
     """FedYogi: v <- v - (1 - beta_2) u^2 sign(v - u^2), which moves by no more than a share of u^2.
 
     Source: as :class:`Adaptive`, algorithm 2; the rule is that of Zaheer et al. 2018.
     """
 
-    beta_2: Decay = 0.99
+    beta_2: adaptive.Decay = 0.99
 
     def second(self, moment: F64, square: F64) -> F64:
         return moment - (1.0 - self.beta_2) * square * np.sign(moment - square)

@@ -5,32 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from securefl.base.crypto import Roster
+from securefl.base import crypto
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, PeerError
 from securefl.base.ids import SERVER, RunId
-from securefl.protocol.kernel import (
-    Aborted,
-    AllSent,
-    Chosen,
-    Consulted,
-    DeadlinePassed,
-    Evaluated,
-    Event,
-    Finished,
-    Heard,
-    Offline,
-    Online,
-    PauseAsked,
-    Place,
-    PresenceHint,
-    Received,
-    Report,
-    Send,
-    Trained,
-    WakeAt,
-    guarded,
-)
+from securefl.protocol import kernel, secure_sum, wire
 from securefl.protocol.messages import (
     WIRE_VERSION,
     AnyMessage,
@@ -40,13 +19,10 @@ from securefl.protocol.messages import (
     Pause,
     RollCall,
 )
-from securefl.protocol.round.party.machine import PAUSE_SECONDS, patience
+from securefl.protocol.round.party import machine
+from securefl.protocol.round.shared import presence, reports
 from securefl.protocol.round.shared.plan import dealer_digest
-from securefl.protocol.round.shared.presence import FIRST, linked
 from securefl.protocol.round.shared.randomness import instance_entropy
-from securefl.protocol.round.shared.reports import Effects, RunPaused, TriplesDealt
-from securefl.protocol.secure_sum import SecureSum, sums_of
-from securefl.protocol.wire import NOBODY
 from securefl.scenario import Scenario
 
 
@@ -54,7 +30,7 @@ from securefl.scenario import Scenario
 class Dealing:
     """Waiting for requests."""
 
-    dealt: frozenset[Place] = frozenset()
+    dealt: frozenset[kernel.Place] = frozenset()
     """Attempts that it has dealt for: never a second time."""
     paused: bool = False
     """Whether the server has said last that another one goes on later."""
@@ -71,7 +47,7 @@ DealerPhase = Dealing | Ended
 class DealerMachine:
     """The dealer of one run."""
 
-    def __init__(self, run: RunId, scenario: Scenario, roster: Roster, entropy: Entropy) -> None:
+    def __init__(self, run: RunId, scenario: Scenario, roster: crypto.Roster, entropy: Entropy) -> None:
         """Refuse a run that has nothing to deal for.
 
         Raises:
@@ -82,47 +58,65 @@ class DealerMachine:
         self._roster = roster
         self._entropy = entropy
         self._digest = dealer_digest(run, scenario, roster)
-        self._patience = patience(scenario)
+        self._patience = machine.patience(scenario)
 
-    def start(self, now: float) -> tuple[DealerPhase, Effects]:
+    def start(self, now: float) -> tuple[DealerPhase, reports.Effects]:
         """Join the run, and wait for requests."""
-        return Dealing(), (Send(SERVER, Place(-1), FIRST), self._join(), WakeAt(now + self._patience))
+        return Dealing(), (
+            kernel.Send(SERVER, kernel.Place(-1), presence.FIRST),
+            self._join(),
+            kernel.WakeAt(now + self._patience),
+        )
 
-    def step(self, phase: DealerPhase, event: Event[AnyMessage]) -> tuple[DealerPhase, Effects]:
+    def step(
+        self, phase: DealerPhase, event: kernel.Event[AnyMessage]
+    ) -> tuple[DealerPhase, reports.Effects]:
         """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
         if isinstance(phase, Ended):
             return phase, ()
         match event:
-            case Received():
+            case kernel.Received():
                 heard = replace(phase, paused=False) if phase.paused else phase
-                return guarded(lambda: self._received(heard, event), phase)
-            case DeadlinePassed():
-                return Ended(), (Aborted(f"no word from the server for {self._patience:.0f} s"),)
-            case Offline() | Online():
-                return phase, linked(event, event.now + (PAUSE_SECONDS if phase.paused else self._patience))
-            case Trained() | Chosen() | Evaluated() | Consulted() | AllSent() | PresenceHint() | Heard():
+                return kernel.guarded(lambda: self._received(heard, event), phase)
+            case kernel.DeadlinePassed():
+                return Ended(), (kernel.Aborted(f"no word from the server for {self._patience:.0f} s"),)
+            case kernel.Offline() | kernel.Online():
+                return phase, presence.linked(
+                    event, event.now + (machine.PAUSE_SECONDS if phase.paused else self._patience)
+                )
+            case (
+                kernel.Trained()
+                | kernel.Chosen()
+                | kernel.Evaluated()
+                | kernel.Consulted()
+                | kernel.AllSent()
+                | kernel.PresenceHint()
+                | kernel.Heard()
+            ):
                 return phase, ()
-            case PauseAsked():
+            case kernel.PauseAsked():
                 return phase, ()
             case _:
                 assert_never(event)
 
-    def _join(self) -> Send[AnyMessage]:
-        message = JoinRun(config_digest=self._digest, version=WIRE_VERSION, leader=NOBODY, round=-1)
-        return Send(SERVER, Place(-1), message)
+    def _join(self) -> kernel.Send[AnyMessage]:
+        message = JoinRun(config_digest=self._digest, version=WIRE_VERSION, leader=wire.NOBODY, round=-1)
+        return kernel.Send(SERVER, kernel.Place(-1), message)
 
-    def _received(self, phase: Dealing, event: Received[AnyMessage]) -> tuple[DealerPhase, Effects]:
+    def _received(
+        self, phase: Dealing, event: kernel.Received[AnyMessage]
+    ) -> tuple[DealerPhase, reports.Effects]:
         if event.sender != SERVER:
             raise PeerError(event.sender, "a dealer takes messages from the server only")
-        awake = WakeAt(event.now + self._patience)
+        awake = kernel.WakeAt(event.now + self._patience)
         match event.message:
             case Goodbye(reason=reason, aborted=aborted):
-                return Ended(), (Aborted(reason) if aborted else Finished(reason),)
+                return Ended(), (kernel.Aborted(reason) if aborted else kernel.Finished(reason),)
             case RollCall():
                 return phase, (self._join(), awake)
             case Pause(reason=reason):
-                told = Report(RunPaused(reason))
-                return replace(phase, paused=True), (told, WakeAt(event.now + PAUSE_SECONDS))
+                told = kernel.Report(reports.RunPaused(reason))
+                return replace(phase, paused=True), (told, kernel.WakeAt(event.now + machine.PAUSE_SECONDS))
             case DealRequest() as request:
                 return self._deal(phase, event.place, request, awake)
             case _:
@@ -130,24 +124,24 @@ class DealerMachine:
                 return phase, (awake,)
 
     def _deal(
-        self, phase: Dealing, place: Place, request: DealRequest, awake: WakeAt
-    ) -> tuple[DealerPhase, Effects]:
+        self, phase: Dealing, place: kernel.Place, request: DealRequest, awake: kernel.WakeAt
+    ) -> tuple[DealerPhase, reports.Effects]:
         if place in phase.dealt:
             raise PeerError(SERVER, f"asks for triples of {tuple(place)} again: each is used once")
         entropy = instance_entropy(self._entropy, place)
         messages = self._sums.deal(request, place, self._roster, self._run, entropy)
-        report = Report(TriplesDealt(*place, len(messages)))
-        sent: Effects = tuple(Send(SERVER, place, message) for message in messages)
+        report = kernel.Report(reports.TriplesDealt(*place, len(messages)))
+        sent: reports.Effects = tuple(kernel.Send(SERVER, place, message) for message in messages)
         return replace(phase, dealt=phase.dealt | {place}), (*sent, report, awake)
 
 
-def dealt_sums(scenario: Scenario) -> SecureSum:
+def dealt_sums(scenario: Scenario) -> secure_sum.SecureSum:
     """The kind of sum that the dealer deals for.
 
     Raises:
         ConfigError: its members compute with nothing that is dealt.
     """
-    sums = sums_of(scenario)
+    sums = secure_sum.sums_of(scenario)
     if sums.dealer is None:
         raise ConfigError("secure_sum.validate", "is not given: nothing is to be dealt", "start no dealer")
     return sums

@@ -4,51 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from securefl.protocol.messages import OpeningProof, RoundClaim
-from securefl.protocol.round.party.phases import Past, Verifying
-from securefl.protocol.round.shared.charges import (
-    BadAnnouncement,
-    BadOpening,
-    BadStep,
-    Charge,
-    OtherParts,
-    OtherStatement,
-    SignedClaim,
-    TwoClaims,
-)
-from securefl.protocol.secure_sum import Repeatable
+from securefl.protocol import messages, secure_sum
+from securefl.protocol.round.party import phases
+from securefl.protocol.round.shared import charges
 
 
-def of_claim(verifying: Verifying, announced: SignedClaim | None, signed: SignedClaim) -> Iterator[Charge]:
+def of_claim(
+    verifying: phases.Verifying, announced: charges.SignedClaim | None, signed: charges.SignedClaim
+) -> Iterator[charges.Charge]:
     """Return what a claim may contradict: what the server signed before, and what was certified."""
     for earlier in (verifying.signed, announced):
         if earlier is not None:
-            yield TwoClaims(first=earlier, second=signed)
-    yield OtherStatement(signed=signed, endorsements=verifying.certificate)
+            yield charges.TwoClaims(first=earlier, second=signed)
+    yield charges.OtherStatement(signed=signed, endorsements=verifying.certificate)
     if verifying.record is not None:
-        yield OtherParts(signed=signed, record=verifying.record)
+        yield charges.OtherParts(signed=signed, record=verifying.record)
 
 
 def of_announcement(
-    past: Past, signed: SignedClaim, model: bytes, attests: tuple[bytes, ...]
-) -> Iterator[Charge]:
+    past: phases.Past, signed: charges.SignedClaim, model: bytes, attests: tuple[bytes, ...]
+) -> Iterator[charges.Charge]:
     """Return what an announcement may contradict: itself, what was announced before, and its attests."""
     verifying = past.verifying
-    yield BadAnnouncement(signed=signed, model=model, attests=attests, record=None)
+    yield charges.BadAnnouncement(signed=signed, model=model, attests=attests, record=None)
     if past.announced is not None:
-        yield TwoClaims(first=past.announced, second=signed)
+        yield charges.TwoClaims(first=past.announced, second=signed)
     if verifying is not None:
         yield from of_claim(verifying, None, signed)
-        yield BadAnnouncement(signed=signed, model=model, attests=attests, record=verifying.record)
+        yield charges.BadAnnouncement(signed=signed, model=model, attests=attests, record=verifying.record)
 
 
 def opening_charge(
-    verifying: Verifying, signed: SignedClaim, known: Repeatable, message: OpeningProof, plain: bytes
-) -> Iterator[Charge]:
+    verifying: phases.Verifying,
+    signed: charges.SignedClaim,
+    known: secure_sum.Repeatable,
+    message: messages.OpeningProof,
+    plain: bytes,
+) -> Iterator[charges.Charge]:
     """Return what convicts if a proof of a sum fails."""
     if verifying.record is None:
         return
-    yield BadOpening(
+    yield charges.BadOpening(
         signed=signed,
         record=verifying.record,
         attempt=known.setup.instance.attempt,
@@ -63,10 +59,12 @@ def opening_charge(
 
 
 def step_charge(
-    verifying: Verifying, signed: SignedClaim, previous: RoundClaim, plain: bytes
-) -> Iterator[Charge]:
+    verifying: phases.Verifying, signed: charges.SignedClaim, previous: messages.RoundClaim, plain: bytes
+) -> Iterator[charges.Charge]:
     """Return what convicts if a proof of a step fails."""
     if verifying.record is None:
         return
     params = verifying.params.astype("<f4", copy=False).tobytes()
-    yield BadStep(signed=signed, record=verifying.record, previous=previous, params=params, step=plain)
+    yield charges.BadStep(
+        signed=signed, record=verifying.record, previous=previous, params=params, step=plain
+    )

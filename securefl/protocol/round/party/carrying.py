@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from securefl.base.arrays import F32, F64
-from securefl.methods.encoding import from_ring
+from securefl.methods import encoding
 from securefl.protocol.round.party.upload import Upload
 from securefl.protocol.round.shared.plan import RunPlan
 
@@ -40,4 +40,4 @@ def global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
 
 def own_upload(plan: RunPlan, upload: Upload, weight: float) -> F64:
     """Minus what a cluster of one is opened to, its noise included: f64 ``(d,)``, uphill."""
-    return -plan.fixed_point.decode(from_ring(upload.ring[: plan.length]), weight)
+    return -plan.fixed_point.decode(encoding.from_ring(upload.ring[: plan.length]), weight)

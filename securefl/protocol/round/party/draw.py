@@ -12,63 +12,11 @@ from securefl.base.arrays import F32
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import MAX_DRAWS, commitment, tells_groups, works_of
-from securefl.protocol.kernel import (
-    CHOSE,
-    REVEALED,
-    Aborted,
-    ChoiceGiven,
-    Choose,
-    Chosen,
-    Enter,
-    Journal,
-    Place,
-    Report,
-    Send,
-    Train,
-)
-from securefl.protocol.messages import (
-    MAX_STATED,
-    NO_GROUP,
-    Announce,
-    AnyMessage,
-    BestModel,
-    ChainedReveal,
-    Hello,
-    Invite,
-    KeyAdvert,
-    ModelAnnounce,
-    Reveal,
-    Reveals,
-)
-from securefl.protocol.round.party.carrying import carries, global_step
-from securefl.protocol.round.party.phases import (
-    Choosing,
-    Ended,
-    Greeted,
-    Informed,
-    PartyContext,
-    PartyPhase,
-    Past,
-    Revealed,
-    RunningPhase,
-    Working,
-    sit_out,
-    spent_in,
-)
-from securefl.protocol.round.party.resolving import (
-    BLOCKED,
-    count_missing,
-    drawn_clusters_of,
-    hear_statements,
-    is_blocked,
-    stating,
-    with_taken,
-)
-from securefl.protocol.round.party.verifying import accepted, follow, vouched
+from securefl.protocol import kernel, messages, secure_sum, wire
+from securefl.protocol.round.party import carrying, phases, resolving, verifying
 from securefl.protocol.round.server.group_start import models_at
+from securefl.protocol.round.shared import budget, choices, randomness, reports, statement
 from securefl.protocol.round.shared.atom_seed import atom_seed_of
-from securefl.protocol.round.shared.budget import allowed_of, is_spent
-from securefl.protocol.round.shared.choices import KeptChoice, answer, choices_due, chooses
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.protocol.round.shared.groups import fits_groups, model_of
 from securefl.protocol.round.shared.metric_atoms import (
@@ -78,31 +26,28 @@ from securefl.protocol.round.shared.metric_atoms import (
     statement_in,
 )
 from securefl.protocol.round.shared.missing import reason_to_leave
-from securefl.protocol.round.shared.randomness import instance_entropy, nonce_entropy
-from securefl.protocol.round.shared.reports import Effects, ModelKept, SatOut
-from securefl.protocol.round.shared.statement import announced_digest, mask_binding, model_digest
-from securefl.protocol.secure_sum import MemberPhase
-from securefl.protocol.wire import open_relayed
 
 MAX_REDRAWS = MAX_DRAWS - 1
 """Draws of nonces after the first one in a round."""
 
 UNSEEN = "it was away when the model was confirmed, and too few others say that they were not"
-_DRAWING = Informed | Choosing | Greeted
+_DRAWING = phases.Informed | phases.Choosing | phases.Greeted
 """Phases in which nothing of a round is decided but its model."""
-SaidT = TypeVar("SaidT", Hello, Reveal)
+SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal)
 
 
-def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelAnnounce) -> PartyPhase:
+def on_model(
+    ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.ModelAnnounce
+) -> phases.PartyPhase:
     """Take the model of a newer round, from any phase.
 
     Whoever has started while it was under way may be sent it once more.
     """
     if isinstance(phase, _DRAWING) and place.round == phase.round:
         again = np.frombuffer(message.params, dtype="<f4") if len(message.params) % 4 == 0 else None
-        if again is not None and model_digest(again.astype(np.float32)) == phase.model:
+        if again is not None and statement.model_digest(again.astype(np.float32)) == phase.model:
             return phase
-    if place.round <= spent_in(phase):
+    if place.round <= phases.spent_in(phase):
         raise PeerError(SERVER, f"sends the model of round {place.round} again")
     if place.round >= ctx.plan.scenario.stop.rounds:
         # Each round is three more draws of clusters, and the server need not finish it.
@@ -110,10 +55,14 @@ def on_model(ctx: PartyContext, phase: PartyPhase, place: Place, message: ModelA
     if len(message.params) != 4 * ctx.plan.broadcast:
         raise PeerError(SERVER, f"model of {len(message.params)} bytes, expected {4 * ctx.plan.broadcast}")
     params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
-    return Informed(_with_model(ctx, phase, place.round, params), place.round, params, model_digest(params))
+    return phases.Informed(
+        _with_model(ctx, phase, place.round, params), place.round, params, statement.model_digest(params)
+    )
 
 
-def on_best(ctx: PartyContext, phase: PartyPhase, place: Place, message: BestModel) -> Effects:
+def on_best(
+    ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.BestModel
+) -> reports.Effects:
     """Keep the model that the server says is best; an active server names one that this party has worked on.
 
     Raises:
@@ -122,34 +71,37 @@ def on_best(ctx: PartyContext, phase: PartyPhase, place: Place, message: BestMod
     if len(message.params) != 4 * ctx.plan.broadcast or ctx.plan.scenario.stop.metric is None:
         raise PeerError(SERVER, f"names a best model of {len(message.params)} bytes, and none is expected")
     params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
-    seen = frozenset[bytes]() if isinstance(phase, Ended) else phase.past.seen
-    if ctx.plan.limits.quorum is not None and model_digest(params) not in seen:
+    seen = frozenset[bytes]() if isinstance(phase, phases.Ended) else phase.past.seen
+    if ctx.plan.limits.quorum is not None and statement.model_digest(params) not in seen:
         reason = f"names a best model of round {place.round}, which this party has not worked on"
         raise PeerError(SERVER, reason)
-    return (Report(ModelKept(place.round, params)),)
+    return (kernel.Report(reports.ModelKept(place.round, params)),)
 
 
-def _with_model(ctx: PartyContext, phase: PartyPhase, round_: int, params: F32) -> Past:
+def _with_model(ctx: phases.PartyContext, phase: phases.PartyPhase, round_: int, params: F32) -> phases.Past:
     """The party's state for a round, its model's step included where momentum goes on from that."""
-    if isinstance(phase, Ended):
+    if isinstance(phase, phases.Ended):
         raise PeerError(SERVER, "sends a model after the end")
-    past = replace(phase.past, spent=spent_in(phase))
-    if not carries(ctx.plan, "global"):
+    past = replace(phase.past, spent=phases.spent_in(phase))
+    if not carrying.carries(ctx.plan, "global"):
         return past
     if past.model is not None and past.model[0] == round_ and np.array_equal(past.model[1], params):
         # Another server invites to the same round: what its step is taken from stays.
         return past
     # Without the model before there is no last step: a party that was away begins with zeros.
     last = None if past.model is None or past.model[0] != round_ - 1 else past.model[1]
-    step = None if last is None else global_step(ctx.plan, last, params)
+    step = None if last is None else carrying.global_step(ctx.plan, last, params)
     return replace(past, model=(round_, params), carry=step)
 
 
 def on_invite(
-    ctx: PartyContext, phase: Informed | Choosing | Greeted | Revealed, place: Place, message: Invite
-) -> tuple[PartyPhase, Effects]:
+    ctx: phases.PartyContext,
+    phase: phases.Informed | phases.Choosing | phases.Greeted | phases.Revealed,
+    place: kernel.Place,
+    message: messages.Invite,
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Say hello with a fresh commitment; a new draw voids the last one's nonces."""
-    due = 0 if isinstance(phase, Informed) else phase.draw + 1
+    due = 0 if isinstance(phase, phases.Informed) else phase.draw + 1
     if place.round != phase.round or place.attempt != due or due > MAX_REDRAWS:
         raise PeerError(SERVER, f"invites to draw {place.attempt} of round {place.round} out of turn")
     if message.config_digest != ctx.plan.config_digest():
@@ -158,51 +110,60 @@ def on_invite(
         raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
     if ctx.me in message.excluded:
         return _sit_out(phase, "left out for a withheld nonce or a wrong secret")
-    if is_spent(ctx.plan, phase.past.releases, ctx.allowed):
-        made, allowed = phase.past.releases, allowed_of(ctx.plan, ctx.allowed)
+    if budget.is_spent(ctx.plan, phase.past.releases, ctx.allowed):
+        made, allowed = phase.past.releases, budget.allowed_of(ctx.plan, ctx.allowed)
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
-    if isinstance(phase, Choosing):
+    if isinstance(phase, phases.Choosing):
         return replace(phase, draw=place.attempt), ()
-    if isinstance(phase, Informed):
+    if isinstance(phase, phases.Informed):
         return _first_hello(ctx, phase, place.attempt)
     return _greet(ctx, phase, place.attempt, phase.group, phase.groupless)
 
 
-def _first_hello(ctx: PartyContext, phase: Informed, draw: int) -> tuple[PartyPhase, Effects]:
+def _first_hello(
+    ctx: phases.PartyContext, phase: phases.Informed, draw: int
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Say hello to a round, or first choose a task group for it."""
     named = phase.past.named
     if named is not None and named[0] == phase.round:
         return _greet(ctx, phase, draw, *named[1:])
-    if chooses(ctx.plan, phase.round, phase.past.choice):
+    if choices.chooses(ctx.plan, phase.round, phase.past.choice):
         there = models_at(ctx.plan, phase.round)
-        choosing = Choosing(phase.past, phase.round, draw, phase.params, phase.model)
-        return choosing, (Choose(phase.round, phase.params[: there * ctx.plan.length]),)
+        choosing = phases.Choosing(phase.past, phase.round, draw, phase.params, phase.model)
+        return choosing, (kernel.Choose(phase.round, phase.params[: there * ctx.plan.length]),)
     return _greet(ctx, phase, draw, phase.past.choice.group)
 
 
-def invited_before(ctx: PartyContext, phase: Choosing | Greeted, place: Place, message: Invite) -> bool:
+def invited_before(
+    ctx: phases.PartyContext,
+    phase: phases.Choosing | phases.Greeted,
+    place: kernel.Place,
+    message: messages.Invite,
+) -> bool:
     """Whether it is the invitation that this party has already, sent once more as the model is."""
     same = (message.config_digest, message.model_digest) == (ctx.plan.config_digest(), phase.model)
-    return same and place == Place(phase.round, attempt=phase.draw) and ctx.me not in message.excluded
+    return same and place == kernel.Place(phase.round, attempt=phase.draw) and ctx.me not in message.excluded
 
 
-def on_chosen(ctx: PartyContext, phase: Choosing, event: Chosen) -> tuple[PartyPhase, Effects]:
+def on_chosen(
+    ctx: phases.PartyContext, phase: phases.Choosing, event: kernel.Chosen
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Say hello, in its task group. What it chose for this round stays, whatever becomes of the draw.
 
     Who cannot choose says hello as well, in any group: its absence would be an answer about its data.
     """
     if event.round != phase.round:
         return phase, ()
-    group = answer(ctx.plan, phase.round, event.group, ctx.entropy)
+    group = choices.answer(ctx.plan, phase.round, event.group, ctx.entropy)
     groupless = "" if event.group is not None else event.failure or "no task group was chosen"
     epsilon = ctx.plan.scenario.groups.choice_epsilon
     if epsilon is None:
         return _greet(ctx, phase, phase.draw, group, groupless)
     # Durable before it is said: a restarted party must not answer the same question twice.
-    kept = KeptChoice(choices_due(ctx.plan.scenario.groups, phase.round), group)
-    noted: Effects = (
-        Enter(ChoiceGiven(phase.round, epsilon, kept.made, kept.group)),
-        Journal(phase.round, CHOSE + f"{kept.made} {kept.group}"),
+    kept = choices.KeptChoice(choices.choices_due(ctx.plan.scenario.groups, phase.round), group)
+    noted: reports.Effects = (
+        kernel.Enter(kernel.ChoiceGiven(phase.round, epsilon, kept.made, kept.group)),
+        kernel.Journal(phase.round, kernel.CHOSE + f"{kept.made} {kept.group}"),
     )
     after, effects = _greet(
         ctx, replace(phase, past=replace(phase.past, choice=kept)), phase.draw, group, groupless
@@ -211,52 +172,54 @@ def on_chosen(ctx: PartyContext, phase: Choosing, event: Chosen) -> tuple[PartyP
 
 
 def _greet(
-    ctx: PartyContext,
-    phase: Informed | Choosing | Greeted | Revealed,
+    ctx: phases.PartyContext,
+    phase: phases.Informed | phases.Choosing | phases.Greeted | phases.Revealed,
     draw: int,
     group: int,
     groupless: str = "",
-) -> tuple[PartyPhase, Effects]:
-    nonce = nonce_entropy(ctx.entropy, phase.round, draw).draw(32)
-    hello = Hello(
+) -> tuple[phases.PartyPhase, reports.Effects]:
+    nonce = randomness.nonce_entropy(ctx.entropy, phase.round, draw).draw(32)
+    hello = messages.Hello(
         samples=ctx.samples,
         model_digest=phase.model,
         config_digest=ctx.plan.config_digest(),
         commitment=commitment(nonce, ctx.plan.run, phase.round, draw, ctx.me),
         limits=ctx.plan.published_limits,
         atom_seed=phase.past.atom_seed or statement_in(ctx.plan, ctx.me, ctx.kept),
-        group=group if tells_groups(ctx.plan.scenario.groups) else NO_GROUP,
+        group=group if tells_groups(ctx.plan.scenario.groups) else messages.NO_GROUP,
         leader=phase.past.leader,
     )
-    hello = stating(phase.past, hello)
-    greeted = Greeted(
+    hello = resolving.stating(phase.past, hello)
+    greeted = phases.Greeted(
         phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
     )
-    return greeted, (Send(SERVER, Place(phase.round, attempt=draw), hello),)
+    return greeted, (kernel.Send(SERVER, kernel.Place(phase.round, attempt=draw), hello),)
 
 
 def on_announce(
-    ctx: PartyContext, phase: Greeted, place: Place, message: Announce
-) -> tuple[PartyPhase, Effects]:
+    ctx: phases.PartyContext, phase: phases.Greeted, place: kernel.Place, message: messages.Announce
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Check everybody's hello and reveal the nonce. All commitments are fixed by now."""
-    hellos = read_said(ctx, Place(phase.round, attempt=phase.draw), place, message.hellos, Hello)
+    hellos = read_said(
+        ctx, kernel.Place(phase.round, attempt=phase.draw), place, message.hellos, messages.Hello
+    )
     if hellos.get(ctx.me) != phase.hello:
         return _sit_out(phase, "the announcement came without this party's hello")
     _check_hellos(ctx, phase, hellos)
-    reveal: Reveal = Reveal(nonce=phase.nonce)
-    noted: Effects = ()
-    (past, resolved), unseen = hear_statements(ctx, phase.past, hellos), None
+    reveal: messages.Reveal = messages.Reveal(nonce=phase.nonce)
+    noted: reports.Effects = ()
+    (past, resolved), unseen = resolving.hear_statements(ctx, phase.past, hellos), None
     if ctx.plan.scenario.secure_sum.verified:
         known = past.link
-        past, link, sure, noted = follow(ctx, past, place, message, phase.model)
+        past, link, sure, noted = verifying.follow(ctx, past, place, message, phase.model)
         if sure:
-            past, missing = count_missing(ctx, past, known, link)
+            past, missing = resolving.count_missing(ctx, past, known, link)
             noted = (*noted, *missing)
             if reason := reason_to_leave(past.outcomes):
-                return Ended(), (*resolved, *noted, Aborted(reason, decide=True))
-        reveal = ChainedReveal(nonce=phase.nonce, root=link.root if sure else b"")
+                return phases.Ended(), (*resolved, *noted, kernel.Aborted(reason, decide=True))
+        reveal = messages.ChainedReveal(nonce=phase.nonce, root=link.root if sure else b"")
         unseen = None if sure else link
-    revealed = Revealed(
+    revealed = phases.Revealed(
         past,
         phase.round,
         phase.draw,
@@ -268,11 +231,18 @@ def on_announce(
         unseen,
     )
     # Durable before it leaves: whoever has all nonces could have parties started again, and draw anew.
-    begun = Journal(phase.round, f"{REVEALED}{phase.draw}")
-    return revealed, (*resolved, *noted, begun, Send(SERVER, Place(phase.round, attempt=phase.draw), reveal))
+    begun = kernel.Journal(phase.round, f"{kernel.REVEALED}{phase.draw}")
+    return revealed, (
+        *resolved,
+        *noted,
+        begun,
+        kernel.Send(SERVER, kernel.Place(phase.round, attempt=phase.draw), reveal),
+    )
 
 
-def _check_hellos(ctx: PartyContext, phase: Greeted, hellos: Mapping[PartyId, Hello]) -> None:
+def _check_hellos(
+    ctx: phases.PartyContext, phase: phases.Greeted, hellos: Mapping[PartyId, messages.Hello]
+) -> None:
     """Check that all parties say hello to the same round, and that they are enough.
 
     Raises:
@@ -292,56 +262,68 @@ def _check_hellos(ctx: PartyContext, phase: Greeted, hellos: Mapping[PartyId, He
 
 
 def on_reveals(
-    ctx: PartyContext, phase: Revealed, place: Place, message: Reveals
-) -> tuple[PartyPhase, Effects]:
+    ctx: phases.PartyContext, phase: phases.Revealed, place: kernel.Place, message: messages.Reveals
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Recompute seed and clusters, draw keys for each of this party's instances, and start the first work."""
-    at = Place(phase.round, attempt=phase.draw)
-    reveals = read_said(ctx, at, place, message.reveals, Reveal)
+    at = kernel.Place(phase.round, attempt=phase.draw)
+    reveals = read_said(ctx, at, place, message.reveals, messages.Reveal)
     nonces = {p: r.nonce for p, r in reveals.items()}
     certified = certified_draw(ctx, phase, nonces)
     assignment = certified.assignment
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
-    drawn = Report(drawn_report(phase.round, certified, samples))
+    drawn = kernel.Report(drawn_report(phase.round, certified, samples))
     past = replace(phase.past, atom_seed=certified.atom_seed)
-    noted: Effects = ()
+    noted: reports.Effects = ()
     if phase.unseen is not None:
-        if not vouched(ctx, phase.unseen, reveals):
-            return sit_out(phase, past), (drawn, Report(SatOut(phase.round, UNSEEN)))
+        if not verifying.vouched(ctx, phase.unseen, reveals):
+            return phases.sit_out(phase, past), (drawn, kernel.Report(reports.SatOut(phase.round, UNSEEN)))
         known = past.link
-        past, noted = accepted(past, phase.unseen)
-        past, missing = count_missing(ctx, past, known, phase.unseen)
+        past, noted = verifying.accepted(past, phase.unseen)
+        past, missing = resolving.count_missing(ctx, past, known, phase.unseen)
         noted = (*noted, *missing)
         if reason := reason_to_leave(past.outcomes):
-            return Ended(), (*noted, drawn, Aborted(reason, decide=True))
+            return phases.Ended(), (*noted, drawn, kernel.Aborted(reason, decide=True))
     if ctx.me not in assignment.participants:
-        return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, _not_drawn(ctx))))
+        return phases.sit_out(phase, past), (
+            *noted,
+            drawn,
+            kernel.Report(reports.SatOut(phase.round, _not_drawn(ctx))),
+        )
     counting = metric_atoms(ctx.plan, certified.atom_seed)
     if is_in_conflict(counting, ctx.kept, ctx.me):
-        return sit_out(phase, past), (*noted, drawn, Report(SatOut(phase.round, CONFLICT)))
-    clusters = drawn_clusters_of(ctx, phase.params, assignment)
-    if is_blocked(ctx, past, clusters):
-        waiting = with_taken(ctx, past, phase.round)
-        return sit_out(phase, waiting), (*noted, drawn, Report(SatOut(phase.round, BLOCKED)))
-    announced = announced_digest(phase.hellos)
-    binding = mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
-    instances: dict[tuple[int, int], MemberPhase | None] = {}
-    adverts: list[Send[AnyMessage]] = []
+        return phases.sit_out(phase, past), (
+            *noted,
+            drawn,
+            kernel.Report(reports.SatOut(phase.round, CONFLICT)),
+        )
+    clusters = resolving.drawn_clusters_of(ctx, phase.params, assignment)
+    if resolving.is_blocked(ctx, past, clusters):
+        waiting = resolving.with_taken(ctx, past, phase.round)
+        return phases.sit_out(phase, waiting), (
+            *noted,
+            drawn,
+            kernel.Report(reports.SatOut(phase.round, resolving.BLOCKED)),
+        )
+    announced = statement.announced_digest(phase.hellos)
+    binding = statement.mask_binding(assignment, announced, phase.model, ctx.plan.config_digest())
+    instances: dict[tuple[int, int], secure_sum.MemberPhase | None] = {}
+    adverts: list[kernel.Send[messages.AnyMessage]] = []
     for r, j in assignment.of(ctx.me):
         instance, advert = begin_instance(
-            ctx, Place(phase.round, r, j, 0), assignment.clusters[r][j], binding, certified.weights
+            ctx, kernel.Place(phase.round, r, j, 0), assignment.clusters[r][j], binding, certified.weights
         )
         instances[r, j] = instance
-        adverts.append(Send(SERVER, Place(phase.round, r, j, 0), advert))
+        adverts.append(kernel.Send(SERVER, kernel.Place(phase.round, r, j, 0), advert))
     # From here on the update counts as released, whatever comes of it.
     past = replace(
         past,
         releases=past.releases + works_of(ctx.plan.scenario.clustering),
-        unreleased=(*past.unreleased, (ctx.plan.run, phase.round))[-MAX_STATED:],
+        unreleased=(*past.unreleased, (ctx.plan.run, phase.round))[-messages.MAX_STATED :],
     )
     if ctx.plan.scenario.stop.metric is not None:
         past = replace(past, seen=past.seen | {phase.model})
     samples_used = usable_samples(ctx.plan, certified)
-    working = Working(
+    working = phases.Working(
         past,
         phase.round,
         phase.params,
@@ -361,7 +343,9 @@ def on_reveals(
     return working, (drawn, *noted, *adverts, *training)
 
 
-def begin_training(ctx: PartyContext, phase: Working, *, wait: bool = True) -> tuple[Working, Effects]:
+def begin_training(
+    ctx: phases.PartyContext, phase: phases.Working, *, wait: bool = True
+) -> tuple[phases.Working, reports.Effects]:
     """Begin the round's first training, if it has not begun.
 
     A training that keeps this process from sending (``PartyContext.trains_last``) begins when the server has
@@ -374,27 +358,27 @@ def begin_training(ctx: PartyContext, phase: Working, *, wait: bool = True) -> t
         if not instances or not all(ctx.sums.member.awaits_update(one) for one in instances):
             return phase, ()
     own = model_of(ctx.plan, phase.params, phase.group)
-    first = Train(phase.round, 0, own, phase.past.carry, phase.samples)
+    first = kernel.Train(phase.round, 0, own, phase.past.carry, phase.samples)
     return replace(phase, untrained=False), (first,)
 
 
 def begin_instance(
-    ctx: PartyContext,
-    place: Place,
+    ctx: phases.PartyContext,
+    place: kernel.Place,
     members: tuple[PartyId, ...],
     binding: bytes,
     weights: Mapping[PartyId, float],
-) -> tuple[MemberPhase, KeyAdvert]:
+) -> tuple[secure_sum.MemberPhase, messages.KeyAdvert]:
     """Draw the fresh keys of one attempt of one instance.
 
     The weights, which bound what members may send where it is validated, follow from the hellos that
     ``binding`` commits to: who was shown others agrees on no key with this party.
     """
-    setup, entropy = ctx.plan.setup(place, members, binding), instance_entropy(ctx.entropy, place)
+    setup, entropy = ctx.plan.setup(place, members, binding), randomness.instance_entropy(ctx.entropy, place)
     return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
 
 
-def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:
+def certified_draw(ctx: phases.PartyContext, phase: phases.Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:
     """Return the clusters and weights that follow from all nonces.
 
     Raises:
@@ -412,11 +396,13 @@ def certified_draw(ctx: PartyContext, phase: Revealed, nonces: Mapping[PartyId, 
     return draw_round(plan, phase.round, phase.draw, phase.model, nonces, samples, atom_seed, groups)
 
 
-def _atom_seed_of(ctx: PartyContext, past: Past, hellos: Mapping[PartyId, Hello]) -> bytes:
+def _atom_seed_of(
+    ctx: phases.PartyContext, past: phases.Past, hellos: Mapping[PartyId, messages.Hello]
+) -> bytes:
     return atom_seed_of(ctx.plan, hellos, past.atom_seed)
 
 
-def _not_drawn(ctx: PartyContext) -> str:
+def _not_drawn(ctx: phases.PartyContext) -> str:
     clustering = ctx.plan.scenario.clustering
     if tells_groups(ctx.plan.scenario.groups):
         return "its task group is too small for a cluster, or more than clusters hold"
@@ -426,7 +412,11 @@ def _not_drawn(ctx: PartyContext) -> str:
 
 
 def read_said(
-    ctx: PartyContext, due: Place, place: Place, frames: Sequence[bytes], kind: type[SaidT]
+    ctx: phases.PartyContext,
+    due: kernel.Place,
+    place: kernel.Place,
+    frames: Sequence[bytes],
+    kind: type[SaidT],
 ) -> dict[PartyId, SaidT]:
     """Return what each party said, from the relayed frames.
 
@@ -438,7 +428,7 @@ def read_said(
         raise PeerError(SERVER, f"relays {kind.__name__} lists out of turn")
     said: dict[PartyId, SaidT] = {}
     for frame in frames:
-        delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
+        delivery = wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
         if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in said:
             raise PeerError(SERVER, f"relays something else than one {kind.__name__} per party")
         if delivery.sender not in ctx.plan.roster.parties:
@@ -448,5 +438,5 @@ def read_said(
     return said
 
 
-def _sit_out(phase: RunningPhase, reason: str) -> tuple[PartyPhase, Effects]:
-    return sit_out(phase), (Report(SatOut(phase.round, reason)),)
+def _sit_out(phase: phases.RunningPhase, reason: str) -> tuple[phases.PartyPhase, reports.Effects]:
+    return phases.sit_out(phase), (kernel.Report(reports.SatOut(phase.round, reason)),)

@@ -14,24 +14,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from securefl.base import crypto
 from securefl.base.arrays import F32, F64
-from securefl.base.crypto import Identity
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import Assignment, Atom
-from securefl.methods.leakage import NOTHING_GIVEN, Admission, Given, UnresolvedRound
-from securefl.protocol.kernel import Place, Trained
-from securefl.protocol.messages import Hello, Release, Software
-from securefl.protocol.round.party.upload import HONEST, Seams, Upload
-from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink
-from securefl.protocol.round.shared.charges import RoundPreimage, SignedClaim
-from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice
+from securefl.methods import clustering, leakage
+from securefl.protocol import kernel, messages, secure_sum
+from securefl.protocol.round.party import upload
+from securefl.protocol.round.shared import chain, charges, choices
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.leakage import Question
 from securefl.protocol.round.shared.missing import Outcomes
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
-from securefl.protocol.secure_sum import InputSent, MemberPhase, Repeatable, SecureSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class PartyContext:
     samples: int
     """Declared sample count."""
     entropy: Entropy = field(repr=False)
-    seams: Seams = HONEST
+    seams: upload.Seams = upload.HONEST
     spent: int = -1
     """Last round in the journal: a party restarted in mid-round sits out the current update."""
     releases: int = 0
@@ -52,9 +47,9 @@ class PartyContext:
     """Seed of the run's atoms in the journal; empty for none."""
     allowed: int | None = None
     """Updates that the party's own budget allows in this run; None without one."""
-    given: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
+    given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """Sums that it gave shares for before it was started, by its account."""
-    unresolved: tuple[UnresolvedRound, ...] = ()
+    unresolved: tuple[leakage.UnresolvedRound, ...] = ()
     """Rounds whose opened sums its account does not know."""
     unreleased: tuple[tuple[str, int], ...] = ()
     """Runs of this server, and their rounds, in which it released no shares, by its account."""
@@ -62,13 +57,13 @@ class PartyContext:
     """Outcomes of its rounds with this server, over all runs, by its account."""
     taken: tuple[int, ...] = ()
     """Rounds of this run whose outcome its account does not know."""
-    kept: tuple[Atom, ...] = ()
+    kept: tuple[clustering.Atom, ...] = ()
     """Atoms that it and others have given metrics in, by its account: its own for good."""
-    choice: KeptChoice = NO_CHOICE
+    choice: choices.KeptChoice = choices.NO_CHOICE
     """The task group that it had named before it was started, by its journal."""
-    identity: Identity | None = field(default=None, repr=False)
+    identity: crypto.Identity | None = field(default=None, repr=False)
     """Opens what is sealed to this party; nothing is, unless rounds are verified."""
-    first: ChainLink | None = None
+    first: chain.ChainLink | None = None
     """What the chain of models begins with, where rounds are verified."""
     root: bytes = b""
     """The last root in the journal of a party that was started again."""
@@ -76,16 +71,16 @@ class PartyContext:
     """The round of that root: no link of an earlier one is gone back to."""
     leader: bytes = b""
     """The session of the server that it followed before it was started, by its journal."""
-    prepared: SecureSum | None = field(default=None, repr=False)
+    prepared: secure_sum.SecureSum | None = field(default=None, repr=False)
     """The kind of sum with what members compute with; None where they need nothing."""
 
-    software: Software | None = None
+    software: messages.Software | None = None
     """Versions that it reports when it joins; None for no report."""
     trains_last: bool = False
     """True if training may keep this process from sending: it begins when only the inputs are still due."""
 
     @property
-    def sums(self) -> SecureSum:
+    def sums(self) -> secure_sum.SecureSum:
         """The run's kind of secure sum."""
         return self.prepared or self.plan.sums
 
@@ -94,20 +89,20 @@ class PartyContext:
 class Verifying:
     """A round that this party has helped to open, while what the server makes of it is to be verified."""
 
-    certified: CertifiedRound
+    certified: chain.CertifiedRound
     params: F32 = field(repr=False)
     """The round's models, f32 ``(k d,)``."""
-    instances: Mapping[ClusterKey, Repeatable]
+    instances: Mapping[ClusterKey, secure_sum.Repeatable]
     """Its own sums."""
-    record: RoundPreimage | None = field(default=None, repr=False)
+    record: charges.RoundPreimage | None = field(default=None, repr=False)
     """What the certified statement is a digest of: for charges."""
     certificate: tuple[bytes, ...] = field(default=(), repr=False)
     """Frames of those who endorsed it."""
     attested: bytes = b""
     """The root that it has attested: one a round."""
-    places: tuple[Place, ...] = ()
+    places: tuple[kernel.Place, ...] = ()
     """Where it has attested it: sums, and the step."""
-    signed: SignedClaim | None = None
+    signed: charges.SignedClaim | None = None
     """The same claim, as the server signed it."""
 
 
@@ -116,7 +111,7 @@ class Released:
     """The sealed shares that this party has sent, for another server that opens the same sums."""
 
     round: int
-    message: Release
+    message: messages.Release
     leader: bytes
     """The session of the server that they were sent to last."""
 
@@ -135,9 +130,9 @@ class Past:
     """What per-example momentum goes on from in the next training, f64 (d,); None for zeros."""
     atom_seed: bytes = b""
     """Seed of the run's atoms, kept from the first draw that this party saw; empty before, or without."""
-    given: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
+    given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """Sums that it has given shares for, in this run and in all that its account knows."""
-    unresolved: tuple[UnresolvedRound, ...] = ()
+    unresolved: tuple[leakage.UnresolvedRound, ...] = ()
     """Rounds that took its masked input, and of which it does not know the opened sums."""
     unreleased: tuple[tuple[str, int], ...] = ()
     """Runs of this server, and their rounds, in whose clusters it was, and released no shares. A hello states
@@ -146,9 +141,9 @@ class Past:
     """Outcomes of its rounds with this server, as far as they count, over all runs."""
     taken: tuple[int, ...] = ()
     """Rounds that took its input, or for which its update waited, and whose outcome it does not know."""
-    choice: KeptChoice = NO_CHOICE
+    choice: choices.KeptChoice = choices.NO_CHOICE
     """The task group that it has named, where that is kept (``groups.choice_epsilon``)."""
-    link: ChainLink | None = None
+    link: chain.ChainLink | None = None
     """The last link of the chain of models that this party has seen confirmed."""
     verifying: Verifying | None = None
     """The last round that it can verify."""
@@ -160,7 +155,7 @@ class Past:
     """Round, task group, and why it could not choose that: what it told a server that another one replaced.
 
     Another group the second time would tell that it could not choose."""
-    announced: SignedClaim | None = None
+    announced: charges.SignedClaim | None = None
     """The link of the last announcement, as the server signed it."""
     released: Released | None = None
     """The last shares that it has sent; None with hidden groups, or before."""
@@ -207,7 +202,7 @@ class Greeted:
     params: F32 = field(repr=False)
     model: bytes
     nonce: bytes = field(repr=False)
-    hello: Hello
+    hello: messages.Hello
     group: int = field(default=0, repr=False)
     """Number of the model that it learns; nobody else's business where groups are hidden."""
     groupless: str = field(default="", repr=False)
@@ -223,10 +218,10 @@ class Revealed:
     draw: int
     params: F32 = field(repr=False)
     model: bytes
-    hellos: Mapping[PartyId, Hello]
+    hellos: Mapping[PartyId, messages.Hello]
     group: int = field(default=0, repr=False)
     groupless: str = field(default="", repr=False)
-    unseen: ChainLink | None = None
+    unseen: chain.ChainLink | None = None
     """The link of the round's model, where this party was away when it was confirmed."""
 
 
@@ -239,17 +234,17 @@ class Working:
     params: F32 = field(repr=False)
     model: bytes
     drawn: Draw
-    hellos: Mapping[PartyId, Hello]
+    hellos: Mapping[PartyId, messages.Hello]
     nonces: Mapping[PartyId, bytes] = field(repr=False)
     samples: int | None
     """How many of its own samples the party trains on at most; None for all of them."""
-    instances: Mapping[ClusterKey, MemberPhase | None]
+    instances: Mapping[ClusterKey, secure_sum.MemberPhase | None]
     """None: this party was left out of a retry and is not counted in this round."""
-    clusters: Given = field(default_factory=lambda: NOTHING_GIVEN, repr=False)
+    clusters: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """All clusters of the round, as drawn, by the digest of the model of their updates."""
-    counting: tuple[Atom, ...] | None = None
+    counting: tuple[clustering.Atom, ...] | None = None
     """Parties that give metrics, in atoms that each keeps; None where metrics do not go by atoms."""
-    uploads: tuple[Upload, ...] = ()
+    uploads: tuple[upload.Upload, ...] = ()
     """By local work, as far as they are done; with hidden groups counts and slots."""
     group: int = field(default=0, repr=False)
     groupless: str = field(default="", repr=False)
@@ -259,7 +254,7 @@ class Working:
     """When its masked inputs leave (``Scenario.submit_seconds``); None if each leaves once it is there."""
     late_at: float | None = None
     """When a training that has not ended counts as failed; None once it has passed, or with ``submit_at``."""
-    trained: tuple[Trained, ...] = field(default=(), repr=False)
+    trained: tuple[kernel.Trained, ...] = field(default=(), repr=False)
     """What ended before that, by local work: encoded, entered and sent in one go."""
     untrained: bool = False
     """True if the first training has yet to begin (``PartyContext.trains_last``)."""
@@ -267,7 +262,7 @@ class Working:
     """When it begins at the latest: the server does not say that it has lost an instance."""
 
     @property
-    def assignment(self) -> Assignment:
+    def assignment(self) -> clustering.Assignment:
         """The round's clusters."""
         return self.drawn.assignment
 
@@ -288,11 +283,11 @@ class Endorsed:
     statement: bytes
     survivors: frozenset[PartyId]
     question: Question
-    admission: Admission
+    admission: leakage.Admission
     """What the ledger says may be opened, and the question that it answers."""
-    given: Given = field(repr=False)
+    given: leakage.Given = field(repr=False)
     """The same sums by the models of their updates: what is about to enter the account."""
-    instances: Mapping[ClusterKey, InputSent]
+    instances: Mapping[ClusterKey, secure_sum.InputSent]
     """Those that may."""
     seat: int = field(default=-1, repr=False)
 
@@ -308,7 +303,7 @@ class Counted:
     question: Question
     seat: int = field(repr=False)
     """The one that it took."""
-    slots: Mapping[ClusterKey, InputSent]
+    slots: Mapping[ClusterKey, secure_sum.InputSent]
     """Instances that are still closed."""
 
 

@@ -10,57 +10,45 @@ from dataclasses import replace
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.clustering import is_closed, splits, sums_apart
+from securefl.methods import clustering
 from securefl.methods.leakage import Admission, Given, crossed_together, doubtful_members, joined
-from securefl.protocol.kernel import Place, Report, Send
-from securefl.protocol.messages import BindingFreeze, Certificate, Endorse, Freeze, Receipt
-from securefl.protocol.round.party.carrying import carries, own_upload
-from securefl.protocol.round.party.phases import (
-    Endorsed,
-    PartyContext,
-    PartyPhase,
-    Past,
-    Verifying,
-    Working,
-    sit_out,
-)
+from securefl.protocol import kernel, messages, secure_sum, wire
+from securefl.protocol.round.party import carrying, phases
 from securefl.protocol.round.party.resolving import with_release
 from securefl.protocol.round.party.shares import release
 from securefl.protocol.round.party.sums import submitted_instances
+from securefl.protocol.round.shared import leakage, reports
 from securefl.protocol.round.shared.chain import CertifiedRound
 from securefl.protocol.round.shared.charges import RoundPreimage
-from securefl.protocol.round.shared.leakage import (
-    Question,
-    certified_prime_seed,
-    first_crossing,
-    opened_keys,
-    repeat_limits,
-    sums_given,
-    withheld,
-)
-from securefl.protocol.round.shared.reports import AnyReport, ClusterKey, Effects, SatOut, SurvivorsFrozen
 from securefl.protocol.round.shared.statement import (
     announced_digest,
     bound_statement,
     lists_statement,
     round_statement,
 )
-from securefl.protocol.secure_sum import InputSent, commitment_of, repeatable, stated_input
-from securefl.protocol.wire import open_relayed
 
 
-def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) -> tuple[PartyPhase, Effects]:
+def on_freeze(
+    ctx: phases.PartyContext, phase: phases.Working, place: kernel.Place, message: messages.Freeze
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Check the survivor set; then endorse it (active server) or release (curious server)."""
     if place.round != phase.round:
         raise PeerError(SERVER, f"freezes round {place.round}, this is round {phase.round}")
     survivors = frozenset(PartyId(name) for name in message.survivors)
     dropped = tuple(p for p in phase.assignment.participants if p not in survivors)
-    frozen: Report[AnyReport] = Report(SurvivorsFrozen(phase.round, tuple(sorted(survivors)), dropped))
+    frozen: kernel.Report[reports.AnyReport] = kernel.Report(
+        reports.SurvivorsFrozen(phase.round, tuple(sorted(survivors)), dropped)
+    )
     instances = submitted_instances(ctx, phase)
     if ctx.me not in survivors:
         if not _helps(ctx, phase, instances, survivors):
-            return sit_out(phase), (frozen, Report(SatOut(phase.round, "not in the survivor set")))
-        frozen = Report(SatOut(phase.round, "its update was refused; it helps to open the others"))
+            return phases.sit_out(phase), (
+                frozen,
+                kernel.Report(reports.SatOut(phase.round, "not in the survivor set")),
+            )
+        frozen = kernel.Report(
+            reports.SatOut(phase.round, "its update was refused; it helps to open the others")
+        )
     if instances is None:
         raise PeerError(SERVER, "counts this party although it has not submitted everywhere")
     _check_survivors(ctx, phase, survivors)
@@ -68,18 +56,18 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
     admission = question.answer()
     if not admission.admitted:
         raise _crossed(admission)
-    given = sums_given(ctx.plan, phase.params, phase.assignment, survivors, admission.admitted)
+    given = leakage.sums_given(ctx.plan, phase.params, phase.assignment, survivors, admission.admitted)
     instances = {key: i for key, i in instances.items() if key[0] in admission.admitted}
     _check_attempts(instances, message)
     stated = _check_receipts(ctx, phase, instances, survivors, message, admission)
     commitments = _commitments(ctx, phase, instances, survivors, message, admission, stated)
     if (repeats := _crossed_by_repeats(ctx, phase.past, given, phase.round)) is not None:
-        return sit_out(phase), (frozen, Report(SatOut(phase.round, repeats)))
+        return phases.sit_out(phase), (frozen, kernel.Report(reports.SatOut(phase.round, repeats)))
     statement = _statement(ctx, phase, survivors, commitments)
     certified: CertifiedRound | None = None
     if commitments is not None:
         certified = CertifiedRound(phase.round, statement, phase.drawn, survivors, commitments)
-    endorsed = Endorsed(
+    endorsed = phases.Endorsed(
         phase.past,
         _after(ctx, phase, given, certified, instances, survivors),
         phase.round,
@@ -91,30 +79,30 @@ def on_freeze(ctx: PartyContext, phase: Working, place: Place, message: Freeze) 
         instances,
         phase.seat,
     )
-    told: Effects = (frozen, *map(Report, withheld(phase.round, admission)))
+    told: reports.Effects = (frozen, *map(kernel.Report, leakage.withheld(phase.round, admission)))
     if ctx.plan.limits.quorum is None:
         outside, effects = release(ctx, endorsed)
         return outside, (*told, *effects)
     if ctx.me not in survivors:
         return endorsed, told
     own_lists = lists_statement((r, j, i.lists_digest) for (r, j), i in instances.items())
-    endorse = Endorse(statement=statement, lists=own_lists, ledger_head=admission.head())
-    return endorsed, (*told, Send(SERVER, Place(phase.round), endorse))
+    endorse = messages.Endorse(statement=statement, lists=own_lists, ledger_head=admission.head())
+    return endorsed, (*told, kernel.Send(SERVER, kernel.Place(phase.round), endorse))
 
 
 def _after(
-    ctx: PartyContext,
-    phase: Working,
+    ctx: phases.PartyContext,
+    phase: phases.Working,
     given: Given,
     certified: CertifiedRound | None,
-    instances: Mapping[ClusterKey, InputSent],
+    instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
     survivors: frozenset[PartyId],
-) -> Past:
+) -> phases.Past:
     """The past of a party that has released."""
     after = with_release(ctx, phase.past, phase.round)
     after = replace(after, given=joined(after.given, given))
     if certified is not None:
-        sums = {key: repeatable(instance, survivors) for key, instance in instances.items()}
+        sums = {key: secure_sum.repeatable(instance, survivors) for key, instance in instances.items()}
         record = RoundPreimage(
             draw=phase.drawn.number,
             model=phase.model,
@@ -123,17 +111,17 @@ def _after(
             survivors=tuple(sorted(survivors)),
             commitments=tuple(certified.commitments.values()),
         )
-        after = replace(after, verifying=Verifying(certified, phase.params, sums, record))
-    if carries(ctx.plan, "own") and ctx.me in survivors:
-        after = replace(after, carry=own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
+        after = replace(after, verifying=phases.Verifying(certified, phase.params, sums, record))
+    if carrying.carries(ctx.plan, "own") and ctx.me in survivors:
+        after = replace(after, carry=carrying.own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
     return after
 
 
 def _statement(
-    ctx: PartyContext,
-    phase: Working,
+    ctx: phases.PartyContext,
+    phase: phases.Working,
     survivors: frozenset[PartyId],
-    commitments: Mapping[ClusterKey, bytes] | None,
+    commitments: Mapping[reports.ClusterKey, bytes] | None,
 ) -> bytes:
     statement = round_statement(
         ctx.plan.run,
@@ -148,9 +136,9 @@ def _statement(
 
 
 def _helps(
-    ctx: PartyContext,
-    phase: Working,
-    instances: Mapping[ClusterKey, InputSent] | None,
+    ctx: phases.PartyContext,
+    phase: phases.Working,
+    instances: Mapping[reports.ClusterKey, secure_sum.InputSent] | None,
     survivors: frozenset[PartyId],
 ) -> bool:
     """Whether this party is not counted, and holds shares of updates of others that are."""
@@ -159,19 +147,19 @@ def _helps(
 
 
 def on_certificate(
-    ctx: PartyContext, phase: Endorsed, place: Place, message: Certificate
-) -> tuple[PartyPhase, Effects]:
+    ctx: phases.PartyContext, phase: phases.Endorsed, place: kernel.Place, message: messages.Certificate
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Release once more than (N + q) / 2 roster identities have endorsed the same statement."""
     if place.round != phase.round:
         raise PeerError(SERVER, f"certifies round {place.round}, this is round {phase.round}")
     signers: set[PartyId] = set()
     head = phase.admission.head()
     for frame in message.endorsements:
-        delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
+        delivery = wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
         endorse = delivery.message
         if (
-            not isinstance(endorse, Endorse)
-            or delivery.place != Place(phase.round)
+            not isinstance(endorse, messages.Endorse)
+            or delivery.place != kernel.Place(phase.round)
             or endorse.statement != phase.statement
             or endorse.ledger_head != head
             or delivery.sender not in phase.survivors
@@ -185,13 +173,13 @@ def on_certificate(
         raise PeerError(SERVER, f"certificate with {len(signers)} signatures, needed: {quorum}")
     if not phase.admission.certain:
         # Who survives may have been chosen to suit the first primes; nobody knew these.
-        seed = certified_prime_seed(phase.statement, message.endorsements)
+        seed = leakage.certified_prime_seed(phase.statement, message.endorsements)
         if phase.question.answer(seed).admitted != phase.admission.admitted:
             raise PeerError(SERVER, "the survivors were chosen to mislead the leakage ledger")
     return release(ctx, _with_certificate(phase, message.endorsements))
 
 
-def _with_certificate(phase: Endorsed, endorsements: tuple[bytes, ...]) -> Endorsed:
+def _with_certificate(phase: phases.Endorsed, endorsements: tuple[bytes, ...]) -> phases.Endorsed:
     """The phase whose party keeps what was certified, where rounds are verified."""
     verifying = phase.after.verifying
     if verifying is None or verifying.certified.round != phase.round:
@@ -200,26 +188,28 @@ def _with_certificate(phase: Endorsed, endorsements: tuple[bytes, ...]) -> Endor
     return replace(phase, after=replace(phase.after, verifying=kept))
 
 
-def _question(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:
+def _question(
+    ctx: phases.PartyContext, phase: phases.Working, survivors: frozenset[PartyId]
+) -> leakage.Question:
     """The question to the ledger: with everybody's published limits, and this party's own."""
     limits = {party: hello.limits for party, hello in phase.hellos.items()}
-    return Question(
+    return leakage.Question(
         phase.round,
         phase.assignment,
         survivors,
         limits | {ctx.me: ctx.plan.published_limits},
-        sums_apart(ctx.plan.scenario),
+        clustering.sums_apart(ctx.plan.scenario),
     )
 
 
-def _crossed_by_repeats(ctx: PartyContext, past: Past, now: Given, round_: int) -> str | None:
+def _crossed_by_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given, round_: int) -> str | None:
     """Return why a round's sums are too many together with earlier ones on the same models, if they are.
 
     It is each party's own account that says so, never the server's, and parties may know of different sums:
     so it changes nothing in what is certified, and whoever finds too much sits out. An honest server sends a
     model twice where a round gave no update; that is no misdeed, and nobody is blamed.
     """
-    own = repeat_limits(ctx.plan)
+    own = leakage.repeat_limits(ctx.plan)
     if own is None:
         return None
     seed = ctx.entropy.child("ledger of repeats", round_).draw(32)
@@ -234,26 +224,30 @@ def _crossed_by_repeats(ctx: PartyContext, past: Past, now: Given, round_: int) 
 
 
 def _crossed(admission: Admission) -> PeerError:
-    return PeerError(SERVER, f"asks for sums that cross limits of leakage: {first_crossing(admission)}")
+    return PeerError(
+        SERVER, f"asks for sums that cross limits of leakage: {leakage.first_crossing(admission)}"
+    )
 
 
-def _check_survivors(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> None:
+def _check_survivors(ctx: phases.PartyContext, phase: phases.Working, survivors: frozenset[PartyId]) -> None:
     """Everybody's limits hold in every instance of the round, not only in this party's own."""
     assignment = phase.assignment
     if not survivors <= set(assignment.participants):
         raise PeerError(SERVER, "the survivor set names parties that do not take part")
     clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
     wanted = max(phase.hellos[party].limits.min_survivors for party in survivors)
-    if not is_closed(clusters, survivors, max(wanted, ctx.plan.scenario.secure_sum.min_survivors)):
+    if not clustering.is_closed(clusters, survivors, max(wanted, ctx.plan.scenario.secure_sum.min_survivors)):
         raise PeerError(SERVER, f"the survivor set leaves an instance with fewer than {wanted} members")
-    if splits(assignment.atoms, survivors):
+    if clustering.splits(assignment.atoms, survivors):
         raise PeerError(SERVER, "the survivor set splits an atom")
     quorum = ctx.plan.limits.quorum
     if quorum is not None and len(survivors) < quorum:
         raise PeerError(SERVER, f"{len(survivors)} survivors cannot make a certificate of {quorum}")
 
 
-def _check_attempts(instances: Mapping[ClusterKey, InputSent], message: Freeze) -> None:
+def _check_attempts(
+    instances: Mapping[reports.ClusterKey, secure_sum.InputSent], message: messages.Freeze
+) -> None:
     frozen = {(a.reclustering, a.cluster): a.attempt for a in message.attempts}
     for key, instance in instances.items():
         if frozen.get(key, 0) != instance.setup.instance.attempt:
@@ -263,13 +257,13 @@ def _check_attempts(instances: Mapping[ClusterKey, InputSent], message: Freeze) 
 
 
 def _check_receipts(
-    ctx: PartyContext,
-    phase: Working,
-    instances: Mapping[ClusterKey, InputSent],
+    ctx: phases.PartyContext,
+    phase: phases.Working,
+    instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
     survivors: frozenset[PartyId],
-    message: Freeze,
+    message: messages.Freeze,
     admission: Admission,
-) -> dict[tuple[ClusterKey, PartyId], Receipt]:
+) -> dict[tuple[reports.ClusterKey, PartyId], messages.Receipt]:
     """Every survivor of our instances was masked under the lists that we saw; return what was stated.
 
     Without it, a server could tell one member that it shares masks with colluders only, and have the honest
@@ -295,14 +289,14 @@ def _check_receipts(
 
 
 def _commitments(
-    ctx: PartyContext,
-    phase: Working,
-    instances: Mapping[ClusterKey, InputSent],
+    ctx: phases.PartyContext,
+    phase: phases.Working,
+    instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
     survivors: frozenset[PartyId],
-    message: Freeze,
+    message: messages.Freeze,
     admission: Admission,
-    stated: Mapping[tuple[ClusterKey, PartyId], Receipt],
-) -> dict[ClusterKey, bytes] | None:
+    stated: Mapping[tuple[reports.ClusterKey, PartyId], messages.Receipt],
+) -> dict[reports.ClusterKey, bytes] | None:
     """What fixes each sum of the round before anything opens; None where sums are not verified.
 
     From here on nobody can change a sum, not even its members. What others are told of our own instances is
@@ -310,28 +304,34 @@ def _commitments(
     """
     if not ctx.plan.scenario.secure_sum.verified:
         return None
-    keys = opened_keys(phase.assignment, survivors, admission.admitted)
-    if not isinstance(message, BindingFreeze) or len(message.commitments) != len(keys):
+    keys = leakage.opened_keys(phase.assignment, survivors, admission.admitted)
+    if not isinstance(message, messages.BindingFreeze) or len(message.commitments) != len(keys):
         raise PeerError(SERVER, "freezes a round without fixing each of its sums")
     commitments = dict(zip(keys, message.commitments, strict=True))
     for key, instance in instances.items():
         inputs = {instance.setup.index(ctx.me): instance.input_digest}
         for (of, party), receipt in stated.items():
             if of == key:
-                inputs[instance.setup.index(party)] = stated_input(receipt)
+                inputs[instance.setup.index(party)] = secure_sum.stated_input(receipt)
         whole = sorted(inputs) == list(instance.added(survivors)) and all(inputs.values())
-        if not whole or commitment_of(instance.setup, instance.lists_digest, inputs) != commitments[key]:
+        if (
+            not whole
+            or secure_sum.commitment_of(instance.setup, instance.lists_digest, inputs) != commitments[key]
+        ):
             raise PeerError(SERVER, f"fixes another sum of {instance.setup.describe()} than its receipts do")
     return commitments
 
 
 def _stated(
-    ctx: PartyContext, instances: Mapping[ClusterKey, InputSent], message: Freeze, admission: Admission
-) -> dict[tuple[ClusterKey, PartyId], Receipt]:
+    ctx: phases.PartyContext,
+    instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
+    message: messages.Freeze,
+    admission: Admission,
+) -> dict[tuple[reports.ClusterKey, PartyId], messages.Receipt]:
     """What members say they were shown, and have sent, in receipts that they signed: one of each."""
-    stated: dict[tuple[ClusterKey, PartyId], Receipt] = {}
+    stated: dict[tuple[reports.ClusterKey, PartyId], messages.Receipt] = {}
     for frame in message.receipts:
-        delivery = open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
+        delivery = wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
         key = (delivery.place.reclustering, delivery.place.cluster)
         instance = instances.get(key)
         if delivery.place.reclustering in admission.withheld:
@@ -339,7 +339,7 @@ def _stated(
         if (
             instance is None
             or delivery.place != instance.setup.place
-            or not isinstance(delivery.message, Receipt)
+            or not isinstance(delivery.message, messages.Receipt)
         ):
             raise PeerError(SERVER, "relays something else than receipts of our instances")
         if (key, delivery.sender) in stated:

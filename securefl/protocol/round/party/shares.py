@@ -5,67 +5,56 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from securefl.base import sums
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.base.sums import exact_sum
-from securefl.methods.clustering import COUNTS, hides_groups
-from securefl.protocol.kernel import Enter, Journal, Place, Report, Send, SumsGiven
-from securefl.protocol.messages import Release, ReleasedShares, SlotCounts
-from securefl.protocol.round.party.phases import (
-    Counted,
-    Endorsed,
-    Outside,
-    PartyContext,
-    PartyPhase,
-    Released,
-    sit_out,
-)
-from securefl.protocol.round.shared.reports import ClusterKey, Effects, SharesReleased, SlotsCounted
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages, secure_sum, wire
+from securefl.protocol.round.party import phases
+from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.slots import FIRST_SLOT, counts_at, least_in_slot, open_slots
 from securefl.protocol.round.shared.statement import release_context, slots_statement
-from securefl.protocol.secure_sum import InputSent
-from securefl.protocol.wire import encode
 
 
-def release(ctx: PartyContext, phase: Endorsed) -> tuple[PartyPhase, Effects]:
+def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.PartyPhase, reports.Effects]:
     """Seal one share per member of each instance to the server, once, durably noted before it leaves.
 
     With hidden groups those of the counts only; the slots' follow once it is known how many are in them.
     """
-    outside = sit_out(phase, phase.after)
-    entered: Effects = (Enter(SumsGiven(phase.round, phase.given)),)
-    if not hides_groups(ctx.plan.scenario.groups):
+    outside = phases.sit_out(phase, phase.after)
+    entered: reports.Effects = (kernel.Enter(kernel.SumsGiven(phase.round, phase.given)),)
+    if not clustering.hides_groups(ctx.plan.scenario.groups):
         message, effects = _released(
             ctx, phase.round, phase.statement, phase.survivors, phase.instances, noted=entered
         )
-        said = Released(phase.round, message, outside.past.leader)
-        return Outside(replace(outside.past, released=said)), effects
-    counts = {key: i for key, i in phase.instances.items() if key[0] == COUNTS}
-    waiting = Counted(
+        said = phases.Released(phase.round, message, outside.past.leader)
+        return phases.Outside(replace(outside.past, released=said)), effects
+    counts = {key: i for key, i in phase.instances.items() if key[0] == clustering.COUNTS}
+    waiting = phases.Counted(
         outside.past,
         phase.round,
         phase.statement,
         phase.survivors,
         phase.question,
         phase.seat,
-        {key: i for key, i in phase.instances.items() if key[0] != COUNTS},
+        {key: i for key, i in phase.instances.items() if key[0] != clustering.COUNTS},
     )
     _, effects = _released(ctx, phase.round, phase.statement, phase.survivors, counts, noted=entered)
     return waiting, effects
 
 
-def released_again(phase: Outside, said: Released) -> tuple[Outside, Effects]:
+def released_again(phase: phases.Outside, said: phases.Released) -> tuple[phases.Outside, reports.Effects]:
     """Send the same sealed shares to a server that follows the one that they were sent to; once to each."""
     leader = phase.past.leader
     if leader == said.leader:
         return phase, ()
     past = replace(phase.past, released=replace(said, leader=leader))
-    return Outside(past), (Send(SERVER, Place(said.round), said.message),)
+    return phases.Outside(past), (kernel.Send(SERVER, kernel.Place(said.round), said.message),)
 
 
 def on_counts(
-    ctx: PartyContext, phase: Counted, place: Place, message: SlotCounts
-) -> tuple[PartyPhase, Effects]:
+    ctx: phases.PartyContext, phase: phases.Counted, place: kernel.Place, message: messages.SlotCounts
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Release the slots of the own cluster that have as many members as everybody demands.
 
     Nothing leaves where the own seat is empty: some member took counts from others. A server that follows
@@ -76,16 +65,16 @@ def on_counts(
     members = next(iter(phase.slots.values())).setup.members
     alive = phase.survivors.intersection(members)
     counts = counts_at(message.seats, ctx.plan.models)
-    if len(message.seats) != len(alive) or exact_sum(counts) != len(alive):
+    if len(message.seats) != len(alive) or sums.exact_sum(counts) != len(alive):
         raise PeerError(SERVER, f"tells counts that are not those of {len(alive)} survivors")
     if phase.seat not in message.seats:
         raise PeerError(SERVER, "tells counts without this party: it, or a member of the cluster, lies")
     least = least_in_slot(ctx.plan, (phase.question.limits[party] for party in alive))
     slots = open_slots(counts, len(alive), least)
     cluster = next(iter(phase.slots))[1]
-    told = Report(SlotsCounted(phase.round, cluster, counts, slots, message.seats))
+    told = kernel.Report(reports.SlotsCounted(phase.round, cluster, counts, slots, message.seats))
     chosen = {key: i for key, i in phase.slots.items() if key[0] - FIRST_SLOT in slots}
-    outside = Outside(phase.past)
+    outside = phases.Outside(phase.past)
     if not chosen:
         return outside, (told,)
     statement = slots_statement(phase.statement, message.seats)
@@ -94,33 +83,36 @@ def on_counts(
 
 
 def _released(
-    ctx: PartyContext,
+    ctx: phases.PartyContext,
     round_: int,
     statement: bytes,
     survivors: frozenset[PartyId],
-    instances: Mapping[ClusterKey, InputSent],
+    instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
     label: str = "release",
-    noted: Effects = (),
-) -> tuple[Release, Effects]:
+    noted: reports.Effects = (),
+) -> tuple[messages.Release, reports.Effects]:
     shares = tuple(ctx.sums.member.release(i, survivors) for _, i in sorted(instances.items()))
-    released = ctx.seams.release(ReleasedShares(instances=shares), round_)
+    released = ctx.seams.release(messages.ReleasedShares(instances=shares), round_)
     sealed = ctx.plan.roster.server.seal(
-        encode(released),
+        wire.encode(released),
         release_context(statement, ctx.me),
         ctx.entropy.child(label, round_),
     )
-    message = Release(sealed=sealed)
+    message = messages.Release(sealed=sealed)
     return message, (
         *noted,
-        Journal(round_, "released"),
-        Send(SERVER, Place(round_), message),
-        Report(_given(ctx, round_, instances, released)),
+        kernel.Journal(round_, "released"),
+        kernel.Send(SERVER, kernel.Place(round_), message),
+        kernel.Report(_given(ctx, round_, instances, released)),
     )
 
 
 def _given(
-    ctx: PartyContext, round_: int, among: Mapping[ClusterKey, InputSent], released: ReleasedShares
-) -> SharesReleased:
+    ctx: phases.PartyContext,
+    round_: int,
+    among: Mapping[reports.ClusterKey, secure_sum.InputSent],
+    released: messages.ReleasedShares,
+) -> reports.SharesReleased:
     """Say of whom something leaves: of those that are counted, and of those that have dropped out."""
     items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
     given = [
@@ -128,7 +120,7 @@ def _given(
         for item in items
         for instance in (among[item.reclustering, item.cluster],)
     ]
-    return SharesReleased(
+    return reports.SharesReleased(
         round_,
         tuple((item.reclustering, item.cluster) for item in items),
         tuple(item.attempt for item in items),

@@ -9,61 +9,49 @@ import numpy as np
 from securefl.base.arrays import F64
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.clustering import hides_groups, upload_of, works_of
-from securefl.protocol.kernel import (
-    ATOMS,
-    AtomsCounted,
-    Enter,
-    Journal,
-    Place,
-    Reject,
-    Report,
-    Send,
-    Train,
-    Trained,
-    UpdateGiven,
-)
-from securefl.protocol.messages import PassedOn, Retry, SumToMember
-from securefl.protocol.round.party.draw import begin_instance, begin_training
-from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Working
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages, secure_sum
+from securefl.protocol.round.party import draw, phases
 from securefl.protocol.round.party.resolving import with_input
 from securefl.protocol.round.party.upload import Occasion, make_upload
+from securefl.protocol.round.shared import metric_atoms, randomness, reports
 from securefl.protocol.round.shared.groups import model_of
-from securefl.protocol.round.shared.metric_atoms import own_atom, with_counted_metrics
-from securefl.protocol.round.shared.randomness import instance_entropy, update_entropy
-from securefl.protocol.round.shared.reports import ClusterKey, Effects, NothingLearned, UpdateEncoded
 from securefl.protocol.round.shared.slots import draw_seat, slot_uploads
 from securefl.protocol.round.shared.unresolved import silent_of
-from securefl.protocol.secure_sum import InputSent, MemberPhase, MemberStep
 
 
 def on_instance_message(
-    ctx: PartyContext, phase: Working, place: Place, message: SumToMember | Retry
-) -> tuple[PartyPhase, Effects]:
+    ctx: phases.PartyContext,
+    phase: phases.Working,
+    place: kernel.Place,
+    message: messages.SumToMember | messages.Retry,
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Take one message of one of this party's instances."""
     key = (place.reclustering, place.cluster)
     instance = phase.instances.get(key)
     if place.round != phase.round or instance is None:
         raise PeerError(SERVER, f"sends {type(message).__name__} for an instance that is not ours")
     attempt = instance.setup.instance.attempt
-    if isinstance(message, PassedOn) and place.attempt < attempt:
+    if isinstance(message, messages.PassedOn) and place.attempt < attempt:
         # Under way when the instance started over: nobody's fault, and no use.
         return phase, ()
-    if place.attempt != attempt + isinstance(message, Retry):
+    if place.attempt != attempt + isinstance(message, messages.Retry):
         raise PeerError(
             SERVER, f"sends {type(message).__name__} of attempt {place.attempt}, we are in {attempt}"
         )
-    if isinstance(message, Retry):
+    if isinstance(message, messages.Retry):
         return _on_retry(ctx, phase, key, place, instance, message)
-    entropy = instance_entropy(ctx.entropy, place)
+    entropy = randomness.instance_entropy(ctx.entropy, place)
     step = ctx.sums.member.receive(instance, message, ctx.plan.roster, entropy)
     after = phase if step.phase is instance else _with(phase, key, step.phase)
     after, more = _submit(ctx, after, key)
-    after, training = begin_training(ctx, after)
+    after, training = draw.begin_training(ctx, after)
     return after, (*_said(step), *more, *training)
 
 
-def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[PartyPhase, Effects]:
+def on_trained(
+    ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Encode the work's update, submit it wherever it is due and the masks are known, and go on to the next.
 
     One work follows another: a trainer has one model. Where it came to nothing, zeros go the same way, noise
@@ -78,9 +66,9 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     if work != len(phase.uploads):
         return phase, ()
     update, lost = _sendable(ctx, phase, event)
-    update = with_counted_metrics(ctx.plan, phase.counting, ctx.me, update)
+    update = metric_atoms.with_counted_metrics(ctx.plan, phase.counting, ctx.me, update)
     own = model_of(ctx.plan, phase.params, phase.group)
-    entropy = update_entropy(ctx.entropy, phase.round, work)
+    entropy = randomness.update_entropy(ctx.entropy, phase.round, work)
     upload = make_upload(
         ctx.plan,
         Occasion(phase.round, work, own, phase.assignment.clusters),
@@ -89,13 +77,15 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
         entropy,
         ctx.seams,
     )
-    effects: list[Effects] = [(Report(UpdateEncoded(phase.round, work, upload.saturated)),)]
+    effects: list[reports.Effects] = [
+        (kernel.Report(reports.UpdateEncoded(phase.round, work, upload.saturated)),)
+    ]
     if lost:
-        effects.insert(0, (Report(NothingLearned(phase.round, work, lost)),))
+        effects.insert(0, (kernel.Report(reports.NothingLearned(phase.round, work, lost)),))
     if work == 0:
         effects.insert(0, _entered(ctx, phase))
         phase = replace(phase, past=with_input(ctx, phase.past, phase.round, phase.clusters))
-    if hides_groups(ctx.plan.scenario.groups):
+    if clustering.hides_groups(ctx.plan.scenario.groups):
         seat = draw_seat(entropy, phase.group)
         current = replace(phase, uploads=slot_uploads(ctx.plan, upload, seat), seat=seat)
     else:
@@ -103,51 +93,61 @@ def on_trained(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Party
     for key in phase.instances:
         current, sent = _submit(ctx, current, key)
         effects.append(sent)
-    if len(current.uploads) < works_of(ctx.plan.scenario.clustering):
-        effects.append((Train(phase.round, work + 1, own, phase.past.carry, phase.samples),))
+    if len(current.uploads) < clustering.works_of(ctx.plan.scenario.clustering):
+        effects.append((kernel.Train(phase.round, work + 1, own, phase.past.carry, phase.samples),))
     return current, tuple(effect for group in effects for effect in group)
 
 
-def _entered(ctx: PartyContext, phase: Working) -> Effects:
+def _entered(ctx: phases.PartyContext, phase: phases.Working) -> reports.Effects:
     """Enter what is about to leave, durably before the first masked input.
 
     A restarted party must not submit a second update, nor one in other atoms; nor metrics in others, ever.
     """
     seed, atoms = phase.past.atom_seed, phase.counting
-    works = works_of(ctx.plan.scenario.clustering)
-    given = UpdateGiven(phase.round, works, seed, phase.clusters, silent_of(ctx.plan))
+    works = clustering.works_of(ctx.plan.scenario.clustering)
+    given = kernel.UpdateGiven(phase.round, works, seed, phase.clusters, silent_of(ctx.plan))
     return (
-        *((Journal(phase.round, ATOMS + seed.hex()),) if seed else ()),
-        *((Enter(AtomsCounted(atoms)),) if atoms and own_atom(atoms, ctx.me) else ()),
-        Enter(given),
-        Journal(phase.round, "submitted"),
+        *((kernel.Journal(phase.round, kernel.ATOMS + seed.hex()),) if seed else ()),
+        *(
+            (kernel.Enter(kernel.AtomsCounted(atoms)),)
+            if atoms and metric_atoms.own_atom(atoms, ctx.me)
+            else ()
+        ),
+        kernel.Enter(given),
+        kernel.Journal(phase.round, "submitted"),
     )
 
 
-def _kept(ctx: PartyContext, phase: Working, event: Trained) -> tuple[Working, Effects]:
+def _kept(
+    ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained
+) -> tuple[phases.Working, reports.Effects]:
     """Keep what training ended in, and go on to the next work: nothing of it is done before it may leave."""
     if event.work != len(phase.trained):
         return phase, ()
     current = replace(phase, trained=(*phase.trained, event))
-    if len(current.trained) == works_of(ctx.plan.scenario.clustering):
+    if len(current.trained) == clustering.works_of(ctx.plan.scenario.clustering):
         return current, ()
     own = model_of(ctx.plan, phase.params, phase.group)
-    return current, (Train(phase.round, event.work + 1, own, phase.past.carry, phase.samples),)
+    return current, (kernel.Train(phase.round, event.work + 1, own, phase.past.carry, phase.samples),)
 
 
-def on_late(ctx: PartyContext, phase: Working, now: float) -> tuple[PartyPhase, Effects]:
+def on_late(
+    ctx: phases.PartyContext, phase: phases.Working, now: float
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Submit zeros for the trainings that have not ended: silence would answer a question about the data."""
-    current: PartyPhase = replace(phase, late_at=None, untrained=False, train_at=None)
-    effects = list[Effects]()
-    for work in range(len(phase.uploads), works_of(ctx.plan.scenario.clustering)):
-        if isinstance(current, Working):
-            late = Trained(now, phase.round, work, None, "training has not ended in time")
+    current: phases.PartyPhase = replace(phase, late_at=None, untrained=False, train_at=None)
+    effects = list[reports.Effects]()
+    for work in range(len(phase.uploads), clustering.works_of(ctx.plan.scenario.clustering)):
+        if isinstance(current, phases.Working):
+            late = kernel.Trained(now, phase.round, work, None, "training has not ended in time")
             current, more = on_trained(ctx, current, late)
-            effects.append(tuple(effect for effect in more if not isinstance(effect, Train)))
+            effects.append(tuple(effect for effect in more if not isinstance(effect, kernel.Train)))
     return current, tuple(effect for group in effects for effect in group)
 
 
-def on_submit(ctx: PartyContext, phase: Working, now: float) -> tuple[Working, Effects]:
+def on_submit(
+    ctx: phases.PartyContext, phase: phases.Working, now: float
+) -> tuple[phases.Working, reports.Effects]:
     """Let all masked inputs leave at the time that is the same for all parties (``Scenario.submit_seconds``).
 
     Zeros stand for works that have not ended: how long training takes is an answer about the data, too. Both
@@ -155,21 +155,21 @@ def on_submit(ctx: PartyContext, phase: Working, now: float) -> tuple[Working, E
     """
     current, effects = (
         replace(phase, submit_at=None, trained=(), untrained=False, train_at=None),
-        list[Effects](),
+        list[reports.Effects](),
     )
-    for work in range(works_of(ctx.plan.scenario.clustering)):
-        late = Trained(now, phase.round, work, None, "training had not ended by deadlines.submit")
+    for work in range(clustering.works_of(ctx.plan.scenario.clustering)):
+        late = kernel.Trained(now, phase.round, work, None, "training had not ended by deadlines.submit")
         after, more = on_trained(ctx, current, phase.trained[work] if work < len(phase.trained) else late)
-        if isinstance(after, Working):
+        if isinstance(after, phases.Working):
             current = after
-        effects.append(tuple(effect for effect in more if not isinstance(effect, Train)))
+        effects.append(tuple(effect for effect in more if not isinstance(effect, kernel.Train)))
     for key in current.instances:
         current, sent = _submit(ctx, current, key)
         effects.append(sent)
     return current, tuple(effect for group in effects for effect in group)
 
 
-def _sendable(ctx: PartyContext, phase: Working, event: Trained) -> tuple[F64, str]:
+def _sendable(ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained) -> tuple[F64, str]:
     """What to send of a training, f64 ``(d + w,)`` as it ended, and why it is nothing where it is."""
     nothing = np.zeros(ctx.plan.brought, dtype=np.float64)
     if phase.groupless:
@@ -186,20 +186,28 @@ def _sendable(ctx: PartyContext, phase: Working, event: Trained) -> tuple[F64, s
 
 
 def _on_retry(
-    ctx: PartyContext, phase: Working, key: ClusterKey, place: Place, instance: MemberPhase, message: Retry
-) -> tuple[PartyPhase, Effects]:
+    ctx: phases.PartyContext,
+    phase: phases.Working,
+    key: reports.ClusterKey,
+    place: kernel.Place,
+    instance: secure_sum.MemberPhase,
+    message: messages.Retry,
+) -> tuple[phases.PartyPhase, reports.Effects]:
     """Start over with fresh keys. Nothing of the last attempt is ever opened: no share leaves for it."""
     members = tuple(PartyId(name) for name in message.members)
     _check_retry(ctx, place, instance, members)
     if ctx.me not in members:
         # The other instances may have waited for this one.
-        return begin_training(ctx, _with(phase, key, None))
-    fresh, advert = begin_instance(ctx, place, members, instance.setup.binding, phase.weights)
-    return _with(phase, key, fresh), (Send(SERVER, place, advert),)
+        return draw.begin_training(ctx, _with(phase, key, None))
+    fresh, advert = draw.begin_instance(ctx, place, members, instance.setup.binding, phase.weights)
+    return _with(phase, key, fresh), (kernel.Send(SERVER, place, advert),)
 
 
 def _check_retry(
-    ctx: PartyContext, place: Place, instance: MemberPhase, members: tuple[PartyId, ...]
+    ctx: phases.PartyContext,
+    place: kernel.Place,
+    instance: secure_sum.MemberPhase,
+    members: tuple[PartyId, ...],
 ) -> None:
     """Fewer of the same members, and enough of them, a bounded number of times, before the sketch is known.
 
@@ -216,30 +224,36 @@ def _check_retry(
         raise PeerError(SERVER, "retries with fewer than min_survivors members")
 
 
-def _submit(ctx: PartyContext, phase: Working, key: ClusterKey) -> tuple[Working, Effects]:
-    instance, work = phase.instances[key], upload_of(ctx.plan.scenario, key[0])
+def _submit(
+    ctx: phases.PartyContext, phase: phases.Working, key: reports.ClusterKey
+) -> tuple[phases.Working, reports.Effects]:
+    instance, work = phase.instances[key], clustering.upload_of(ctx.plan.scenario, key[0])
     if work >= len(phase.uploads) or instance is None:
         return phase, ()
     without = ctx.seams.without(instance.setup.certain, phase.round)
-    entropy = instance_entropy(ctx.entropy, instance.setup.place)
+    entropy = randomness.instance_entropy(ctx.entropy, instance.setup.place)
     ring = phase.uploads[work].ring[: ctx.plan.words(key[0])]
     step = ctx.sums.member.submit(instance, ring, entropy, without)
     return (phase, ()) if step is None else (_with(phase, key, step.phase), _said(step))
 
 
-def _said(step: MemberStep) -> Effects:
+def _said(step: secure_sum.MemberStep) -> reports.Effects:
     place = step.phase.setup.place
-    refused = () if step.refused is None else (Reject(step.refused.culprit, step.refused.reason),)
-    return (*refused, *(Send(SERVER, place, message) for message in step.said))
+    refused = () if step.refused is None else (kernel.Reject(step.refused.culprit, step.refused.reason),)
+    return (*refused, *(kernel.Send(SERVER, place, message) for message in step.said))
 
 
-def _with(phase: Working, key: ClusterKey, instance: MemberPhase | None) -> Working:
+def _with(
+    phase: phases.Working, key: reports.ClusterKey, instance: secure_sum.MemberPhase | None
+) -> phases.Working:
     return replace(phase, instances={**phase.instances, key: instance})
 
 
-def submitted_instances(ctx: PartyContext, phase: Working) -> dict[ClusterKey, InputSent] | None:
+def submitted_instances(
+    ctx: phases.PartyContext, phase: phases.Working
+) -> dict[reports.ClusterKey, secure_sum.InputSent] | None:
     """Return all instances when every one of them has this party's masked input, else None."""
-    done: dict[ClusterKey, InputSent] = {}
+    done: dict[reports.ClusterKey, secure_sum.InputSent] = {}
     for key, instance in phase.instances.items():
         sent = None if instance is None else ctx.sums.member.sent(instance)
         if sent is None:

@@ -13,8 +13,8 @@ import numpy as np
 from securefl.base.arrays import F32, F64, I64, Ring, expect
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
-from securefl.methods.encoding import Encoded, clip_l2, to_ring
-from securefl.protocol.messages import ReleasedShares
+from securefl.methods import encoding
+from securefl.protocol import messages
 from securefl.protocol.round.shared.plan import RunPlan
 
 
@@ -36,10 +36,10 @@ def _update_unchanged(update: F64, _occasion: Occasion) -> F64:
 
 
 def _clipped(update: F64, bound: float | None, _occasion: Occasion) -> F64:
-    return clip_l2(update, bound)
+    return encoding.clip_l2(update, bound)
 
 
-def _rounded(plan: RunPlan, values: F64, entropy: Entropy, _occasion: Occasion) -> Encoded:
+def _rounded(plan: RunPlan, values: F64, entropy: Entropy, _occasion: Occasion) -> encoding.Encoded:
     mechanism = plan.mechanism
     if mechanism is None:
         return plan.fixed_point.encode(values, entropy)
@@ -58,7 +58,7 @@ def _encoded_unchanged(values: I64, _occasion: Occasion) -> I64:
     return values
 
 
-def _shares_unchanged(shares: ReleasedShares, _round: int) -> ReleasedShares:
+def _shares_unchanged(shares: messages.ReleasedShares, _round: int) -> messages.ReleasedShares:
     return shares
 
 
@@ -66,7 +66,7 @@ def _said_unchanged(said: F64, _occasion: Occasion) -> F64:
     return said
 
 
-Encode = Callable[[RunPlan, F64, Entropy, Occasion], Encoded]
+Encode = Callable[[RunPlan, F64, Entropy, Occasion], encoding.Encoded]
 """Rounds an update to integers, at the seam of that name."""
 
 
@@ -89,7 +89,7 @@ class Seams:
     """i64 values after encoding and noise, before the ring."""
     said: Callable[[F64, Occasion], F64] = _said_unchanged
     """f64 metrics of the received model, in samples; never asked where the scenario declares none."""
-    release: Callable[[ReleasedShares, int], ReleasedShares] = _shares_unchanged
+    release: Callable[[messages.ReleasedShares, int], messages.ReleasedShares] = _shares_unchanged
     """The shares that are about to be sealed to the server, and the round's number."""
 
 
@@ -136,4 +136,4 @@ def make_upload(
     if metrics is not None:
         said = metrics.encoded(seams.said(update[plan.length :], occasion))
         values = np.concatenate((values, said + metrics.noise(entropy.child("metric noise"))))
-    return Upload(to_ring(values, plan.limits.ring_bits), encoded.saturated)
+    return Upload(encoding.to_ring(values, plan.limits.ring_bits), encoded.saturated)

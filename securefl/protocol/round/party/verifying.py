@@ -5,40 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from securefl.base.crypto import BoxError
+from securefl.base import crypto, sums
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.base.sums import exact_sum
-from securefl.protocol.kernel import ROOT, Journal, Place, Report, Send
-from securefl.protocol.messages import (
-    Announce,
-    Attest,
-    ChainedAnnounce,
-    ChainedReveal,
-    OpeningProof,
-    Reveal,
-    StepProof,
-)
-from securefl.protocol.round.party.accusing import (
-    of_announcement,
-    of_claim,
-    opening_charge,
-    step_charge,
-)
-from securefl.protocol.round.party.phases import PartyContext, Past, Verifying
+from securefl.protocol import kernel, messages, secure_sum
+from securefl.protocol.round.party import accusing, phases
+from securefl.protocol.round.shared import chain, reports, signed_claim
 from securefl.protocol.round.shared.blame import with_charge
-from securefl.protocol.round.shared.chain import (
-    ChainLink,
-    check_attests,
-    committee,
-    link_of,
-)
 from securefl.protocol.round.shared.charges import Charge, SignedClaim
 from securefl.protocol.round.shared.repeating import check_claim, repeat_step, repeat_sum
-from securefl.protocol.round.shared.reports import LinkFollowed, Repeated, RunEffect
-from securefl.protocol.round.shared.signed_claim import announced_contents, check_signed, step_contents
 from securefl.protocol.round.shared.statement import proof_context
-from securefl.protocol.secure_sum import opening_contents, proven_vectors
 
 
 class UnsignedError(PeerError):
@@ -46,8 +22,11 @@ class UnsignedError(PeerError):
 
 
 def on_proof(
-    ctx: PartyContext, past: Past, place: Place, message: OpeningProof | StepProof
-) -> tuple[Past, tuple[RunEffect, ...]]:
+    ctx: phases.PartyContext,
+    past: phases.Past,
+    place: kernel.Place,
+    message: messages.OpeningProof | messages.StepProof,
+) -> tuple[phases.Past, tuple[reports.RunEffect, ...]]:
     """Repeat an opening, or the step, and attest what it comes to.
 
     Raises:
@@ -59,9 +38,9 @@ def on_proof(
         raise PeerError(
             SERVER, f"proves what it made of round {place.round} to a party that cannot verify it"
         )
-    link = link_of(ctx.plan.run, message.claim)
+    link = chain.link_of(ctx.plan.run, message.claim)
     try:
-        if isinstance(message, OpeningProof):
+        if isinstance(message, messages.OpeningProof):
             signed, charge, repeat = _opening(ctx, verifying, link, place, message)
         else:
             signed, charge, repeat = _step(ctx, verifying, last, link, place, message)
@@ -72,17 +51,17 @@ def on_proof(
         _check_only(verifying, link)
         repeat()
     except PeerError as error:
-        charges = [*of_claim(verifying, past.announced, signed), *charge()]
+        charges = [*accusing.of_claim(verifying, past.announced, signed), *charge()]
         raise with_charge(error, charges, ctx.plan, ctx.first) from error
     places = (*verifying.places, place)
     after = replace(past, verifying=replace(verifying, attested=link.root, places=places, signed=signed))
-    told = Report(Repeated(place.round, place.reclustering, place.cluster, link.root))
-    return after, (told, Send(SERVER, place, Attest(root=link.root)))
+    told = kernel.Report(reports.Repeated(place.round, place.reclustering, place.cluster, link.root))
+    return after, (told, kernel.Send(SERVER, place, messages.Attest(root=link.root)))
 
 
 def follow(
-    ctx: PartyContext, past: Past, place: Place, message: Announce, model: bytes
-) -> tuple[Past, ChainLink, bool, tuple[RunEffect, ...]]:
+    ctx: phases.PartyContext, past: phases.Past, place: kernel.Place, message: messages.Announce, model: bytes
+) -> tuple[phases.Past, chain.ChainLink, bool, tuple[reports.RunEffect, ...]]:
     """Check the link that an announcement says the round's model is of, as far as this party can.
 
     Returns:
@@ -91,21 +70,21 @@ def follow(
     Raises:
         PeerError: there is none, it is about another model, or it is not confirmed.
     """
-    if not isinstance(message, ChainedAnnounce):
+    if not isinstance(message, messages.ChainedAnnounce):
         raise PeerError(SERVER, "announces a round without the chain of its model")
-    signed = _signed(ctx, place, message, announced_contents(model, message.attests))
+    signed = _signed(ctx, place, message, signed_claim.announced_contents(model, message.attests))
     try:
         after, link, sure, noted = _followed(ctx, past, message, model)
     except PeerError as error:
-        charges = of_announcement(past, signed, model, message.attests)
+        charges = accusing.of_announcement(past, signed, model, message.attests)
         raise with_charge(error, charges, ctx.plan, ctx.first) from error
     return replace(after, announced=signed), link, sure, noted
 
 
 def _followed(
-    ctx: PartyContext, past: Past, message: ChainedAnnounce, model: bytes
-) -> tuple[Past, ChainLink, bool, tuple[RunEffect, ...]]:
-    link = link_of(ctx.plan.run, message.claim)
+    ctx: phases.PartyContext, past: phases.Past, message: messages.ChainedAnnounce, model: bytes
+) -> tuple[phases.Past, chain.ChainLink, bool, tuple[reports.RunEffect, ...]]:
+    link = chain.link_of(ctx.plan.run, message.claim)
     if message.claim.model != model:
         raise PeerError(SERVER, "announces a model that is not of the chain")
     verifying, last = past.verifying, past.link
@@ -120,38 +99,43 @@ def _followed(
         # It was away: more than q others have to say that they have seen it confirmed.
         return past, link, False, ()
     check_claim(ctx.plan, verifying.certified, last, message.claim)
-    check_attests(ctx.plan, verifying.certified, link, message.attests)
+    chain.check_attests(ctx.plan, verifying.certified, link, message.attests)
     followed, noted = accepted(past, link)
     return followed, link, True, noted
 
 
-def accepted(past: Past, link: ChainLink) -> tuple[Past, tuple[RunEffect, ...]]:
+def accepted(past: phases.Past, link: chain.ChainLink) -> tuple[phases.Past, tuple[reports.RunEffect, ...]]:
     """Take a link as confirmed; durably, before anybody is told."""
     after = replace(past, link=link, verifying=None)
     round_ = max(link.claim.round, 0)
-    return after, (Journal(round_, ROOT + link.root.hex()), Report(LinkFollowed(link.claim.round, link.root)))
+    return after, (
+        kernel.Journal(round_, kernel.ROOT + link.root.hex()),
+        kernel.Report(reports.LinkFollowed(link.claim.round, link.root)),
+    )
 
 
-def vouched(ctx: PartyContext, link: ChainLink, reveals: Mapping[PartyId, Reveal]) -> bool:
+def vouched(
+    ctx: phases.PartyContext, link: chain.ChainLink, reveals: Mapping[PartyId, messages.Reveal]
+) -> bool:
     """Whether more than q others say that they have seen the link confirmed: one of them is honest."""
-    saying = exact_sum(
-        isinstance(said, ChainedReveal) and said.root == link.root and party != ctx.me
+    saying = sums.exact_sum(
+        isinstance(said, messages.ChainedReveal) and said.root == link.root and party != ctx.me
         for party, said in reveals.items()
     )
     return saying > ctx.plan.scenario.secure_sum.colluders
 
 
-def _check_only(verifying: Verifying, link: ChainLink) -> None:
+def _check_only(verifying: phases.Verifying, link: chain.ChainLink) -> None:
     if verifying.attested not in {b"", link.root}:
         raise PeerError(SERVER, f"claims two outcomes of round {link.claim.round}")
 
 
-def _unsealed(ctx: PartyContext, link: ChainLink, place: Place, sealed: bytes) -> bytes:
+def _unsealed(ctx: phases.PartyContext, link: chain.ChainLink, place: kernel.Place, sealed: bytes) -> bytes:
     if ctx.identity is None:
         raise UsageError("this party was made without its keys")
     try:
         return ctx.identity.open_sealed(sealed, proof_context(link.root, place, ctx.me))
-    except BoxError as error:
+    except crypto.BoxError as error:
         raise PeerError(SERVER, "sends a proof that does not open") from error
 
 
@@ -160,49 +144,56 @@ _Proven = tuple[SignedClaim, Callable[[], Iterator[Charge]], Callable[[], None]]
 
 
 def _opening(
-    ctx: PartyContext, verifying: Verifying, link: ChainLink, place: Place, message: OpeningProof
+    ctx: phases.PartyContext,
+    verifying: phases.Verifying,
+    link: chain.ChainLink,
+    place: kernel.Place,
+    message: messages.OpeningProof,
 ) -> _Proven:
     key, certified = (place.reclustering, place.cluster), verifying.certified
     known = verifying.instances.get(key)
-    if known is None or place != Place(certified.round, *key):
+    if known is None or place != kernel.Place(certified.round, *key):
         raise PeerError(SERVER, f"proves a sum of cluster {key}, which this party is not in")
     plain = _unsealed(ctx, link, place, message.sealed)
-    vectors = proven_vectors(known, message.vectors)
+    vectors = secure_sum.proven_vectors(known, message.vectors)
     frames = message.adverts, message.receipts
-    contents = opening_contents(known.setup, known.sharers, plain, frames, vectors.digests)
+    contents = secure_sum.opening_contents(known.setup, known.sharers, plain, frames, vectors.digests)
     signed = _signed(ctx, place, message, contents)
     return (
         signed,
-        lambda: opening_charge(verifying, signed, known, message, plain),
+        lambda: accusing.opening_charge(verifying, signed, known, message, plain),
         lambda: repeat_sum(ctx.plan, certified, known, message, plain, vectors),
     )
 
 
 def _step(
-    ctx: PartyContext,
-    verifying: Verifying,
-    last: ChainLink,
-    link: ChainLink,
-    place: Place,
-    message: StepProof,
+    ctx: phases.PartyContext,
+    verifying: phases.Verifying,
+    last: chain.ChainLink,
+    link: chain.ChainLink,
+    place: kernel.Place,
+    message: messages.StepProof,
 ) -> _Proven:
     certified, params = verifying.certified, verifying.params
-    if place != Place(certified.round) or ctx.me not in committee(ctx.plan, certified):
+    if place != kernel.Place(certified.round) or ctx.me not in chain.committee(ctx.plan, certified):
         raise PeerError(SERVER, "proves a step to a party that is not of its committee")
     plain = _unsealed(ctx, link, place, message.sealed)
-    signed = _signed(ctx, place, message, step_contents(plain))
+    signed = _signed(ctx, place, message, signed_claim.step_contents(plain))
     state = last.claim.state
     return (
         signed,
-        lambda: step_charge(verifying, signed, last.claim, plain),
+        lambda: accusing.step_charge(verifying, signed, last.claim, plain),
         lambda: repeat_step(ctx.plan, certified, link.claim, state, params, plain),
     )
 
 
 def _signed(
-    ctx: PartyContext, place: Place, message: OpeningProof | StepProof | ChainedAnnounce, contents: bytes
+    ctx: phases.PartyContext,
+    place: kernel.Place,
+    message: messages.OpeningProof | messages.StepProof | messages.ChainedAnnounce,
+    contents: bytes,
 ) -> SignedClaim:
     """Return what the server has signed of a message, if that is what it sends."""
     signed = SignedClaim(claim=message.claim, place=place, contents=contents, signature=message.signature)
-    check_signed(signed, ctx.plan.roster, ctx.plan.run)
+    signed_claim.check_signed(signed, ctx.plan.roster, ctx.plan.run)
     return signed

@@ -6,34 +6,32 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from securefl.base.ids import PartyId
-from securefl.protocol.kernel import Received, Reject, Report, Send
-from securefl.protocol.messages import AnyMessage, Complaint, Retry
+from securefl.protocol import kernel, messages, secure_sum
+from securefl.protocol.round.server import phases
 from securefl.protocol.round.server.freeze import eligible
-from securefl.protocol.round.server.phases import ServerContext, Summing
 from securefl.protocol.round.server.waiting import due, least_answers
-from securefl.protocol.round.shared.reports import (
-    AnyReport,
-    ClusterKey,
-    Effects,
-    InstanceLost,
-    InstanceRetried,
-)
-from securefl.protocol.secure_sum import CollectingInputs, Lost, ServerPhase, Setup, retry
+from securefl.protocol.round.shared import reports
 
 
-def is_at_end(instance: ServerPhase, deadline: float, now: float) -> bool:
+def is_at_end(instance: secure_sum.ServerPhase, deadline: float, now: float) -> bool:
     """Lost, or collecting inputs with nobody left to wait for."""
-    if isinstance(instance, CollectingInputs):
+    if isinstance(instance, secure_sum.CollectingInputs):
         return not instance.missing or now >= deadline
-    return isinstance(instance, Lost)
+    return isinstance(instance, secure_sum.Lost)
 
 
-def due_of(ctx: ServerContext, phase: Summing, key: ClusterKey) -> float:
+def due_of(ctx: phases.ServerContext, phase: phases.Summing, key: reports.ClusterKey) -> float:
     """Return when the step of an instance ends: at its deadline, or earlier by hints."""
     return due_in(ctx, phase, phase.instances[key], phase.deadlines[key], phase.began[key])
 
 
-def due_in(ctx: ServerContext, phase: Summing, instance: ServerPhase, deadline: float, began: float) -> float:
+def due_in(
+    ctx: phases.ServerContext,
+    phase: phases.Summing,
+    instance: secure_sum.ServerPhase,
+    deadline: float,
+    began: float,
+) -> float:
     """The same for an instance that is not yet in the phase."""
     standing, asked = phase.standing, len(phase.view.assignment.participants)
     pace = phase.paces.get(step_of(instance), standing.pace)
@@ -42,27 +40,33 @@ def due_in(ctx: ServerContext, phase: Summing, instance: ServerPhase, deadline: 
     )
 
 
-def step_of(instance: ServerPhase) -> str:
+def step_of(instance: secure_sum.ServerPhase) -> str:
     """The kind of step that an instance is at: what takes as long in all of them."""
     return type(instance).__name__
 
 
 def on_complaint(
-    ctx: ServerContext, phase: Summing, event: Received[AnyMessage], message: Complaint, instance: ServerPhase
-) -> tuple[Summing, Effects]:
+    ctx: phases.ServerContext,
+    phase: phases.Summing,
+    event: kernel.Received[messages.AnyMessage],
+    message: messages.Complaint,
+    instance: secure_sum.ServerPhase,
+) -> tuple[phases.Summing, reports.Effects]:
     """Start over without accuser and accused: nobody can prove who of the two lies without opening boxes."""
     key, sender = (event.place.reclustering, event.place.cluster), event.sender
     over = not instance.missing or event.now >= due_of(ctx, phase, key)
     accused, sums = PartyId(message.accused), ctx.plan.sums
     found = sums.server.complaint(instance, sender, accused, over=over)
-    if isinstance(found, Lost):
+    if isinstance(found, secure_sum.Lost):
         return _with(phase, key, found, event.now, event.now), (report_lost(found),)
-    rejected = Reject(accused, f"accused by {sender} of {sums.bad} in {found.setup.describe()}")
+    rejected = kernel.Reject(accused, f"accused by {sender} of {sums.bad} in {found.setup.describe()}")
     after, effects = _start_over(ctx, phase, key, found, frozenset({sender, accused}), event.now)
     return after, (rejected, *effects)
 
 
-def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Summing, Effects]:
+def without_missing(
+    ctx: phases.ServerContext, phase: phases.Summing, now: float
+) -> tuple[phases.Summing, reports.Effects]:
     """Start over every instance with members that will not survive, where all open or nothing does.
 
     Whoever is missing in one instance is counted in none, so its other instances start over, too. An instance
@@ -72,10 +76,12 @@ def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Sum
     limit = ctx.plan.scenario.secure_sum.max_attempts
     phase, flat = _without_unfinished(phase, now)
     waiting = {
-        key: i for key, i in phase.instances.items() if isinstance(i, CollectingInputs) and i.setup.everyone
+        key: i
+        for key, i in phase.instances.items()
+        if isinstance(i, secure_sum.CollectingInputs) and i.setup.everyone
     }
     counted = {key: i.names(i.counted) for key, i in waiting.items()}
-    lost: frozenset[ClusterKey] = frozenset()
+    lost: frozenset[reports.ClusterKey] = frozenset()
     while True:
         survivors = eligible(ctx, phase, lost, waiting=True)
         short = {key for key, members in counted.items() if members & survivors not in {frozenset(), members}}
@@ -90,7 +96,7 @@ def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Sum
     for key in sorted(short | lost):
         instance = waiting[key]
         if instance.final:
-            given_up = Lost(instance.setup, instance.final)
+            given_up = secure_sum.Lost(instance.setup, instance.final)
             phase = _with(phase, key, given_up, now, now)
             flat += (report_lost(given_up),)
         else:
@@ -100,42 +106,50 @@ def without_missing(ctx: ServerContext, phase: Summing, now: float) -> tuple[Sum
     return phase, flat
 
 
-def _without_unfinished(phase: Summing, now: float) -> tuple[Summing, Effects]:
+def _without_unfinished(phase: phases.Summing, now: float) -> tuple[phases.Summing, reports.Effects]:
     """Give up sums that cannot open without those that are missing now."""
-    flat: Effects = ()
+    flat: reports.Effects = ()
     for key, instance in phase.instances.items():
-        if isinstance(instance, CollectingInputs) and instance.unfinished:
-            lost = Lost(instance.setup, instance.unfinished)
+        if isinstance(instance, secure_sum.CollectingInputs) and instance.unfinished:
+            lost = secure_sum.Lost(instance.setup, instance.unfinished)
             phase = _with(phase, key, lost, now, now)
             flat += (report_lost(lost),)
     return phase, flat
 
 
 def _start_over(
-    ctx: ServerContext,
-    phase: Summing,
-    key: ClusterKey,
-    instance: ServerPhase,
+    ctx: phases.ServerContext,
+    phase: phases.Summing,
+    key: reports.ClusterKey,
+    instance: secure_sum.ServerPhase,
     excluded: frozenset[PartyId],
     now: float,
-) -> tuple[Summing, Effects]:
+) -> tuple[phases.Summing, reports.Effects]:
     """Begin the next attempt of an instance, or give it up."""
-    after = retry(instance, excluded, ctx.plan.scenario.secure_sum.max_attempts)
-    if isinstance(after, Lost):
+    after = secure_sum.retry(instance, excluded, ctx.plan.scenario.secure_sum.max_attempts)
+    if isinstance(after, secure_sum.Lost):
         return _with(phase, key, after, now, now), (report_lost(after),)
     deadline = now + ctx.plan.scenario.deadlines.keys
     return _with(phase, key, after, deadline, now), asked_again(instance.setup, after.setup)
 
 
-def asked_again(before: Setup, after: Setup) -> Effects:
+def asked_again(before: secure_sum.Setup, after: secure_sum.Setup) -> reports.Effects:
     """Ask all members of an attempt for the next one, and say who is left out."""
     place, left_out = after.place, set(before.members) - set(after.members)
-    ask: Effects = tuple(Send(m, place, Retry(members=after.members)) for m in before.members)
-    return (Report(InstanceRetried(*place, tuple(sorted(left_out)))), *ask)
+    ask: reports.Effects = tuple(
+        kernel.Send(m, place, messages.Retry(members=after.members)) for m in before.members
+    )
+    return (kernel.Report(reports.InstanceRetried(*place, tuple(sorted(left_out)))), *ask)
 
 
-def _with(phase: Summing, key: ClusterKey, instance: ServerPhase, deadline: float, now: float) -> Summing:
-    instances: Mapping[ClusterKey, ServerPhase] = {**phase.instances, key: instance}
+def _with(
+    phase: phases.Summing,
+    key: reports.ClusterKey,
+    instance: secure_sum.ServerPhase,
+    deadline: float,
+    now: float,
+) -> phases.Summing:
+    instances: Mapping[reports.ClusterKey, secure_sum.ServerPhase] = {**phase.instances, key: instance}
     return replace(
         phase,
         instances=instances,
@@ -144,8 +158,8 @@ def _with(phase: Summing, key: ClusterKey, instance: ServerPhase, deadline: floa
     )
 
 
-def report_lost(instance: ServerPhase) -> Report[AnyReport]:
+def report_lost(instance: secure_sum.ServerPhase) -> kernel.Report[reports.AnyReport]:
     """Say that an instance will not be opened."""
     i = instance.setup.instance
-    reason = instance.reason if isinstance(instance, Lost) else "lost"
-    return Report(InstanceLost(i.round, i.reclustering, i.cluster, reason))
+    reason = instance.reason if isinstance(instance, secure_sum.Lost) else "lost"
+    return kernel.Report(reports.InstanceLost(i.round, i.reclustering, i.cluster, reason))

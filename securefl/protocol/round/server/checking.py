@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from securefl.base.errors import UsageError
-from securefl.methods.encoding import from_ring
-from securefl.methods.feasibility import largest_sum
-from securefl.methods.privacy import CheckPlan, Mechanism, OpenedSum, check_sums, first_stage
+from securefl.methods import encoding, feasibility, privacy
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import SumChecked
@@ -30,8 +28,10 @@ def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[S
     if checks.kind == "published":
         return tuple(_published(plan.mechanism, round_, opened, plan.length) for opened in sums)
     agreed = agreed_of(plan.scenario, plan.mechanism)
-    opened_sums = [OpenedSum(from_ring(one.ring[: plan.length]), len(one.survivors)) for one in sums]
-    verdicts = check_sums(opened_sums, agreed)
+    opened_sums = [
+        privacy.OpenedSum(encoding.from_ring(one.ring[: plan.length]), len(one.survivors)) for one in sums
+    ]
+    verdicts = privacy.check_sums(opened_sums, agreed)
     return tuple(
         SumChecked(
             round_, *opened.key, verdict.ok, verdict.family.p_value, verdict.family.reason, verdict.e_values
@@ -40,9 +40,9 @@ def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[S
     )
 
 
-def agreed_of(scenario: Scenario, mechanism: Mechanism) -> CheckPlan:
+def agreed_of(scenario: Scenario, mechanism: privacy.Mechanism) -> privacy.CheckPlan:
     """The terms that all parties agreed to, for checks of kind ``corrected``."""
-    return CheckPlan(
+    return privacy.CheckPlan(
         law=scenario.privacy.law,
         std=mechanism.shares.kept_std,
         member_norm=mechanism.signal,
@@ -65,7 +65,10 @@ def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[Su
         return ()
     found = []
     for one in sums:
-        values, most = from_ring(one.ring[: plan.length]), largest_sum(plan.scenario, len(one.survivors))
+        values, most = (
+            encoding.from_ring(one.ring[: plan.length]),
+            feasibility.largest_sum(plan.scenario, len(one.survivors)),
+        )
         # Not by magnitudes: the lowest integer has none.
         if (values > most).any() or (values < -most).any():
             reason = "longer than its members can encode"
@@ -73,8 +76,8 @@ def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[Su
     return tuple(found)
 
 
-def _published(mechanism: Mechanism, round_: int, opened: ClusterSum, length: int) -> SumChecked:
-    values = from_ring(opened.ring[:length]).astype(np.float64)
-    verdict = first_stage(values, mechanism.shares.share_std)
+def _published(mechanism: privacy.Mechanism, round_: int, opened: ClusterSum, length: int) -> SumChecked:
+    values = encoding.from_ring(opened.ring[:length]).astype(np.float64)
+    verdict = privacy.first_stage(values, mechanism.shares.share_std)
     worst = min(verdict, key=lambda one: (one.ok, one.p_value))
     return SumChecked(round_, *opened.key, verdict.ok, worst.p_value, f"{worst.check}: {worst.reason}", ())

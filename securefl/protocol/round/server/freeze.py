@@ -8,85 +8,83 @@ from dataclasses import replace
 from msgspec import structs
 
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import sums_apart, survivor_set
-from securefl.protocol.kernel import Place, Report, Send
-from securefl.protocol.messages import BindingFreeze, Freeze, InstanceAttempt
-from securefl.protocol.round.server.phases import (
-    Certifying,
-    Frozen,
-    Releasing,
-    ServerContext,
-    Standing,
-    Summing,
-)
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages, secure_sum
+from securefl.protocol.round.server import phases
 from securefl.protocol.round.server.reopening import begin_releasing
-from securefl.protocol.round.shared.leakage import Question, opened_keys, withheld
-from securefl.protocol.round.shared.reports import ClusterKey, Effects, StepReached, SurvivorsFrozen
+from securefl.protocol.round.shared import leakage, reports
 from securefl.protocol.round.shared.statement import bound_statement, round_statement
-from securefl.protocol.secure_sum import CollectingInputs
 
 
 def eligible(
-    ctx: ServerContext, phase: Summing, lost: Collection[ClusterKey] = (), *, waiting: bool = False
+    ctx: phases.ServerContext,
+    phase: phases.Summing,
+    lost: Collection[reports.ClusterKey] = (),
+    *,
+    waiting: bool = False,
 ) -> frozenset[PartyId]:
     """Return the largest survivor set that the instances allow as they stand, some of them given up.
 
     ``waiting``: with those who could submit if others did not hold them up.
     """
     clusters = {(r, j): m for r, row in enumerate(phase.view.assignment.clusters) for j, m in enumerate(row)}
-    return survivor_set(
+    return clustering.survivor_set(
         clusters,
         {
             key: i.submitted | i.stalled if waiting else i.submitted
             for key, i in phase.instances.items()
-            if isinstance(i, CollectingInputs) and key not in lost
+            if isinstance(i, secure_sum.CollectingInputs) and key not in lost
         },
         ctx.plan.scenario.secure_sum.min_survivors,
         phase.view.assignment.atoms,
     )
 
 
-def freeze(ctx: ServerContext, phase: Summing, now: float) -> tuple[Certifying | Releasing, Effects]:
+def freeze(
+    ctx: phases.ServerContext, phase: phases.Summing, now: float
+) -> tuple[phases.Certifying | phases.Releasing, reports.Effects]:
     """Fix the global survivor set and what may be opened; send each survivor what it needs to check it.
 
     Where nothing may be opened, or nobody could certify it, the round ends without an opening.
     """
     plan, view, standing = ctx.plan, phase.view, phase.standing
-    waiting = {key: i for key, i in phase.instances.items() if isinstance(i, CollectingInputs)}
+    waiting = {key: i for key, i in phase.instances.items() if isinstance(i, secure_sum.CollectingInputs)}
     survivors = eligible(ctx, phase)
     if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
         survivors = frozenset()  # nobody would release anything
-    question = Question(standing.round, view.assignment, survivors, view.limits, sums_apart(plan.scenario))
+    question = leakage.Question(
+        standing.round, view.assignment, survivors, view.limits, clustering.sums_apart(plan.scenario)
+    )
     admission = question.answer()
     able, survivors = survivors, survivors if admission.admitted else frozenset()
     statement = round_statement(
         plan.run, standing.round, view.model, plan.config_digest(), view.announced, view.assignment, survivors
     )
-    alive = {key: waiting[key] for key in opened_keys(view.assignment, survivors, admission.admitted)}
+    alive = {key: waiting[key] for key in leakage.opened_keys(view.assignment, survivors, admission.admitted)}
     commitments = {key: i.commitment(survivors) for key, i in sorted(alive.items()) if i.setup.verified}
     if plan.scenario.secure_sum.verified:
         statement = bound_statement(statement, commitments.values())
-    frozen = Frozen(survivors, statement, admission.head(), alive, commitments)
+    frozen = phases.Frozen(survivors, statement, admission.head(), alive, commitments)
     dropped = tuple(p for p in view.assignment.participants if p not in able)
     # Whose update was refused has answered in time, and holds shares that the others' sum needs.
     late = standing.late | (frozenset(dropped) - frozen.holders)
     standing = replace(standing, late=late)
-    effects: Effects = (
-        Report(SurvivorsFrozen(standing.round, tuple(sorted(able)), dropped)),
-        *map(Report, withheld(standing.round, admission)),
+    effects: reports.Effects = (
+        kernel.Report(reports.SurvivorsFrozen(standing.round, tuple(sorted(able)), dropped)),
+        *map(kernel.Report, leakage.withheld(standing.round, admission)),
         *_freeze_messages(standing, frozen),
     )
     deadlines = plan.scenario.deadlines
     if plan.limits.quorum is not None:
-        certifying = Certifying(standing, view, frozen, {}, now + deadlines.certify)
-        return certifying, (*effects, Report(StepReached(standing.round, "certify")))
+        certifying = phases.Certifying(standing, view, frozen, {}, now + deadlines.certify)
+        return certifying, (*effects, kernel.Report(reports.StepReached(standing.round, "certify")))
     releasing, kept = begin_releasing(ctx, standing, view, frozen, (), now)
-    return releasing, (*kept, *effects, Report(StepReached(standing.round, "release")))
+    return releasing, (*kept, *effects, kernel.Report(reports.StepReached(standing.round, "release")))
 
 
-def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:
+def _freeze_messages(standing: phases.Standing, frozen: phases.Frozen) -> reports.Effects:
     attempts = tuple(
-        InstanceAttempt(reclustering=r, cluster=j, attempt=i.setup.instance.attempt)
+        messages.InstanceAttempt(reclustering=r, cluster=j, attempt=i.setup.instance.attempt)
         for (r, j), i in sorted(frozen.instances.items())
         if i.setup.instance.attempt
     )
@@ -98,12 +96,14 @@ def _freeze_messages(standing: Standing, frozen: Frozen) -> Effects:
         others = told(frozen.survivors)
         for index in instance.holders(frozen.survivors):
             receipts[members[index]] += [instance.receipts[other] for other in others if other != index]
-    freeze = Freeze(survivors=tuple(sorted(frozen.survivors)), attempts=attempts, receipts=())
+    freeze = messages.Freeze(survivors=tuple(sorted(frozen.survivors)), attempts=attempts, receipts=())
     if frozen.commitments:
         fixed = tuple(frozen.commitments.values())
-        freeze = BindingFreeze(survivors=freeze.survivors, attempts=attempts, receipts=(), commitments=fixed)
-    place = Place(standing.round)
+        freeze = messages.BindingFreeze(
+            survivors=freeze.survivors, attempts=attempts, receipts=(), commitments=fixed
+        )
+    place = kernel.Place(standing.round)
     return tuple(
-        Send(party, place, structs.replace(freeze, receipts=tuple(receipts[party])))
+        kernel.Send(party, place, structs.replace(freeze, receipts=tuple(receipts[party])))
         for party in sorted(receipts)
     )

@@ -18,9 +18,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from securefl.base.arrays import F32, F64
-from securefl.methods.server_optimisers import first_moments
-from securefl.methods.task_groups import Spread, spread
-from securefl.protocol.round.server.group_sums import group_of, group_stack, of_group, screened
+from securefl.methods import server_optimisers, task_groups
+from securefl.protocol.round.server import group_sums
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
@@ -73,7 +72,7 @@ def parted(
     if not parts_after(plan, round_):
         return models, moments
     there = models_at(plan, round_)
-    heard = {group_of(drawn, opened.key) for opened in sums}
+    heard = {group_sums.group_of(drawn, opened.key) for opened in sums}
     # Until all are there it is the next one, whoever says that it has learned it already.
     further = there if there < plan.models else next((g for g in range(there) if g not in heard), None)
     spreads = _spreads(plan, sums, drawn, totals, there)
@@ -86,7 +85,7 @@ def parted(
     models, moments = models.copy(), moments.copy()
     whole, at, to = models[_of(plan, source)].astype(np.float64), _of(plan, source), _of(plan, further)
     models[at], models[to] = whole + tilt, whole - tilt
-    moments[:, at] = moments[:, to] = first_moments(plan.optimiser, plan.length)
+    moments[:, at] = moments[:, to] = server_optimisers.first_moments(plan.optimiser, plan.length)
     return models, moments
 
 
@@ -96,15 +95,15 @@ def _spreads(
     drawn: Draw,
     totals: Mapping[ClusterKey, int] | None,
     there: int,
-) -> Mapping[int, Spread]:
+) -> Mapping[int, task_groups.Spread]:
     """Of the models that are there and of which two sums or more are not screened out."""
-    left = screened(plan, sums, drawn, totals)
+    left = group_sums.screened(plan, sums, drawn, totals)
     found = {}
     for group in range(there):
-        own = of_group(left, drawn, group)
+        own = group_sums.of_group(left, drawn, group)
         if len(own) >= 2:
-            stack = group_stack(plan, own, drawn, group, np.zeros(plan.broadcast), totals)
-            found[group] = spread(stack.means, stack.survivors)
+            stack = group_sums.group_stack(plan, own, drawn, group, np.zeros(plan.broadcast), totals)
+            found[group] = task_groups.spread(stack.means, stack.survivors)
     return found
 
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from securefl.base import crypto
 from securefl.base.arrays import F64
-from securefl.base.crypto import digest
 from securefl.base.stack import Stack
-from securefl.methods.encoding import from_ring
-from securefl.methods.robust import aggregate_all, clusters_needed_by, lengths
-from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate, stack_of
+from securefl.methods import encoding, robust
+from securefl.protocol.round.server import stacking
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
@@ -24,14 +23,14 @@ def group_of(drawn: Draw, key: ClusterKey) -> int:
     return tasks[key[1]] if tasks else key[0] - FIRST_SLOT
 
 
-def of_group(sums: Sequence[ClusterSum], drawn: Draw, group: int) -> list[ClusterSum]:
+def of_group(sums: Sequence[stacking.ClusterSum], drawn: Draw, group: int) -> list[stacking.ClusterSum]:
     """Those that hold updates of one group, in their order."""
     return [opened for opened in sums if group_of(drawn, opened.key) == group]
 
 
 def group_stack(
     plan: RunPlan,
-    sums: Sequence[ClusterSum],
+    sums: Sequence[stacking.ClusterSum],
     drawn: Draw,
     group: int,
     reference: F64,
@@ -49,17 +48,17 @@ def group_stack(
     """
     at = slice(group * plan.length, (group + 1) * plan.length)
     if totals is None:
-        return stack_of(plan, sums, drawn.weights, reference[at])
+        return stacking.stack_of(plan, sums, drawn.weights, reference[at])
     return _counted_stack(plan, sums, totals, reference[at])
 
 
 def _counted_stack(
-    plan: RunPlan, sums: Sequence[ClusterSum], totals: Mapping[ClusterKey, int], reference: F64
+    plan: RunPlan, sums: Sequence[stacking.ClusterSum], totals: Mapping[ClusterKey, int], reference: F64
 ) -> Stack:
     """Means of slots: each sum by its count, whose members are not known."""
     counts = [totals[opened.key] for opened in sums]
     means = [
-        plan.fixed_point.decode(from_ring(opened.ring), float(count))
+        plan.fixed_point.decode(encoding.from_ring(opened.ring), float(count))
         for opened, count in zip(sums, counts, strict=True)
     ]
     return Stack(
@@ -71,8 +70,8 @@ def _counted_stack(
 
 
 def screened(
-    plan: RunPlan, sums: Sequence[ClusterSum], drawn: Draw, totals: Mapping[ClusterKey, int] | None
-) -> list[ClusterSum]:
+    plan: RunPlan, sums: Sequence[stacking.ClusterSum], drawn: Draw, totals: Mapping[ClusterKey, int] | None
+) -> list[stacking.ClusterSum]:
     """The sums whose means are at most ``groups.screen`` times as long as the median over all models'.
 
     A group whose shortest mean is longer than that median is measured by its shortest, so that a model on
@@ -97,7 +96,7 @@ def screened(
     shortest: dict[int, float] = {}
     for group in sorted({group_of(drawn, opened.key) for opened in sums}):
         own = of_group(sums, drawn, group)
-        found = lengths(group_stack(plan, own, drawn, group, nothing, totals).means)
+        found = robust.lengths(group_stack(plan, own, drawn, group, nothing, totals).means)
         long |= {opened.key: length for opened, length in zip(own, found.tolist(), strict=True)}
         shortest[group] = float(found.min())
     usual = float(np.median(list(long.values())))
@@ -107,11 +106,11 @@ def screened(
 
 def aggregate_groups(
     plan: RunPlan,
-    sums: Sequence[ClusterSum],
+    sums: Sequence[stacking.ClusterSum],
     drawn: Draw,
     reference: F64,
     totals: Mapping[ClusterKey, int] | None,
-) -> RoundAggregate:
+) -> stacking.RoundAggregate:
     """Apply the scenario's rule to each group's sums by themselves (Algorithm 1 of BR-IFCA).
 
     Sums that are too long among those of all groups are rejected first. A group with fewer sums left than the
@@ -128,18 +127,18 @@ def aggregate_groups(
     kept: list[ClusterKey] = []
     left = screened(plan, sums, drawn, totals)
     rejected = sorted({opened.key for opened in sums} - {opened.key for opened in left})
-    needed = clusters_needed_by(plan.scenario.aggregation)
+    needed = robust.clusters_needed_by(plan.scenario.aggregation)
     for group in range(plan.models):
         own = of_group(left, drawn, group)
         if len(own) < needed:
             continue
         at = slice(group * plan.length, (group + 1) * plan.length)
         stack = group_stack(plan, own, drawn, group, reference, totals)
-        seed = digest("pre-aggregation", drawn.seed, group)
-        result = aggregate_all(plan.scenario.aggregation, stack, seed)
+        seed = crypto.digest("pre-aggregation", drawn.seed, group)
+        result = robust.aggregate_all(plan.scenario.aggregation, stack, seed)
         update[at], moved[at] = result.vector, True
         for opened, used in zip(own, result.kept.tolist(), strict=True):
             (kept if used else rejected).append(opened.key)
-    return RoundAggregate(
+    return stacking.RoundAggregate(
         update if moved.any() else None, tuple(sorted(kept)), tuple(sorted(rejected)), moved=moved
     )

@@ -8,176 +8,119 @@ from typing import assert_never
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, PartyId
-from securefl.methods.server_optimisers import first_moments
-from securefl.protocol.kernel import (
-    Aborted,
-    AllSent,
-    Chosen,
-    Consulted,
-    DeadlinePassed,
-    Evaluated,
-    Event,
-    Heard,
-    Offline,
-    Online,
-    PauseAsked,
-    Place,
-    PresenceHint,
-    Received,
-    Send,
-    Trained,
-    WakeAt,
-)
-from securefl.protocol.messages import (
-    AnyMessage,
-    Attest,
-    Dealt,
-    Endorse,
-    Hello,
-    Here,
-    Join,
-    NotForParties,
-    Release,
-    Reveal,
-    RollCall,
-    Software,
-    SumToServer,
+from securefl.methods import server_optimisers
+from securefl.protocol import kernel, messages, wire
+from securefl.protocol.round.server import (
+    connections,
+    gather,
+    opening,
+    phases,
+    proving,
+    resuming,
+    sums,
+    waiting,
 )
 from securefl.protocol.round.server.accusing import of_words
-from securefl.protocol.round.server.connections import clocked, connected, noted
-from securefl.protocol.round.server.gather import (
-    close_hellos,
-    close_reveals,
-    invited_again,
-    on_all_sent,
-    on_hello,
-    on_reveal,
-)
 from securefl.protocol.round.server.joining import close_joining, expected, on_join, on_software
-from securefl.protocol.round.server.opening import (
-    close_attesting,
-    close_certifying,
-    close_releasing,
-    on_consulted,
-    on_endorse,
-    on_evaluated,
-    on_release,
-)
-from securefl.protocol.round.server.phases import (
-    Attesting,
-    Certifying,
-    Checkpoint,
-    Consulting,
-    Ended,
-    Evaluating,
-    Greeting,
-    Joining,
-    Releasing,
-    Revealing,
-    RunningPhase,
-    ServerContext,
-    ServerPhase,
-    Standing,
-    Summing,
-)
-from securefl.protocol.round.server.proving import awaited_attests, on_attest
-from securefl.protocol.round.server.resuming import keep, pause, replaced
-from securefl.protocol.round.server.sums import (
-    advance,
-    awaited_members,
-    collects,
-    heard,
-    next_deadline,
-    on_instance_message,
-)
-from securefl.protocol.round.server.waiting import GRACE, Pace, due, least_answers
+from securefl.protocol.round.shared import chain, lateness
 from securefl.protocol.round.shared.blame import with_charge
 from securefl.protocol.round.shared.budget import spent_by
-from securefl.protocol.round.shared.chain import Attested, first_of
 from securefl.protocol.round.shared.charging import charged
-from securefl.protocol.round.shared.lateness import BEFORE_RESTART, late_reason
 from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.reports import Effects
-from securefl.protocol.wire import epoch_of
 
-_STEPS = (Joining, Greeting, Revealing, Certifying, Releasing)
+_STEPS = (phases.Joining, phases.Greeting, phases.Revealing, phases.Certifying, phases.Releasing)
 """Phases in which parties answer one by one, outside of sums."""
 
 
 class ServerMachine:
     """The server of one run. It sees who takes part, masked inputs, released shares and cluster sums."""
 
-    def __init__(self, ctx: ServerContext) -> None:
+    def __init__(self, ctx: phases.ServerContext) -> None:
         self._ctx = ctx
 
-    def start(self, now: float) -> tuple[ServerPhase, Effects]:
+    def start(self, now: float) -> tuple[phases.ServerPhase, Effects]:
         """Call the roll."""
         ctx = self._ctx
         state = self.first() if ctx.resumed is None else ctx.resumed.checkpoint
-        standing = replace(state.standing, pace=Pace(now))
+        standing = replace(state.standing, pace=waiting.Pace(now))
         deadline = now + ctx.plan.scenario.deadlines.join
-        joining = Joining(standing, frozenset(), deadline)
-        here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
-        return joining, (here, Send(EVERYONE, Place(-1), RollCall()), WakeAt(deadline))
+        joining = phases.Joining(standing, frozenset(), deadline)
+        here: kernel.Send[messages.AnyMessage] = kernel.Send(EVERYONE, kernel.Place(-1), FIRST)
+        return joining, (
+            here,
+            kernel.Send(EVERYONE, kernel.Place(-1), messages.RollCall()),
+            kernel.WakeAt(deadline),
+        )
 
-    def first(self) -> Checkpoint:
+    def first(self) -> phases.Checkpoint:
         """Where a new run begins: in no epoch, before the first round."""
         ctx = self._ctx
-        standing = Standing(0, ctx.initial, first_moments(ctx.plan.optimiser, ctx.plan.broadcast))
-        first = first_of(ctx.plan, ctx.initial)
-        standing = standing if first is None else replace(standing, chain=Attested(first))
-        return Checkpoint(0, standing)
+        standing = phases.Standing(
+            0, ctx.initial, server_optimisers.first_moments(ctx.plan.optimiser, ctx.plan.broadcast)
+        )
+        first = chain.first_of(ctx.plan, ctx.initial)
+        standing = standing if first is None else replace(standing, chain=chain.Attested(first))
+        return phases.Checkpoint(0, standing)
 
-    def step(self, phase: ServerPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
+    def step(
+        self, phase: phases.ServerPhase, event: kernel.Event[messages.AnyMessage]
+    ) -> tuple[phases.ServerPhase, Effects]:
         """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
-        if isinstance(phase, Ended):
+        if isinstance(phase, phases.Ended):
             return phase, self._too_late(phase, event)
-        phase = clocked(phase, event)
+        phase = connections.clocked(phase, event)
         clock = phase.standing.clock
         after, effects = self._stepped(phase, replace(event, now=clock.at(event.now)))
-        if isinstance(after, Evaluating) and not (isinstance(phase, Evaluating) and phase.done is after.done):
-            effects = (*effects, keep(after.standing, after))
+        if isinstance(after, phases.Evaluating) and not (
+            isinstance(phase, phases.Evaluating) and phase.done is after.done
+        ):
+            effects = (*effects, resuming.keep(after.standing, after))
         return after, clock.told(effects)
 
-    def _stepped(self, phase: RunningPhase, event: Event[AnyMessage]) -> tuple[ServerPhase, Effects]:
+    def _stepped(
+        self, phase: phases.RunningPhase, event: kernel.Event[messages.AnyMessage]
+    ) -> tuple[phases.ServerPhase, Effects]:
         """Take an event that happens at a time online."""
-        after: ServerPhase = phase
+        after: phases.ServerPhase = phase
         effects: Effects = ()
         match event:
-            case Received():
+            case kernel.Received():
                 after, effects = self._from_network(phase, event)
-            case PresenceHint() | Heard() | Offline() | Online():
-                after, effects = connected(phase, event, expected(self._ctx.plan))
-            case AllSent() | Consulted() | Evaluated():
+            case kernel.PresenceHint() | kernel.Heard() | kernel.Offline() | kernel.Online():
+                after, effects = connections.connected(phase, event, expected(self._ctx.plan))
+            case kernel.AllSent() | kernel.Consulted() | kernel.Evaluated():
                 after, effects = self._worked(phase, event)
-            case PauseAsked():
+            case kernel.PauseAsked():
                 after, effects = _pausing(phase, event)
-            case DeadlinePassed() | Trained() | Chosen():
+            case kernel.DeadlinePassed() | kernel.Trained() | kernel.Chosen():
                 pass
             case _:
                 assert_never(event)
         return self._settle(after, effects, event.now)
 
     def _worked(
-        self, phase: RunningPhase, event: AllSent | Consulted | Evaluated
-    ) -> tuple[ServerPhase, Effects]:
+        self, phase: phases.RunningPhase, event: kernel.AllSent | kernel.Consulted | kernel.Evaluated
+    ) -> tuple[phases.ServerPhase, Effects]:
         """Take what this process has done itself, if it is still wanted."""
         ctx = self._ctx
         match event, phase:
-            case AllSent(), Greeting():
-                return on_all_sent(ctx, phase, event)
-            case Consulted(), Consulting() if event.round == phase.standing.round:
-                return on_consulted(ctx, phase, event)
-            case Evaluated(), Evaluating() if event.round == phase.standing.round:
-                return on_evaluated(ctx, phase, event)
+            case kernel.AllSent(), phases.Greeting():
+                return gather.on_all_sent(ctx, phase, event)
+            case kernel.Consulted(), phases.Consulting() if event.round == phase.standing.round:
+                return opening.on_consulted(ctx, phase, event)
+            case kernel.Evaluated(), phases.Evaluating() if event.round == phase.standing.round:
+                return opening.on_evaluated(ctx, phase, event)
             case _:
                 return phase, ()
 
-    def _from_network(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
-        told = noted(phase, event.sender)
-        known: ServerPhase = told
+    def _from_network(
+        self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
+    ) -> tuple[phases.ServerPhase, Effects]:
+        told = connections.noted(phase, event.sender)
+        known: phases.ServerPhase = told
 
-        def received() -> tuple[ServerPhase, Effects]:
+        def received() -> tuple[phases.ServerPhase, Effects]:
             try:
                 return self._received(told, event)
             except PeerError as error:
@@ -186,206 +129,237 @@ class ServerMachine:
         after, effects = charged(received, known, event.place.round)
         return _paced(told, after, event), effects
 
-    def _received(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
+    def _received(
+        self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
+    ) -> tuple[phases.ServerPhase, Effects]:
         ctx, sender = self._ctx, event.sender
-        deals = sender == ctx.plan.sums.dealer and isinstance(event.message, Dealt | Join | Here)
+        deals = sender == ctx.plan.sums.dealer and isinstance(
+            event.message, messages.Dealt | messages.Join | messages.Here
+        )
         if sender not in ctx.plan.roster.parties and not deals:
             raise PeerError(sender, "is not a party of this run")
-        if isinstance(event.message, Here | Join):
+        if isinstance(event.message, messages.Here | messages.Join):
             return self._on_here(phase, sender, event.message)
-        if isinstance(event.message, Software):
+        if isinstance(event.message, messages.Software):
             return on_software(ctx, phase, sender, event.message)
-        if isinstance(phase, Joining) and ctx.resumed and isinstance(event.message, NotForParties):
+        if (
+            isinstance(phase, phases.Joining)
+            and ctx.resumed
+            and isinstance(event.message, messages.NotForParties)
+        ):
             # It was under way to an earlier server of this run: nobody's fault, and no use.
             return phase, ()
         return self._answered(phase, event)
 
-    def _answered(self, phase: RunningPhase, event: Received[AnyMessage]) -> tuple[ServerPhase, Effects]:
+    def _answered(
+        self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
+    ) -> tuple[phases.ServerPhase, Effects]:
         """Take what a party says in a round."""
         ctx, sender, place = self._ctx, event.sender, event.place
-        leads = not isinstance(phase, Joining)
+        leads = not isinstance(phase, phases.Joining)
         if (
             leads
-            and isinstance(event.message, Hello)
-            and epoch_of(event.message.leader) > phase.standing.epoch
+            and isinstance(event.message, messages.Hello)
+            and wire.epoch_of(event.message.leader) > phase.standing.epoch
         ):
-            standing = replaced(ctx, phase.standing, sender, event.message.leader)
-            if isinstance(standing, Aborted):
-                return Ended(None), (standing,)
+            standing = resuming.replaced(ctx, phase.standing, sender, event.message.leader)
+            if isinstance(standing, kernel.Aborted):
+                return phases.Ended(None), (standing,)
             return replace(phase, standing=standing), ()
-        if isinstance(event.message, SumToServer) and isinstance(phase, Summing):
-            return on_instance_message(ctx, phase, event, event.message)
-        after: RunningPhase
+        if isinstance(event.message, messages.SumToServer) and isinstance(phase, phases.Summing):
+            return sums.on_instance_message(ctx, phase, event, event.message)
+        after: phases.RunningPhase
         effects: Effects = ()
         match event.message, phase:
-            case Hello() as message, Greeting():
-                after = on_hello(ctx, phase, sender, place, message, event.signed)
-            case Reveal() as message, Revealing():
-                after = on_reveal(ctx, phase, sender, place, message, event.signed)
-            case Endorse() as message, Certifying():
-                after = on_endorse(phase, sender, place, message, event.signed)
-            case Release() as message, Releasing():
-                after, effects = on_release(ctx, phase, sender, place, message)
-            case Attest() as message, _:
-                standing = on_attest(ctx, phase.standing, sender, place, message, event.signed)
+            case messages.Hello() as message, phases.Greeting():
+                after = gather.on_hello(ctx, phase, sender, place, message, event.signed)
+            case messages.Reveal() as message, phases.Revealing():
+                after = gather.on_reveal(ctx, phase, sender, place, message, event.signed)
+            case messages.Endorse() as message, phases.Certifying():
+                after = opening.on_endorse(phase, sender, place, message, event.signed)
+            case messages.Release() as message, phases.Releasing():
+                after, effects = opening.on_release(ctx, phase, sender, place, message)
+            case messages.Attest() as message, _:
+                standing = proving.on_attest(ctx, phase.standing, sender, place, message, event.signed)
                 after = replace(phase, standing=standing)
             case _:
                 raise _untimely(ctx, phase, event)
         return after, effects
 
-    def _too_late(self, phase: Ended, event: Event[AnyMessage]) -> Effects:
+    def _too_late(self, phase: phases.Ended, event: kernel.Event[messages.AnyMessage]) -> Effects:
         """Tell a party that joins after the end how the run has ended."""
-        if phase.goodbye is None or not isinstance(event, Received) or not isinstance(event.message, Join):
+        if (
+            phase.goodbye is None
+            or not isinstance(event, kernel.Received)
+            or not isinstance(event.message, messages.Join)
+        ):
             return ()
         return (
-            (Send(event.sender, Place(-1), phase.goodbye),)
+            (kernel.Send(event.sender, kernel.Place(-1), phase.goodbye),)
             if event.sender in expected(self._ctx.plan)
             else ()
         )
 
     def _on_here(
-        self, phase: RunningPhase, sender: PartyId, message: Here | Join
-    ) -> tuple[ServerPhase, Effects]:
-        if isinstance(message, Here):
+        self, phase: phases.RunningPhase, sender: PartyId, message: messages.Here | messages.Join
+    ) -> tuple[phases.ServerPhase, Effects]:
+        if isinstance(message, messages.Here):
             started = message.connection == 1
-            if not started or not isinstance(phase, Greeting):
+            if not started or not isinstance(phase, phases.Greeting):
                 return phase, ()
-            return invited_again(self._ctx, phase, sender)
+            return gather.invited_again(self._ctx, phase, sender)
         return on_join(self._ctx, phase, sender, message)
 
-    def _settle(self, phase: ServerPhase, effects: Effects, now: float) -> tuple[ServerPhase, Effects]:
+    def _settle(
+        self, phase: phases.ServerPhase, effects: Effects, now: float
+    ) -> tuple[phases.ServerPhase, Effects]:
         """Close steps until one has to wait, and say until when."""
         while True:
-            if isinstance(phase, Summing):
-                after, more = advance(self._ctx, phase, now)
+            if isinstance(phase, phases.Summing):
+                after, more = sums.advance(self._ctx, phase, now)
                 effects += more
-                if isinstance(after, Summing):
-                    return after, (*effects, WakeAt(next_deadline(self._ctx, after, now)))
+                if isinstance(after, phases.Summing):
+                    return after, (*effects, kernel.WakeAt(sums.next_deadline(self._ctx, after, now)))
                 phase = after
                 continue
-            if isinstance(phase, Consulting | Evaluating | Ended):
-                return phase, (*effects, WakeAt(None))
-            if isinstance(phase, Attesting):
+            if isinstance(phase, phases.Consulting | phases.Evaluating | phases.Ended):
+                return phase, (*effects, kernel.WakeAt(None))
+            if isinstance(phase, phases.Attesting):
                 if self.awaited(phase) and now < phase.deadline:
-                    return phase, (*effects, WakeAt(phase.deadline))
-                phase, more = close_attesting(self._ctx, phase, now)
+                    return phase, (*effects, kernel.WakeAt(phase.deadline))
+                phase, more = opening.close_attesting(self._ctx, phase, now)
                 effects += more
                 continue
             missing = self._missing(phase)
             until = self._due(phase, missing)
             if missing and now < until:
-                return phase, (*effects, WakeAt(until))
+                return phase, (*effects, kernel.WakeAt(until))
             phase, more = self._close(phase, now)
-            if not isinstance(phase, Ended):
-                phase = replace(phase, standing=replace(phase.standing, pace=Pace(now)))
+            if not isinstance(phase, phases.Ended):
+                phase = replace(phase, standing=replace(phase.standing, pace=waiting.Pace(now)))
             effects += more
 
     def _due(
         self,
-        phase: Joining | Greeting | Revealing | Certifying | Releasing,
+        phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
         missing: Collection[PartyId],
     ) -> float:
         """The latest end of the step."""
         plan, standing = self._ctx.plan, phase.standing
         # Whoever has spent its privacy budget says no hello any more: that is known, and no hint.
-        spent = spent_by(plan, standing.releases) if isinstance(phase, Greeting) else frozenset()
+        spent = spent_by(plan, standing.releases) if isinstance(phase, phases.Greeting) else frozenset()
         if missing and spent.issuperset(missing):
-            return min(phase.deadline, max(standing.pace.began, standing.pace.last) + GRACE)
+            return min(phase.deadline, max(standing.pace.began, standing.pace.last) + waiting.GRACE)
         asked = len(missing) + len(_answers(phase))
-        if isinstance(phase, Greeting):
+        if isinstance(phase, phases.Greeting):
             asked = standing.present or asked
-        least, late = least_answers(plan, asked), standing.late | spent
-        return due(phase.deadline, missing, late, standing.gone, standing.pace, least)
+        least, late = waiting.least_answers(plan, asked), standing.late | spent
+        return waiting.due(phase.deadline, missing, late, standing.gone, standing.pace, least)
 
-    def _missing(self, phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
+    def _missing(
+        self,
+        phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
+    ) -> Collection[PartyId]:
         match phase:
-            case Joining():
+            case phases.Joining():
                 return expected(self._ctx.plan) - phase.joined
-            case Greeting():
+            case phases.Greeting():
                 return self._ctx.plan.roster.parties.keys() - phase.hellos.keys() - phase.excluded
-            case Revealing():
+            case phases.Revealing():
                 return phase.hellos.keys() - phase.reveals.keys()
-            case Certifying():
+            case phases.Certifying():
                 return phase.frozen.survivors - phase.endorsements.keys()
-            case Releasing():
+            case phases.Releasing():
                 return phase.awaited - phase.released
             case _:
                 assert_never(phase)
 
     def _close(
-        self, phase: Joining | Greeting | Revealing | Certifying | Releasing, now: float
-    ) -> tuple[ServerPhase, Effects]:
+        self,
+        phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
+        now: float,
+    ) -> tuple[phases.ServerPhase, Effects]:
         match phase:
-            case Joining():
+            case phases.Joining():
                 return close_joining(self._ctx, phase, now)
-            case Greeting():
-                return close_hellos(self._ctx, phase, now)
-            case Revealing():
-                return close_reveals(self._ctx, phase, now)
-            case Certifying():
-                return close_certifying(self._ctx, phase, now)
-            case Releasing():
-                return close_releasing(self._ctx, phase, now)
+            case phases.Greeting():
+                return gather.close_hellos(self._ctx, phase, now)
+            case phases.Revealing():
+                return gather.close_reveals(self._ctx, phase, now)
+            case phases.Certifying():
+                return opening.close_certifying(self._ctx, phase, now)
+            case phases.Releasing():
+                return opening.close_releasing(self._ctx, phase, now)
             case _:
                 assert_never(phase)
 
-    def awaited(self, phase: ServerPhase) -> Collection[PartyId]:
+    def awaited(self, phase: phases.ServerPhase) -> Collection[PartyId]:
         """Return for whom this phase waits: nobody where it works itself."""
         match phase:
-            case Summing():
-                return awaited_members(phase)
-            case Attesting(standing=Standing(pending=pending)):
-                return () if pending is None else awaited_attests(self._ctx, pending)
-            case Consulting() | Evaluating() | Ended():
+            case phases.Summing():
+                return sums.awaited_members(phase)
+            case phases.Attesting(standing=phases.Standing(pending=pending)):
+                return () if pending is None else proving.awaited_attests(self._ctx, pending)
+            case phases.Consulting() | phases.Evaluating() | phases.Ended():
                 return ()
             case _:
                 return self._missing(phase)
 
-    def agreed_seconds(self, phase: ServerPhase) -> float:
+    def agreed_seconds(self, phase: phases.ServerPhase) -> float:
         """Return the seconds that a phase lasts by agreement: until all masked inputs leave at once."""
         submit = self._ctx.plan.scenario.submit_seconds
-        return submit if submit is not None and isinstance(phase, Summing) and collects(phase) else 0.0
+        return (
+            submit
+            if submit is not None and isinstance(phase, phases.Summing) and sums.collects(phase)
+            else 0.0
+        )
 
 
-def _untimely(ctx: ServerContext, phase: RunningPhase, event: Received[AnyMessage]) -> PeerError:
+def _untimely(
+    ctx: phases.ServerContext, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
+) -> PeerError:
     """Return the error for a message of another step than the present one."""
     kind, at = type(event.message).__name__, f"the server is {type(phase).__name__.lower()}"
     round_, resumed = event.place.round, ctx.resumed
     if round_ > phase.standing.round:
         return PeerError(event.sender, f"{kind} of round {round_} came too early, {at}")
     if resumed is not None and round_ <= resumed.last_round:
-        return PeerError(event.sender, BEFORE_RESTART)
-    return PeerError(event.sender, late_reason(kind, round_, at))
+        return PeerError(event.sender, lateness.BEFORE_RESTART)
+    return PeerError(event.sender, lateness.late_reason(kind, round_, at))
 
 
-def _pausing(phase: RunningPhase, event: PauseAsked) -> tuple[ServerPhase, Effects]:
+def _pausing(phase: phases.RunningPhase, event: kernel.PauseAsked) -> tuple[phases.ServerPhase, Effects]:
     """Stop at once where that costs no round, and before the next one otherwise."""
-    if isinstance(phase, Joining) or (isinstance(phase, Greeting) and not phase.draw):
-        return pause(event.reason)
+    if isinstance(phase, phases.Joining) or (isinstance(phase, phases.Greeting) and not phase.draw):
+        return resuming.pause(event.reason)
     return replace(phase, standing=replace(phase.standing, pausing=event.reason)), ()
 
 
-def _answers(phase: Joining | Greeting | Revealing | Certifying | Releasing) -> Collection[PartyId]:
+def _answers(
+    phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
+) -> Collection[PartyId]:
     """The parties that have answered the step."""
     match phase:
-        case Joining():
+        case phases.Joining():
             return phase.joined
-        case Greeting():
+        case phases.Greeting():
             return phase.hellos
-        case Revealing():
+        case phases.Revealing():
             return phase.reveals
-        case Certifying():
+        case phases.Certifying():
             return phase.endorsements
-        case Releasing():
+        case phases.Releasing():
             return phase.released
         case _:
             assert_never(phase)
 
 
-def _paced(before: RunningPhase, after: ServerPhase, event: Received[AnyMessage]) -> ServerPhase:
+def _paced(
+    before: phases.RunningPhase, after: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
+) -> phases.ServerPhase:
     """Note how long the sender took, if its message is its answer to a step."""
-    if isinstance(before, Summing) and isinstance(after, Summing):
-        return heard(before, after, event)
+    if isinstance(before, phases.Summing) and isinstance(after, phases.Summing):
+        return sums.heard(before, after, event)
     if isinstance(before, _STEPS) and isinstance(after, _STEPS):
         if event.sender in _answers(before) or event.sender not in _answers(after):
             return after

@@ -7,18 +7,15 @@ from dataclasses import replace
 
 from securefl.base.arrays import F32
 from securefl.base.ids import EVERYONE
-from securefl.methods.encoding import from_ring
-from securefl.methods.metrics import Doubted, Measured, gain_of, is_better, measure, why_unused
-from securefl.methods.robust import Mean
-from securefl.protocol.kernel import Place, Report, Send
-from securefl.protocol.messages import BestModel
-from securefl.protocol.round.server.phases import BestSoFar, Standing
+from securefl.methods import encoding, metrics, robust
+from securefl.protocol import kernel, messages
+from securefl.protocol.round.server import phases
 from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import Effects, MetricUnused, ModelKept, RoundDone
 
 
-def with_metrics(plan: RunPlan, done: RoundDone, sums: Sequence[ClusterSum]) -> RoundDone:
+def with_metrics(plan: RunPlan, done: reports.RoundDone, sums: Sequence[ClusterSum]) -> reports.RoundDone:
     """The report of a round, with what its opened sums say of the model that it began with."""
     found, doubted = measured_by(plan, sums)
     return replace(done, metrics=found, doubted=doubted)
@@ -26,19 +23,21 @@ def with_metrics(plan: RunPlan, done: RoundDone, sums: Sequence[ClusterSum]) -> 
 
 def measured_by(
     plan: RunPlan, sums: Sequence[ClusterSum]
-) -> tuple[tuple[Measured, ...], tuple[Doubted, ...]]:
+) -> tuple[tuple[metrics.Measured, ...], tuple[metrics.Doubted, ...]]:
     """The metrics of a round's sums, and the sums whose metrics are impossible; nothing without metrics."""
     words = plan.metrics
     if words is None:
         return (), ()
     asked = plan.scenario.evaluation.report
-    median = asked == "median" or (asked == "auto" and not isinstance(plan.scenario.aggregation.rule, Mean))
+    median = asked == "median" or (
+        asked == "auto" and not isinstance(plan.scenario.aggregation.rule, robust.Mean)
+    )
     first = [one for one in sums if one.reclustering == 0]
-    tails = [(one.cluster, from_ring(one.ring[plan.length :]), len(one.survivors)) for one in first]
-    return measure(words, tails, median=median)
+    tails = [(one.cluster, encoding.from_ring(one.ring[plan.length :]), len(one.survivors)) for one in first]
+    return metrics.measure(words, tails, median=median)
 
 
-def judged(plan: RunPlan, standing: Standing, params: F32, done: RoundDone) -> Standing:
+def judged(plan: RunPlan, standing: phases.Standing, params: F32, done: reports.RoundDone) -> phases.Standing:
     """The standing with the model that the round began with, ``params``, noted if it is the best so far.
 
     Rounds without the metric that stopping goes by, or with too much noise on it, change nothing: neither the
@@ -49,12 +48,14 @@ def judged(plan: RunPlan, standing: Standing, params: F32, done: RoundDone) -> S
         return replace(standing, unused_rounds=standing.unused_rounds + 1)
     if one is None:
         return standing
-    if not is_better(one, None if best is None else best.value, gain_of(plan.scenario)):
+    if not metrics.is_better(one, None if best is None else best.value, metrics.gain_of(plan.scenario)):
         return replace(standing, stale_rounds=standing.stale_rounds + 1)
-    return replace(standing, best=BestSoFar(done.round, one.value, params), stale_rounds=0)
+    return replace(standing, best=phases.BestSoFar(done.round, one.value, params), stale_rounds=0)
 
 
-def first_unused(plan: RunPlan, standing: Standing, done: RoundDone) -> tuple[MetricUnused, ...]:
+def first_unused(
+    plan: RunPlan, standing: phases.Standing, done: reports.RoundDone
+) -> tuple[reports.MetricUnused, ...]:
     """The report that a number has too much noise to stop by, in the first such round only.
 
     Args:
@@ -65,16 +66,18 @@ def first_unused(plan: RunPlan, standing: Standing, done: RoundDone) -> tuple[Me
     reason = _why_unused(plan, done)
     if not reason or standing.unused_rounds != 1:
         return ()
-    return (MetricUnused(done.round, plan.scenario.stop.metric or "", reason),)
+    return (reports.MetricUnused(done.round, plan.scenario.stop.metric or "", reason),)
 
 
-def kept_model(best: BestSoFar) -> Effects:
+def kept_model(best: phases.BestSoFar) -> reports.Effects:
     """The report of the best model at the end of a run, and the message that tells parties to keep it."""
-    message = BestModel(params=best.params.astype("<f4", copy=False).tobytes())
-    return Report(ModelKept(best.round, best.params)), Send(EVERYONE, Place(best.round), message)
+    message = messages.BestModel(params=best.params.astype("<f4", copy=False).tobytes())
+    return kernel.Report(reports.ModelKept(best.round, best.params)), kernel.Send(
+        EVERYONE, kernel.Place(best.round), message
+    )
 
 
-def end_by_metric(plan: RunPlan, standing: Standing, done: RoundDone) -> str:
+def end_by_metric(plan: RunPlan, standing: phases.Standing, done: reports.RoundDone) -> str:
     """Why a run ends with this round, by what its sites say of its model; empty where it goes on."""
     stop, one = plan.scenario.stop, _of(plan, done)
     if one is None or _why_unused(plan, done):
@@ -86,10 +89,10 @@ def end_by_metric(plan: RunPlan, standing: Standing, done: RoundDone) -> str:
     return ""
 
 
-def _why_unused(plan: RunPlan, done: RoundDone) -> str:
+def _why_unused(plan: RunPlan, done: reports.RoundDone) -> str:
     """The noise for which a round's number is not used; empty if it is, or if no sum was opened."""
-    return why_unused(plan.scenario, _of(plan, done)) if done.opened else ""
+    return metrics.why_unused(plan.scenario, _of(plan, done)) if done.opened else ""
 
 
-def _of(plan: RunPlan, done: RoundDone) -> Measured | None:
+def _of(plan: RunPlan, done: reports.RoundDone) -> metrics.Measured | None:
     return next((one for one in done.metrics if one.name == plan.scenario.stop.metric), None)

@@ -8,103 +8,47 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from securefl.base import crypto, text
 from securefl.base.arrays import F64, Ring
-from securefl.base.crypto import BoxError
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import EVERYONE, PartyId
-from securefl.base.text import count
-from securefl.methods.clustering import COUNTS, hides_groups
-from securefl.protocol.kernel import (
-    Aborted,
-    Consult,
-    Consulted,
-    Evaluate,
-    Evaluated,
-    Finished,
-    Place,
-    Reject,
-    Report,
-    Send,
-)
-from securefl.protocol.messages import Certificate, Endorse, Goodbye, Release, ReleasedShares, SlotCounts
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages, secure_sum, wire
+from securefl.protocol.round.server import checking, gather, measuring, phases, proving, stacking, stepping
 from securefl.protocol.round.server.accusing import of_deals
-from securefl.protocol.round.server.checking import checks_of, failed, too_long
-from securefl.protocol.round.server.gather import abort, begin_round, close_hellos, skip_round
-from securefl.protocol.round.server.measuring import first_unused, judged, kept_model, with_metrics
-from securefl.protocol.round.server.phases import (
-    Attesting,
-    Certifying,
-    Consulting,
-    Ended,
-    Evaluating,
-    Frozen,
-    Releasing,
-    ServerContext,
-    ServerPhase,
-    Standing,
-)
-from securefl.protocol.round.server.proving import (
-    CLAIMED_OTHERWISE,
-    Unmasked,
-    attesting_time,
-    claim_step,
-    claimed_otherwise,
-    confirmation,
-    confirmed,
-    unconfirmed,
-    without_claim,
-)
 from securefl.protocol.round.server.reopening import begin_releasing
 from securefl.protocol.round.server.resuming import keep
-from securefl.protocol.round.server.stacking import NO_GRADIENTS, ClusterSum
-from securefl.protocol.round.server.stepping import after_evaluation, after_sums, to_consult
 from securefl.protocol.round.server.suspicion import weighed
-from securefl.protocol.round.shared.blame import ConvictedError, with_charge
+from securefl.protocol.round.shared import blame, reports, slots, statement
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import (
-    AnyReport,
-    ClaimRefused,
-    ClusterKey,
-    ConsultingFailed,
-    Convicted,
-    Effects,
-    InstanceLost,
-    ModelFinal,
-    StepReached,
-    SumOpened,
-)
-from securefl.protocol.round.shared.slots import counted, least_in_slot, opened_slots, totals_of
-from securefl.protocol.round.shared.statement import release_context, slots_statement
-from securefl.protocol.secure_sum import OpenedSecrets, Opening
-from securefl.protocol.wire import decode_struct
 
 
-def is_count(plan: RunPlan, key: ClusterKey) -> bool:
+def is_count(plan: RunPlan, key: reports.ClusterKey) -> bool:
     """Whether an instance sums counts of hidden groups."""
-    return hides_groups(plan.scenario.groups) and key[0] == COUNTS
+    return clustering.hides_groups(plan.scenario.groups) and key[0] == clustering.COUNTS
 
 
-def due_now(plan: RunPlan, phase: Releasing) -> Collection[ClusterKey]:
+def due_now(plan: RunPlan, phase: phases.Releasing) -> Collection[reports.ClusterKey]:
     """The instances whose shares are being released."""
     instances = phase.frozen.instances
-    if not hides_groups(plan.scenario.groups):
+    if not clustering.hides_groups(plan.scenario.groups):
         return instances.keys()
     if phase.counts is None:
-        return {key for key in instances if key[0] == COUNTS}
-    return opened_slots(phase.counts) & instances.keys()
+        return {key for key in instances if key[0] == clustering.COUNTS}
+    return slots.opened_slots(phase.counts) & instances.keys()
 
 
 def ask_slots(
-    ctx: ServerContext, phase: Releasing, sums: Sequence[ClusterSum], now: float
-) -> tuple[Releasing, Effects]:
+    ctx: phases.ServerContext, phase: phases.Releasing, sums: Sequence[stacking.ClusterSum], now: float
+) -> tuple[phases.Releasing, reports.Effects]:
     """Tell every cluster whose counts were opened which seats are taken; its members know what to release.
 
     A cluster whose counts are impossible is told nothing: an honest member would refuse them.
     """
     plan, round_ = ctx.plan, phase.standing.round
     limits = (phase.view.limits[party] for party in phase.frozen.survivors)
-    found = counted(round_, sums, least_in_slot(plan, limits))
+    found = slots.counted(round_, sums, slots.least_in_slot(plan, limits))
     asking = replace(
         phase,
         released=frozenset(),
@@ -113,58 +57,67 @@ def ask_slots(
         counts=found,
     )
     survivors = {one.cluster: one.survivors for one in sums}
-    tell: Effects = tuple(
-        Send(party, Place(round_), SlotCounts(seats=one.seats))
+    tell: reports.Effects = tuple(
+        kernel.Send(party, kernel.Place(round_), messages.SlotCounts(seats=one.seats))
         for one in found
         if one.slots
         for party in survivors[one.cluster]
     )
-    return asking, (*map(Report, found), Report(StepReached(round_, "release")), *tell)
+    return asking, (*map(kernel.Report, found), kernel.Report(reports.StepReached(round_, "release")), *tell)
 
 
-def unmask_all(ctx: ServerContext, phase: Releasing) -> tuple[Unmasked, Effects]:
+def unmask_all(
+    ctx: phases.ServerContext, phase: phases.Releasing
+) -> tuple[proving.Unmasked, reports.Effects]:
     """Open every sum that is due, as far as its releases allow; what is lost is reported."""
     frozen, round_, server = phase.frozen, phase.standing.round, ctx.plan.sums.server
-    sums: list[ClusterSum] = []
-    opened_by: dict[ClusterKey, OpenedSecrets] = {}
-    effects: list[Report[AnyReport] | Reject] = []
+    sums: list[stacking.ClusterSum] = []
+    opened_by: dict[reports.ClusterKey, secure_sum.OpenedSecrets] = {}
+    effects: list[kernel.Report[reports.AnyReport] | kernel.Reject] = []
     due = due_now(ctx.plan, phase)
     for key, instance in sorted(frozen.instances.items()):
         if key not in due:
             continue
         releases, needed = phase.shares.get(key, {}), instance.needed(frozen.survivors)
         if len(releases) < needed:
-            reason = f"{count(len(releases), 'member')} released shares, {needed} are needed"
-            effects.append(Report(InstanceLost(round_, *key, reason)))
+            reason = f"{text.count(len(releases), 'member')} released shares, {needed} are needed"
+            effects.append(kernel.Report(reports.InstanceLost(round_, *key, reason)))
             continue
         try:
             secrets = server.recovered(instance, frozen.survivors, releases)
             ring = _opened(ctx, phase, key, secrets)
         except PeerError as error:
             effects += [
-                Reject(error.culprit, error.reason),
-                Report(InstanceLost(round_, *key, f"{error.culprit} {error.reason}")),
+                kernel.Reject(error.culprit, error.reason),
+                kernel.Report(reports.InstanceLost(round_, *key, f"{error.culprit} {error.reason}")),
             ]
-            found = with_charge(error, of_deals(ctx.plan, instance, frozen.survivors, releases), ctx.plan)
-            if isinstance(found, ConvictedError):
-                effects.append(Report(Convicted(round_, *found.conviction, found.charge)))
+            found = blame.with_charge(
+                error, of_deals(ctx.plan, instance, frozen.survivors, releases), ctx.plan
+            )
+            if isinstance(found, blame.ConvictedError):
+                effects.append(kernel.Report(reports.Convicted(round_, *found.conviction, found.charge)))
             continue
         doubt = server.doubt(instance, ring, phase.view.drawn.weights)
         if doubt:
-            effects.append(Report(InstanceLost(round_, *key, doubt)))
+            effects.append(kernel.Report(reports.InstanceLost(round_, *key, doubt)))
             continue
         members = instance.setup.members
         alive = tuple(members[i] for i in instance.alive(frozen.survivors))
-        opened = ClusterSum(*key, members=members, survivors=alive, ring=ring)
+        opened = stacking.ClusterSum(*key, members=members, survivors=alive, ring=ring)
         sums.append(opened)
         if instance.setup.verified:
             opened_by[key] = secrets
         if not is_count(ctx.plan, key):
-            effects.append(Report(SumOpened(round_, opened)))
-    return Unmasked(tuple(sums), opened_by), tuple(effects)
+            effects.append(kernel.Report(reports.SumOpened(round_, opened)))
+    return proving.Unmasked(tuple(sums), opened_by), tuple(effects)
 
 
-def _opened(ctx: ServerContext, phase: Releasing, key: ClusterKey, secrets: OpenedSecrets) -> Ring:
+def _opened(
+    ctx: phases.ServerContext,
+    phase: phases.Releasing,
+    key: reports.ClusterKey,
+    secrets: secure_sum.OpenedSecrets,
+) -> Ring:
     """The sum, of vectors that are added up already, or now.
 
     Raises:
@@ -180,14 +133,14 @@ def _opened(ctx: ServerContext, phase: Releasing, key: ClusterKey, secrets: Open
 
 
 def on_endorse(
-    phase: Certifying, sender: PartyId, place: Place, message: Endorse, signed: bytes
-) -> Certifying:
+    phase: phases.Certifying, sender: PartyId, place: kernel.Place, message: messages.Endorse, signed: bytes
+) -> phases.Certifying:
     """Take one endorsement.
 
     Raises:
         PeerError: not a survivor, a second one, or of something else than the frozen statement.
     """
-    if place != Place(phase.standing.round) or sender not in phase.frozen.survivors or not signed:
+    if place != kernel.Place(phase.standing.round) or sender not in phase.frozen.survivors or not signed:
         raise PeerError(sender, "endorses out of turn")
     if sender in phase.endorsements:
         raise PeerError(sender, "endorses twice")
@@ -196,69 +149,84 @@ def on_endorse(
     return replace(phase, endorsements={**phase.endorsements, sender: (message, signed)})
 
 
-def close_certifying(ctx: ServerContext, phase: Certifying, now: float) -> tuple[ServerPhase, Effects]:
+def close_certifying(
+    ctx: phases.ServerContext, phase: phases.Certifying, now: float
+) -> tuple[phases.ServerPhase, reports.Effects]:
     """Send the certificate; without a quorum nothing will be released."""
     round_, quorum = phase.standing.round, ctx.plan.limits.quorum or 0
     if len(phase.endorsements) < quorum:
         reason = f"{len(phase.endorsements)} endorsements, a certificate needs {quorum}"
-        lost = tuple(Report(InstanceLost(round_, r, j, reason)) for r, j in sorted(phase.frozen.instances))
-        nothing = Frozen(frozenset(), phase.frozen.statement, phase.frozen.ledger, {})
-        return Releasing(phase.standing, phase.view, nothing, frozenset(), {}, now), lost
+        lost = tuple(
+            kernel.Report(reports.InstanceLost(round_, r, j, reason))
+            for r, j in sorted(phase.frozen.instances)
+        )
+        nothing = phases.Frozen(frozenset(), phase.frozen.statement, phase.frozen.ledger, {})
+        return phases.Releasing(phase.standing, phase.view, nothing, frozenset(), {}, now), lost
     frames = tuple(frame for _, (_, frame) in sorted(phase.endorsements.items()))
     releasing, kept = begin_releasing(ctx, phase.standing, phase.view, phase.frozen, frames, now)
     return releasing, (
         *kept,
-        Report(StepReached(round_, "release")),
-        Send(EVERYONE, Place(round_), Certificate(endorsements=frames)),
+        kernel.Report(reports.StepReached(round_, "release")),
+        kernel.Send(EVERYONE, kernel.Place(round_), messages.Certificate(endorsements=frames)),
     )
 
 
 def on_release(
-    ctx: ServerContext, phase: Releasing, sender: PartyId, place: Place, message: Release
-) -> tuple[Releasing, Effects]:
+    ctx: phases.ServerContext,
+    phase: phases.Releasing,
+    sender: PartyId,
+    place: kernel.Place,
+    message: messages.Release,
+) -> tuple[phases.Releasing, reports.Effects]:
     """Take one survivor's shares. A wrong share in one instance does not spoil the sender's others.
 
     Raises:
         PeerError: not a survivor, a second release, or a box that does not open.
     """
-    if place != Place(phase.standing.round) or sender not in phase.awaited:
+    if place != kernel.Place(phase.standing.round) or sender not in phase.awaited:
         raise PeerError(sender, "releases out of turn")
     if sender in phase.released:
         if phase.again:
             return phase, ()
         raise PeerError(sender, "releases twice")
     try:
-        opened = ctx.identity.open_sealed(message.sealed, release_context(_stated(phase, sender), sender))
-    except BoxError as error:
+        opened = ctx.identity.open_sealed(
+            message.sealed, statement.release_context(_stated(phase, sender), sender)
+        )
+    except crypto.BoxError as error:
         raise PeerError(sender, "its release does not open") from error
-    released = decode_struct(ReleasedShares, opened, sender)
+    released = wire.decode_struct(messages.ReleasedShares, opened, sender)
     shares = {key: dict(held) for key, held in phase.shares.items()}
-    rejects: list[Reject] = []
+    rejects: list[kernel.Reject] = []
     due = due_now(ctx.plan, phase)
     for item in released.instances:
         try:
             shares.setdefault(_checked(ctx, phase.frozen, due, sender, item), {})[sender] = item
         except PeerError as error:
-            rejects.append(Reject(error.culprit, error.reason))
+            rejects.append(kernel.Reject(error.culprit, error.reason))
     return replace(phase, released=phase.released | {sender}, shares=shares), tuple(rejects)
 
 
-def _stated(phase: Releasing, sender: PartyId) -> bytes:
+def _stated(phase: phases.Releasing, sender: PartyId) -> bytes:
     """The statement that the sender's release is bound to."""
     told = next(
         (
             one.seats
             for one in phase.counts or ()
-            if sender in phase.view.assignment.clusters[COUNTS][one.cluster]
+            if sender in phase.view.assignment.clusters[clustering.COUNTS][one.cluster]
         ),
         None,
     )
-    return phase.frozen.statement if told is None else slots_statement(phase.frozen.statement, told)
+    return phase.frozen.statement if told is None else statement.slots_statement(phase.frozen.statement, told)
 
 
 def _checked(
-    ctx: ServerContext, frozen: Frozen, due: Collection[ClusterKey], sender: PartyId, item: Opening
-) -> ClusterKey:
+    ctx: phases.ServerContext,
+    frozen: phases.Frozen,
+    due: Collection[reports.ClusterKey],
+    sender: PartyId,
+    item: secure_sum.Opening,
+) -> reports.ClusterKey:
     key = (item.reclustering, item.cluster)
     if key in frozen.instances and key not in due:
         raise PeerError(sender, f"releases shares of instance {key}, which nobody asked for")
@@ -271,31 +239,41 @@ def _checked(
     return key
 
 
-def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[ServerPhase, Effects]:
+def close_releasing(
+    ctx: phases.ServerContext, phase: phases.Releasing, now: float
+) -> tuple[phases.ServerPhase, reports.Effects]:
     """Open what can be opened, and check it; then step, or first ask the server's own data if need be.
 
     With hidden groups the counts come first, and if any slot may be opened its shares are waited for.
     """
     unmasked, effects = unmask_all(ctx, phase)
-    if phase.counts is None and hides_groups(ctx.plan.scenario.groups):
+    if phase.counts is None and clustering.hides_groups(ctx.plan.scenario.groups):
         asking, more = ask_slots(ctx, phase, unmasked.sums, now)
         if asking.awaited:
             return asking, (*effects, *more)
-        phase, unmasked, effects = asking, Unmasked(), (*effects, *more)
+        phase, unmasked, effects = asking, proving.Unmasked(), (*effects, *more)
     wrong = frozenset(
-        one.item.culprit for one in effects if isinstance(one, Report) and isinstance(one.item, Convicted)
+        one.item.culprit
+        for one in effects
+        if isinstance(one, kernel.Report) and isinstance(one.item, reports.Convicted)
     )
     secure, lost = ctx.plan.scenario.secure_sum, len(phase.frozen.instances) - len(unmasked.sums)
     if secure.verified and lost > secure.lost_clusters:
         # The server is to have no choice among subsets: all certified sums count, or there is no step.
         allowed = f"all but {secure.lost_clusters}" if secure.lost_clusters else "all"
-        reason = f"{count(lost, 'certified sum')} did not open, and a step takes {allowed} of them"
-        unmasked, effects = Unmasked(), (*effects, Report(ClaimRefused(phase.standing.round, reason)))
+        reason = f"{text.count(lost, 'certified sum')} did not open, and a step takes {allowed} of them"
+        unmasked, effects = (
+            proving.Unmasked(),
+            (*effects, kernel.Report(reports.ClaimRefused(phase.standing.round, reason))),
+        )
     evaluating, more = _close_opened(ctx, phase, unmasked)
-    if claimed_otherwise(ctx, evaluating.standing):
+    if proving.claimed_otherwise(ctx, evaluating.standing):
         # Two claims would convict this server, which cannot prove the first one any more.
-        effects = (*effects, Report(ClaimRefused(phase.standing.round, CLAIMED_OTHERWISE)))
-        evaluating, more = _close_opened(ctx, phase, Unmasked())
+        effects = (
+            *effects,
+            kernel.Report(reports.ClaimRefused(phase.standing.round, proving.CLAIMED_OTHERWISE)),
+        )
+        evaluating, more = _close_opened(ctx, phase, proving.Unmasked())
     ctx.store.discard_all()
     if wrong:
         # It costs this round at most; and each of them one round of the run, not the run.
@@ -310,37 +288,44 @@ def close_releasing(ctx: ServerContext, phase: Releasing, now: float) -> tuple[S
 
 
 def _close_opened(
-    ctx: ServerContext, phase: Releasing, unmasked: Unmasked
-) -> tuple[Evaluating | Consulting, Effects]:
+    ctx: phases.ServerContext, phase: phases.Releasing, unmasked: proving.Unmasked
+) -> tuple[phases.Evaluating | phases.Consulting, reports.Effects]:
     sums = unmasked.sums
     standing, drawn, survivors = phase.standing, phase.view.drawn, phase.frozen.survivors
-    checked, long = checks_of(ctx.plan, standing.round, sums), too_long(ctx.plan, standing.round, sums)
-    effects: Effects = tuple(map(Report, (*checked, *long)))
-    excluded = failed((*checked, *long))
+    checked, long = (
+        checking.checks_of(ctx.plan, standing.round, sums),
+        checking.too_long(ctx.plan, standing.round, sums),
+    )
+    effects: reports.Effects = tuple(map(kernel.Report, (*checked, *long)))
+    excluded = checking.failed((*checked, *long))
     standing = replace(standing, suspicion=weighed(ctx.plan, standing.suspicion, drawn, sums, checked))
-    asked = to_consult(ctx.plan, sums, excluded)
+    asked = stepping.to_consult(ctx.plan, sums, excluded)
     if not asked:
-        totals = None if phase.counts is None else totals_of(phase.counts)
+        totals = None if phase.counts is None else slots.totals_of(phase.counts)
         evaluating, more = _step(ctx, standing, drawn, survivors, sums, excluded, totals=totals)
         if evaluating.standing.updates == standing.updates:
             return evaluating, (*effects, *more)
-        claimed, proofs = claim_step(ctx, standing, evaluating.standing, phase.view, phase.frozen, unmasked)
+        claimed, proofs = proving.claim_step(
+            ctx, standing, evaluating.standing, phase.view, phase.frozen, unmasked
+        )
         return replace(evaluating, standing=claimed), (*effects, *proofs, *more)
-    consulting = Consulting(standing, drawn, survivors, sums, excluded, asked)
-    consult = Consult(standing.round, standing.params, asked)
-    return consulting, (*effects, Report(StepReached(standing.round, "consult")), consult)
+    consulting = phases.Consulting(standing, drawn, survivors, sums, excluded, asked)
+    consult = kernel.Consult(standing.round, standing.params, asked)
+    return consulting, (*effects, kernel.Report(reports.StepReached(standing.round, "consult")), consult)
 
 
-def on_consulted(ctx: ServerContext, phase: Consulting, event: Consulted) -> tuple[ServerPhase, Effects]:
+def on_consulted(
+    ctx: phases.ServerContext, phase: phases.Consulting, event: kernel.Consulted
+) -> tuple[phases.ServerPhase, reports.Effects]:
     """Aggregate with the gradients and step; without them the model stays as it is.
 
     Raises:
         UsageError: not one finite f64 ``(d,)`` gradient for each reclustering asked for: a bug.
     """
-    standing, gradients = phase.standing, NO_GRADIENTS
-    failing: Effects = ()
+    standing, gradients = phase.standing, stacking.NO_GRADIENTS
+    failing: reports.Effects = ()
     if event.gradients is None:
-        failing = (Report(ConsultingFailed(standing.round, event.failure)),)
+        failing = (kernel.Report(reports.ConsultingFailed(standing.round, event.failure)),)
     elif len(event.gradients) != len(phase.asked):
         raise UsageError(f"{len(event.gradients)} gradients for {len(phase.asked)} reclusterings")
     else:
@@ -352,82 +337,97 @@ def on_consulted(ctx: ServerContext, phase: Consulting, event: Consulted) -> tup
 
 
 def _step(
-    ctx: ServerContext,
-    standing: Standing,
+    ctx: phases.ServerContext,
+    standing: phases.Standing,
     drawn: Draw,
     survivors: Collection[PartyId],
-    sums: Sequence[ClusterSum],
-    excluded: Collection[ClusterKey],
-    gradients: Mapping[int, F64] = NO_GRADIENTS,
-    totals: Mapping[ClusterKey, int] | None = None,
-) -> tuple[Evaluating, Effects]:
+    sums: Sequence[stacking.ClusterSum],
+    excluded: Collection[reports.ClusterKey],
+    gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
+    totals: Mapping[reports.ClusterKey, int] | None = None,
+) -> tuple[phases.Evaluating, reports.Effects]:
     """Aggregate, step and ask for an evaluation."""
     params = standing.params
-    standing, done, stepped = after_sums(
+    standing, done, stepped = stepping.after_sums(
         ctx.plan, standing, drawn, survivors, sums, gradients, excluded, totals
     )
-    done = with_metrics(ctx.plan, done, sums)
-    standing = judged(ctx.plan, standing, params, done)
-    unused = map(Report, first_unused(ctx.plan, standing, done))
-    return Evaluating(standing, done), (Report(stepped), *unused, Evaluate(standing.round, standing.params))
+    done = measuring.with_metrics(ctx.plan, done, sums)
+    standing = measuring.judged(ctx.plan, standing, params, done)
+    unused = map(kernel.Report, measuring.first_unused(ctx.plan, standing, done))
+    return phases.Evaluating(standing, done), (
+        kernel.Report(stepped),
+        *unused,
+        kernel.Evaluate(standing.round, standing.params),
+    )
 
 
-def on_evaluated(ctx: ServerContext, phase: Evaluating, event: Evaluated) -> tuple[ServerPhase, Effects]:
+def on_evaluated(
+    ctx: phases.ServerContext, phase: phases.Evaluating, event: kernel.Evaluated
+) -> tuple[phases.ServerPhase, reports.Effects]:
     """Report the round; then stop, give up, or begin the next one."""
     tested = replace(
         phase.done, accuracy=event.accuracy, loss=event.loss, backdoor_success=event.backdoor_success
     )
-    done = Report(tested)
-    standing, outcome = after_evaluation(ctx.plan, phase.standing, tested)
+    done = kernel.Report(tested)
+    standing, outcome = stepping.after_evaluation(ctx.plan, phase.standing, tested)
     if outcome is None and phase.again and standing.pending is not None:
-        return Attesting(standing, event.now + attesting_time(ctx), None), (done,)
+        return phases.Attesting(standing, event.now + proving.attesting_time(ctx), None), (done,)
     if outcome is None:
-        greeting, effects = begin_round(ctx, standing, event.now)
+        greeting, effects = gather.begin_round(ctx, standing, event.now)
         return greeting, (done, *effects)
-    if isinstance(outcome, Finished) and standing.pending is not None:
-        return Attesting(standing, event.now + attesting_time(ctx), outcome), (done,)
-    ended, effects = _end(without_claim(standing), outcome)
+    if isinstance(outcome, kernel.Finished) and standing.pending is not None:
+        return phases.Attesting(standing, event.now + proving.attesting_time(ctx), outcome), (done,)
+    ended, effects = _end(proving.without_claim(standing), outcome)
     return ended, (done, *effects)
 
 
-def close_attesting(ctx: ServerContext, phase: Attesting, now: float) -> tuple[ServerPhase, Effects]:
+def close_attesting(
+    ctx: phases.ServerContext, phase: phases.Attesting, now: float
+) -> tuple[phases.ServerPhase, reports.Effects]:
     """Go on with the model that verifiers confirm, or without the round that made it."""
     standing, pending = phase.standing, phase.standing.pending
     if pending is None:
         raise UsageError("nothing is claimed")
-    lacks = unconfirmed(ctx, pending)
-    told: Report[AnyReport]
+    lacks = proving.unconfirmed(ctx, pending)
+    told: kernel.Report[reports.AnyReport]
     if lacks is None:
-        standing, told = confirmed(ctx, standing), Report(confirmation(pending))
+        standing, told = proving.confirmed(ctx, standing), kernel.Report(proving.confirmation(pending))
     else:
-        standing, told = without_claim(standing), Report(ClaimRefused(pending.certified.round, lacks))
-    if isinstance(phase.then, Finished):
+        standing, told = (
+            proving.without_claim(standing),
+            kernel.Report(reports.ClaimRefused(pending.certified.round, lacks)),
+        )
+    if isinstance(phase.then, kernel.Finished):
         outcome = (
-            phase.then if standing.updates else Aborted(f"{phase.then.reason}, and no update was confirmed")
+            phase.then
+            if standing.updates
+            else kernel.Aborted(f"{phase.then.reason}, and no update was confirmed")
         )
         ended, effects = _end(standing, outcome)
         return ended, (told, *effects)
     noted = keep(standing)
     if phase.then is None:
-        begun, effects = begin_round(ctx, standing, now)
+        begun, effects = gather.begin_round(ctx, standing, now)
         return begun, (told, noted, *effects)
     greeting = replace(phase.then, standing=standing)
     if lacks is None:
         # Verifiers do not say again what they have seen confirmed.
-        after, effects = close_hellos(ctx, greeting, now)
+        after, effects = gather.close_hellos(ctx, greeting, now)
         effects = (noted, *effects)
     else:
-        after, effects = skip_round(
+        after, effects = gather.skip_round(
             ctx, standing, tuple(sorted(greeting.hellos)), f"nobody trains on it: {lacks}"
         )
     return after, (told, *effects)
 
 
-def _end(standing: Standing, outcome: Finished | Aborted) -> tuple[ServerPhase, Effects]:
-    final = Report(ModelFinal(standing.round, standing.params))
-    if isinstance(outcome, Aborted):
-        ended, effects = abort(outcome.reason)
+def _end(
+    standing: phases.Standing, outcome: kernel.Finished | kernel.Aborted
+) -> tuple[phases.ServerPhase, reports.Effects]:
+    final = kernel.Report(reports.ModelFinal(standing.round, standing.params))
+    if isinstance(outcome, kernel.Aborted):
+        ended, effects = gather.abort(outcome.reason)
         return ended, (final, *effects)
-    goodbye = Goodbye(reason=outcome.reason, aborted=False)
-    best = () if standing.best is None else kept_model(standing.best)
-    return Ended(goodbye), (final, *best, Send(EVERYONE, Place(-1), goodbye), outcome)
+    goodbye = messages.Goodbye(reason=outcome.reason, aborted=False)
+    best = () if standing.best is None else measuring.kept_model(standing.best)
+    return phases.Ended(goodbye), (final, *best, kernel.Send(EVERYONE, kernel.Place(-1), goodbye), outcome)

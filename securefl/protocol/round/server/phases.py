@@ -13,28 +13,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from securefl.base import crypto
 from securefl.base.arrays import F32, F64, Ring
-from securefl.base.crypto import Identity
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import Assignment
-from securefl.protocol.kernel import Finished, Place
-from securefl.protocol.messages import Endorse, Goodbye, Hello, Limits, Reveal, Software
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.server.suspicion import NO_SUSPICION, Suspicion
 from securefl.protocol.round.server.trust import NO_TRUST, Trust
 from securefl.protocol.round.server.waiting import Pace
-from securefl.protocol.round.shared.budget import NO_RELEASES, Releases
+from securefl.protocol.round.shared import budget, reports
 from securefl.protocol.round.shared.chain import Attested, CertifiedRound, ChainLink
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.online import OnlineClock
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import ClusterKey, RoundDone, SlotsCounted
-from securefl.protocol.secure_sum import CollectingInputs, Opening, VectorStore
-from securefl.protocol.secure_sum import ServerPhase as InstancePhase
 
 NOBODY_GONE: Mapping[PartyId, float] = MappingProxyType({})
-NOTHING_REPORTED: Mapping[PartyId, Software] = MappingProxyType({})
+NOTHING_REPORTED: Mapping[PartyId, messages.Software] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +38,15 @@ class ServerContext:
     """Constants of a server machine, given when it is made."""
 
     plan: RunPlan
-    identity: Identity = field(repr=False)
+    identity: crypto.Identity = field(repr=False)
     """Opens the releases that are sealed to the server."""
-    store: VectorStore
+    store: secure_sum.VectorStore
     initial: F32 = field(repr=False)
     """Parameters before the first round, shape (d,)."""
     entropy: Entropy = field(repr=False)
     resumed: Resumed | None = None
     """What an earlier server of the run has left behind; None for the first."""
-    software: Software | None = None
+    software: messages.Software | None = None
     """Its versions, which those of parties are compared with; None for no comparison."""
 
 
@@ -61,7 +57,7 @@ class Checkpoint:
     epoch: int
     """The last one that it has led."""
     standing: Standing
-    done: RoundDone | None = None
+    done: reports.RoundDone | None = None
     """The round that made the model, if that is still to be tested; None where a round is to begin."""
     certified: Certified | None = None
     """The round whose shares were asked for; None where none were."""
@@ -103,9 +99,9 @@ class Pending:
     certified: CertifiedRound
     before: Standing
     """Where the round goes back to if the claim is not confirmed."""
-    asked: Mapping[Place, frozenset[PartyId]]
+    asked: Mapping[kernel.Place, frozenset[PartyId]]
     """Who is to attest what: a sum, or the step."""
-    attests: Mapping[Place, Mapping[PartyId, bytes]] = field(default_factory=dict, repr=False)
+    attests: Mapping[kernel.Place, Mapping[PartyId, bytes]] = field(default_factory=dict, repr=False)
     """Signed frames."""
 
 
@@ -144,7 +140,7 @@ class Standing:
     """What the checks have found so far, and against whom."""
     before: F32 | None = field(default=None, repr=False)
     """The parameters of the round before; kept where parties' momentum goes on from the model's step."""
-    releases: Releases = field(default_factory=lambda: NO_RELEASES)
+    releases: budget.Releases = field(default_factory=lambda: budget.NO_RELEASES)
     """How often each party has released an update; counted where there is privacy."""
     atom_seed: bytes = b""
     """Seed of the run's atoms; empty before they are formed, or without."""
@@ -178,7 +174,7 @@ class Standing:
     """Parties that say hello to the server of a later epoch."""
     ahead: frozenset[PartyId] = frozenset()
     """Parties that say that they have seen the draw of a later round than this server's."""
-    software: Mapping[PartyId, Software] = field(default_factory=lambda: NOTHING_REPORTED)
+    software: Mapping[PartyId, messages.Software] = field(default_factory=lambda: NOTHING_REPORTED)
     """Versions that parties report."""
     pausing: str = ""
     """Why it is to stop before the next round; empty where it is not."""
@@ -203,7 +199,7 @@ class Greeting:
     draw: int
     model: bytes
     excluded: frozenset[PartyId]
-    hellos: Mapping[PartyId, tuple[Hello, bytes]] = field(repr=False)
+    hellos: Mapping[PartyId, tuple[messages.Hello, bytes]] = field(repr=False)
     """Hello and its signed frame."""
     deadline: float
     """Until model and invitation have left, ``deadlines.quorum`` from the round's beginning."""
@@ -223,8 +219,8 @@ class Revealing:
     draw: int
     model: bytes
     excluded: frozenset[PartyId]
-    hellos: Mapping[PartyId, Hello]
-    reveals: Mapping[PartyId, tuple[Reveal, bytes]] = field(repr=False)
+    hellos: Mapping[PartyId, messages.Hello]
+    reveals: Mapping[PartyId, tuple[messages.Reveal, bytes]] = field(repr=False)
     deadline: float
 
 
@@ -235,14 +231,14 @@ class RoundView:
     model: bytes
     announced: bytes
     """Digest of all hellos."""
-    limits: Mapping[PartyId, Limits] = field(repr=False)
+    limits: Mapping[PartyId, messages.Limits] = field(repr=False)
     """What each of them demands."""
     drawn: Draw
     samples: Mapping[PartyId, int]
     """What everybody who is present has declared."""
 
     @property
-    def assignment(self) -> Assignment:
+    def assignment(self) -> clustering.Assignment:
         """The round's clusters."""
         return self.drawn.assignment
 
@@ -253,9 +249,9 @@ class Summing:
 
     standing: Standing
     view: RoundView
-    instances: Mapping[ClusterKey, InstancePhase]
-    deadlines: Mapping[ClusterKey, float]
-    began: Mapping[ClusterKey, float]
+    instances: Mapping[reports.ClusterKey, secure_sum.ServerPhase]
+    deadlines: Mapping[reports.ClusterKey, float]
+    began: Mapping[reports.ClusterKey, float]
     """When the step of each began."""
     paces: Mapping[str, Pace] = field(default_factory=dict)
     """By kind of step, over all instances: in one of them too few could answer to know what is usual."""
@@ -269,8 +265,8 @@ class Frozen:
     statement: bytes
     ledger: bytes
     """Head of the leakage ledger, as every survivor signs it."""
-    instances: Mapping[ClusterKey, CollectingInputs]
-    commitments: Mapping[ClusterKey, bytes] = field(default_factory=dict)
+    instances: Mapping[reports.ClusterKey, secure_sum.CollectingInputs]
+    commitments: Mapping[reports.ClusterKey, bytes] = field(default_factory=dict)
     """What fixes each sum, in the order of their keys; nothing where sums are not verified."""
 
     @property
@@ -289,9 +285,9 @@ class Certified:
     """Of no use are the handles of its inputs: they are another server's."""
     certificate: tuple[bytes, ...]
     """Signed frames; none where the freeze itself asked for shares."""
-    totals: Mapping[ClusterKey, bytes] = field(repr=False)
+    totals: Mapping[reports.ClusterKey, bytes] = field(repr=False)
     """Sums of masked vectors, as vectors travel; of sums that are verified ``vectors`` instead."""
-    vectors: Mapping[ClusterKey, Mapping[int, bytes]] = field(repr=False)
+    vectors: Mapping[reports.ClusterKey, Mapping[int, bytes]] = field(repr=False)
     """Masked vectors by member number."""
 
 
@@ -302,7 +298,7 @@ class Certifying:
     standing: Standing
     view: RoundView
     frozen: Frozen
-    endorsements: Mapping[PartyId, tuple[Endorse, bytes]] = field(repr=False)
+    endorsements: Mapping[PartyId, tuple[messages.Endorse, bytes]] = field(repr=False)
     deadline: float
 
 
@@ -314,11 +310,11 @@ class Releasing:
     view: RoundView
     frozen: Frozen
     released: frozenset[PartyId]
-    shares: Mapping[ClusterKey, Mapping[PartyId, Opening]] = field(repr=False)
+    shares: Mapping[reports.ClusterKey, Mapping[PartyId, secure_sum.Opening]] = field(repr=False)
     deadline: float
-    counts: tuple[SlotsCounted, ...] | None = None
+    counts: tuple[reports.SlotsCounted, ...] | None = None
     """What the counts of hidden groups say, once they are opened and their slots are asked for."""
-    totals: Mapping[ClusterKey, Ring] = field(default_factory=dict, repr=False)
+    totals: Mapping[reports.ClusterKey, Ring] = field(default_factory=dict, repr=False)
     """Sums of masked vectors, shape (d,), where they are added up before the shares come."""
     again: bool = False
     """Whether an earlier server has asked for the same shares: what was sent to it may come as well."""
@@ -341,7 +337,7 @@ class Consulting:
     drawn: Draw
     survivors: frozenset[PartyId]
     sums: tuple[ClusterSum, ...]
-    excluded: frozenset[ClusterKey]
+    excluded: frozenset[reports.ClusterKey]
     """Sums that failed a check."""
     asked: tuple[int, ...]
     """The reclusterings, in the order in which gradients come."""
@@ -353,7 +349,7 @@ class Attesting:
 
     standing: Standing
     deadline: float
-    then: Greeting | Finished | None
+    then: Greeting | kernel.Finished | None
     """What goes on if they confirm it: the next round, or the end. None where a server that was started again
     begins the next one, with this model or with the one before."""
 
@@ -363,7 +359,7 @@ class Evaluating:
     """The model has stepped; waiting for its accuracy."""
 
     standing: Standing
-    done: RoundDone
+    done: reports.RoundDone
     """With accuracy and loss still to be filled in."""
     again: bool = False
     """Whether a server tests it that was started again."""
@@ -373,7 +369,7 @@ class Evaluating:
 class Ended:
     """The run is over."""
 
-    goodbye: Goodbye | None
+    goodbye: messages.Goodbye | None
     """What everybody was told, and whoever joins late is told again. None where the run goes on."""
 
 

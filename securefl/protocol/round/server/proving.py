@@ -8,22 +8,11 @@ from dataclasses import dataclass, field, replace
 from securefl.base.arrays import F32, F64
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
-from securefl.methods.encoding import to_wire
-from securefl.methods.feasibility import openers_asked
-from securefl.protocol.kernel import CLAIMED, Journal, Place, Send
-from securefl.protocol.messages import (
-    Announce,
-    AnyMessage,
-    Attest,
-    ChainedAnnounce,
-    Opened,
-    OpeningProof,
-    RoundClaim,
-    Step,
-    StepProof,
-)
-from securefl.protocol.round.server.phases import Frozen, Pending, RoundView, ServerContext, Standing
+from securefl.methods import encoding, feasibility
+from securefl.protocol import kernel, messages, secure_sum, wire
+from securefl.protocol.round.server import phases
 from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared import reports, signed_claim, statement
 from securefl.protocol.round.shared.allowance import allowed
 from securefl.protocol.round.shared.chain import (
     LOST,
@@ -37,11 +26,6 @@ from securefl.protocol.round.shared.chain import (
     state_digest,
     sum_digest,
 )
-from securefl.protocol.round.shared.reports import ClaimConfirmed, ClusterKey, Effects
-from securefl.protocol.round.shared.signed_claim import announced_contents, sign_claim, step_contents
-from securefl.protocol.round.shared.statement import model_digest, proof_context
-from securefl.protocol.secure_sum import CollectingInputs, OpenedSecrets, VectorStore, opening_contents
-from securefl.protocol.wire import encode
 
 CLAIMED_OTHERWISE = "before it was started again the server claimed another outcome, of other sums"
 
@@ -51,22 +35,22 @@ class Unmasked:
     """All sums of a round that opened, and the secrets that opened them."""
 
     sums: tuple[ClusterSum, ...] = ()
-    secrets: Mapping[ClusterKey, OpenedSecrets] = field(default_factory=dict, repr=False)
+    secrets: Mapping[reports.ClusterKey, secure_sum.OpenedSecrets] = field(default_factory=dict, repr=False)
 
 
-def certified_of(view: RoundView, frozen: Frozen, round_: int) -> CertifiedRound:
+def certified_of(view: phases.RoundView, frozen: phases.Frozen, round_: int) -> CertifiedRound:
     """Return what is certified of a round."""
     return CertifiedRound(round_, frozen.statement, view.drawn, frozen.survivors, frozen.commitments)
 
 
 def claim_step(
-    ctx: ServerContext,
-    before: Standing,
-    after: Standing,
-    view: RoundView,
-    frozen: Frozen,
+    ctx: phases.ServerContext,
+    before: phases.Standing,
+    after: phases.Standing,
+    view: phases.RoundView,
+    frozen: phases.Frozen,
     unmasked: Unmasked,
-) -> tuple[Standing, Effects]:
+) -> tuple[phases.Standing, reports.Effects]:
     """Claim what a round came to, and prove it to whoever is to attest it; durably noted before that.
 
     Args:
@@ -82,27 +66,30 @@ def claim_step(
     if chain is None:
         return after, ()
     opened = {one.key: sum_digest(run, round_, one.key, one.ring) for one in unmasked.sums}
-    claim = RoundClaim(
+    claim = messages.RoundClaim(
         round=round_,
         previous=chain.link.root,
         statement=frozen.statement,
         sums=tuple(opened.get(key, LOST) for key in certified.commitments),
         state=state_digest(after.moments),
-        model=model_digest(after.params),
+        model=statement.model_digest(after.params),
     )
     link = link_of(run, claim)
-    proofs: list[Send[AnyMessage]] = []
+    proofs: list[kernel.Send[messages.AnyMessage]] = []
     for key in opened:
         proofs += _prove_opening(ctx, certified, claim, key, frozen.instances[key], unmasked.secrets[key])
     proofs += _prove_step(ctx, certified, claim, before.moments, unmasked.sums, after.params)
-    asked: dict[Place, set[PartyId]] = {}
+    asked: dict[kernel.Place, set[PartyId]] = {}
     for proof in proofs:
         asked.setdefault(proof.place, set()).add(proof.to)
-    pending = Pending(link, certified, before, {place: frozenset(of) for place, of in asked.items()})
-    return replace(after, pending=pending), (Journal(round_, CLAIMED + link.root.hex()), *proofs)
+    pending = phases.Pending(link, certified, before, {place: frozenset(of) for place, of in asked.items()})
+    return replace(after, pending=pending), (
+        kernel.Journal(round_, kernel.CLAIMED + link.root.hex()),
+        *proofs,
+    )
 
 
-def claimed_otherwise(ctx: ServerContext, standing: Standing) -> bool:
+def claimed_otherwise(ctx: phases.ServerContext, standing: phases.Standing) -> bool:
     """Whether an earlier server has claimed another outcome of the round: from more sums, or from fewer."""
     resumed, pending = ctx.resumed, standing.pending
     if resumed is None or pending is None:
@@ -112,8 +99,13 @@ def claimed_otherwise(ctx: ServerContext, standing: Standing) -> bool:
 
 
 def on_attest(
-    ctx: ServerContext, standing: Standing, sender: PartyId, place: Place, message: Attest, signed: bytes
-) -> Standing:
+    ctx: phases.ServerContext,
+    standing: phases.Standing,
+    sender: PartyId,
+    place: kernel.Place,
+    message: messages.Attest,
+    signed: bytes,
+) -> phases.Standing:
     """Take one verifier's word.
 
     Raises:
@@ -135,12 +127,12 @@ def on_attest(
     return replace(standing, pending=replace(pending, attests=attests))
 
 
-def unconfirmed(ctx: ServerContext, pending: Pending) -> str | None:
+def unconfirmed(ctx: phases.ServerContext, pending: phases.Pending) -> str | None:
     """Return what the claim lacks; None where it is confirmed."""
     return lacking(ctx.plan, pending.certified, pending.link.claim, pending.attests)
 
 
-def awaited_attests(ctx: ServerContext, pending: Pending) -> Collection[PartyId]:
+def awaited_attests(ctx: phases.ServerContext, pending: phases.Pending) -> Collection[PartyId]:
     """Return for whom the claim waits: nobody once it is confirmed."""
     if unconfirmed(ctx, pending) is None:
         return frozenset()
@@ -148,18 +140,18 @@ def awaited_attests(ctx: ServerContext, pending: Pending) -> Collection[PartyId]
     return frozenset().union(*(of - given.get(place, {}).keys() for place, of in pending.asked.items()))
 
 
-def attesting_time(ctx: ServerContext) -> float:
+def attesting_time(ctx: phases.ServerContext) -> float:
     """Return the seconds that verifiers have once everything else is there."""
     return allowed(ctx.plan, "verify")
 
 
-def confirmation(pending: Pending) -> ClaimConfirmed:
+def confirmation(pending: phases.Pending) -> reports.ClaimConfirmed:
     """Return the report of a claim that is confirmed."""
     verifiers = {party for given in pending.attests.values() for party in given}
-    return ClaimConfirmed(pending.certified.round, pending.link.root, len(verifiers))
+    return reports.ClaimConfirmed(pending.certified.round, pending.link.root, len(verifiers))
 
 
-def without_claim(standing: Standing) -> Standing:
+def without_claim(standing: phases.Standing) -> phases.Standing:
     """Return the standing as if the step that nobody confirmed had not been made."""
     pending = standing.pending
     if pending is None:
@@ -180,7 +172,7 @@ def without_claim(standing: Standing) -> Standing:
     )
 
 
-def confirmed(ctx: ServerContext, standing: Standing) -> Standing:
+def confirmed(ctx: phases.ServerContext, standing: phases.Standing) -> phases.Standing:
     """Return the standing with its claim as the last link, and no more attests than that takes."""
     pending = standing.pending
     if pending is None:
@@ -195,49 +187,51 @@ def confirmed(ctx: ServerContext, standing: Standing) -> Standing:
     return replace(standing, chain=Attested(pending.link, tuple(frames)), pending=None)
 
 
-def chained(ctx: ServerContext, standing: Standing, draw: int, announce: Announce) -> Announce:
+def chained(
+    ctx: phases.ServerContext, standing: phases.Standing, draw: int, announce: messages.Announce
+) -> messages.Announce:
     """Return the announcement with the last link and who attests it, where rounds are verified."""
     chain = standing.chain
     if chain is None:
         return announce
-    claim, place = chain.link.claim, Place(standing.round, attempt=draw)
-    contents = announced_contents(model_digest(standing.params), chain.frames)
-    signed = sign_claim(ctx.identity, ctx.plan.run, claim, place, contents)
-    return ChainedAnnounce(
+    claim, place = chain.link.claim, kernel.Place(standing.round, attempt=draw)
+    contents = signed_claim.announced_contents(statement.model_digest(standing.params), chain.frames)
+    signed = signed_claim.sign_claim(ctx.identity, ctx.plan.run, claim, place, contents)
+    return messages.ChainedAnnounce(
         hellos=announce.hellos, claim=claim, attests=chain.frames, signature=signed.signature
     )
 
 
 def _prove_opening(
-    ctx: ServerContext,
+    ctx: phases.ServerContext,
     certified: CertifiedRound,
-    claim: RoundClaim,
-    key: ClusterKey,
-    instance: CollectingInputs,
-    secrets: OpenedSecrets,
-) -> list[Send[AnyMessage]]:
+    claim: messages.RoundClaim,
+    key: reports.ClusterKey,
+    instance: secure_sum.CollectingInputs,
+    secrets: secure_sum.OpenedSecrets,
+) -> list[kernel.Send[messages.AnyMessage]]:
     added = instance.added(certified.survivors)
     alive = certified.alive(key)
     # Anybody does, as long as they are enough; it is another part of the cluster in each round.
     start = certified.round % len(alive)
-    asked = (alive[start:] + alive[:start])[: openers_asked(ctx.plan.scenario, len(alive))]
+    asked = (alive[start:] + alive[:start])[: feasibility.openers_asked(ctx.plan.scenario, len(alive))]
     vectors = _joined(ctx.store, [instance.inputs[index] for index in added])
-    opened = Opened(
+    opened = messages.Opened(
         seeds=tuple(sorted(secrets.seeds.items())),
         keys=tuple(sorted(secrets.keys.items())),
         noise=tuple(sorted(secrets.noise.items())),
     )
-    setup, place, plain = instance.setup, Place(claim.round, *key), encode(opened)
+    setup, place, plain = instance.setup, kernel.Place(claim.round, *key), wire.encode(opened)
     adverts = tuple(instance.frames[index] for index in sorted(instance.frames))
     receipts = tuple(instance.receipts[index] for index in added)
     inputs = {index: instance.digests[index] for index in added}
-    contents = opening_contents(setup, instance.sharers, plain, (adverts, receipts), inputs)
-    signed = sign_claim(ctx.identity, ctx.plan.run, claim, place, contents)
+    contents = secure_sum.opening_contents(setup, instance.sharers, plain, (adverts, receipts), inputs)
+    signed = signed_claim.sign_claim(ctx.identity, ctx.plan.run, claim, place, contents)
     return [
-        Send(
+        kernel.Send(
             party,
             place,
-            OpeningProof(
+            messages.OpeningProof(
                 claim=claim,
                 adverts=adverts,
                 receipts=receipts,
@@ -251,38 +245,44 @@ def _prove_opening(
 
 
 def _prove_step(
-    ctx: ServerContext,
+    ctx: phases.ServerContext,
     certified: CertifiedRound,
-    claim: RoundClaim,
+    claim: messages.RoundClaim,
     moments: F64,
     sums: Sequence[ClusterSum],
     params: F32,
-) -> list[Send[AnyMessage]]:
-    place = Place(claim.round)
-    step = Step(
+) -> list[kernel.Send[messages.AnyMessage]]:
+    place = kernel.Place(claim.round)
+    step = messages.Step(
         moments=moments.astype("<f8", copy=False).tobytes(),
         totals=(),
-        sums=b"".join(to_wire(one.ring) for one in sums),
+        sums=b"".join(encoding.to_wire(one.ring) for one in sums),
         model=params.astype("<f4", copy=False).tobytes(),
     )
-    plain = encode(step)
-    signature = sign_claim(ctx.identity, ctx.plan.run, claim, place, step_contents(plain)).signature
+    plain = wire.encode(step)
+    signature = signed_claim.sign_claim(
+        ctx.identity, ctx.plan.run, claim, place, signed_claim.step_contents(plain)
+    ).signature
     return [
-        Send(
+        kernel.Send(
             party,
             place,
-            StepProof(claim=claim, signature=signature, sealed=_sealed(ctx, claim, place, party, plain)),
+            messages.StepProof(
+                claim=claim, signature=signature, sealed=_sealed(ctx, claim, place, party, plain)
+            ),
         )
         for party in committee(ctx.plan, certified)
         if party in certified.survivors
     ]
 
 
-def _sealed(ctx: ServerContext, claim: RoundClaim, place: Place, party: PartyId, plain: bytes) -> bytes:
-    context = proof_context(link_of(ctx.plan.run, claim).root, place, party)
+def _sealed(
+    ctx: phases.ServerContext, claim: messages.RoundClaim, place: kernel.Place, party: PartyId, plain: bytes
+) -> bytes:
+    context = statement.proof_context(link_of(ctx.plan.run, claim).root, place, party)
     entropy = ctx.entropy.child("proof", *place, party)
     return ctx.plan.roster.parties[party].seal(plain, context, entropy)
 
 
-def _joined(store: VectorStore, handles: Sequence[int]) -> bytes:
+def _joined(store: secure_sum.VectorStore, handles: Sequence[int]) -> bytes:
     return b"".join(store.get(handle) for handle in handles)

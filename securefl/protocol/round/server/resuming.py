@@ -13,33 +13,14 @@ from dataclasses import replace
 from typing import Final
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId
-from securefl.protocol.kernel import DREW, Aborted, Evaluate, Keep, Lead, Place, Report, Send
-from securefl.protocol.messages import AnyMessage, Pause
-from securefl.protocol.round.server.phases import (
-    Checkpoint,
-    Ended,
-    Evaluating,
-    Joining,
-    RunningPhase,
-    ServerContext,
-    Standing,
-    Stated,
-)
+from securefl.protocol import kernel, messages, wire
+from securefl.protocol.round.server import phases
 from securefl.protocol.round.server.stepping import without_clusters
+from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.budget import with_round
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.presence import FIRST
-from securefl.protocol.round.shared.reports import (
-    ClaimConfirmed,
-    Effects,
-    EpochLed,
-    InstanceLost,
-    RoundSkipped,
-    RoundStarted,
-    RunPaused,
-)
 from securefl.protocol.round.shared.statement import model_digest
-from securefl.protocol.wire import MAX_EPOCH, epoch_of, open_relayed, session_of_server
 
 MAX_LEAP: Final = 2**16
 """Epochs beyond one's own that are believed: who lies must not use them all up."""
@@ -50,12 +31,12 @@ Clusters = tuple[tuple[tuple[PartyId, ...], ...], ...]
 """Members of every cluster, by reclustering."""
 
 
-def keep(standing: Standing, phase: Evaluating | None = None) -> Keep:
+def keep(standing: phases.Standing, phase: phases.Evaluating | None = None) -> kernel.Keep:
     """The effect that writes down where the server goes on: before a round, or before its model is tested."""
-    return Keep(Checkpoint(standing.epoch, standing, None if phase is None else phase.done))
+    return kernel.Keep(phases.Checkpoint(standing.epoch, standing, None if phase is None else phase.done))
 
 
-def next_epoch(own: int, stated: Mapping[PartyId, Stated]) -> int:
+def next_epoch(own: int, stated: Mapping[PartyId, phases.Stated]) -> int:
     """Return the epoch to lead: the one after every epoch that is known.
 
     Args:
@@ -63,10 +44,10 @@ def next_epoch(own: int, stated: Mapping[PartyId, Stated]) -> int:
         stated: what parties know.
     """
     believed = (one.epoch for one in stated.values() if one.epoch <= own + MAX_LEAP)
-    return min(max(own, *believed, 0) + 1, MAX_EPOCH)
+    return min(max(own, *believed, 0) + 1, wire.MAX_EPOCH)
 
 
-def outlived(plan: RunPlan, stated: Mapping[PartyId, Stated], reached: int) -> str | None:
+def outlived(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reached: int) -> str | None:
     """Return why this server's state is older than the run; None where it is not.
 
     Args:
@@ -81,16 +62,18 @@ def outlived(plan: RunPlan, stated: Mapping[PartyId, Stated], reached: int) -> s
     return _older(seen, reached)
 
 
-def overtaken(ctx: ServerContext, phase: RunningPhase, sender: PartyId, round_: int) -> Standing | Aborted:
+def overtaken(
+    ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, round_: int
+) -> phases.Standing | kernel.Aborted:
     """Note what a party says that it has seen of the run once this server leads; see :func:`outlived`."""
     standing = phase.standing
-    reached = standing.round + isinstance(phase, Evaluating)
+    reached = standing.round + isinstance(phase, phases.Evaluating)
     if round_ <= reached:
         return standing
     ahead = standing.ahead | {sender}
     if len(ahead) <= ctx.plan.scenario.secure_sum.colluders:
         return replace(standing, ahead=ahead)
-    return Aborted(_older(round_, reached), over=False, decide=True)
+    return kernel.Aborted(_older(round_, reached), over=False, decide=True)
 
 
 def _older(seen: int, reached: int) -> str:
@@ -100,7 +83,9 @@ def _older(seen: int, reached: int) -> str:
     )
 
 
-def replaced(ctx: ServerContext, standing: Standing, sender: PartyId, leader: bytes) -> Standing | Aborted:
+def replaced(
+    ctx: phases.ServerContext, standing: phases.Standing, sender: PartyId, leader: bytes
+) -> phases.Standing | kernel.Aborted:
     """Note that a party follows the server of a later epoch; where more than collude do, this one is done.
 
     It says goodbye to nobody: the run goes on.
@@ -108,62 +93,66 @@ def replaced(ctx: ServerContext, standing: Standing, sender: PartyId, leader: by
     elsewhere = standing.elsewhere | {sender}
     if len(elsewhere) <= ctx.plan.scenario.secure_sum.colluders:
         return replace(standing, elsewhere=elsewhere)
-    return Aborted(
-        f"displaced: another server leads the run, in epoch {epoch_of(leader)}, and parties follow it",
+    return kernel.Aborted(
+        f"displaced: another server leads the run, in epoch {wire.epoch_of(leader)}, and parties follow it",
         over=False,
         decide=True,
     )
 
 
-def take_lead(ctx: ServerContext, phase: Joining) -> tuple[Joining, Effects]:
+def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.Joining, reports.Effects]:
     """Lead the next epoch, durably before anybody hears of it."""
     resumed = ctx.resumed
     known = 0 if resumed is None else resumed.checkpoint.epoch
     epoch = next_epoch(known, phase.stated)
-    session = session_of_server(epoch, ctx.entropy.child("lead", epoch))
+    session = wire.session_of_server(epoch, ctx.entropy.child("lead", epoch))
     reached = phase.standing.round + (resumed is not None and resumed.checkpoint.done is not None)
     ahead = frozenset(party for party, one in phase.stated.items() if one.round > reached)
     standing = replace(phase.standing, epoch=epoch, leader=session, ahead=ahead)
-    state = Checkpoint(epoch, standing)
+    state = phases.Checkpoint(epoch, standing)
     if resumed is not None:
         state = replace(resumed.checkpoint, epoch=epoch, standing=standing)
-    here: Send[AnyMessage] = Send(EVERYONE, Place(-1), FIRST)
-    told: Effects = (
-        () if epoch == 1 else (Report(EpochLed(epoch, standing.round)), *_last_claim(ctx, standing))
+    here: kernel.Send[messages.AnyMessage] = kernel.Send(EVERYONE, kernel.Place(-1), FIRST)
+    told: reports.Effects = (
+        ()
+        if epoch == 1
+        else (kernel.Report(reports.EpochLed(epoch, standing.round)), *_last_claim(ctx, standing))
     )
     return replace(phase, standing=standing), (
-        Keep(state),
-        Lead(session),
+        kernel.Keep(state),
+        kernel.Lead(session),
         *told,
         here,
     )
 
 
-def _last_claim(ctx: ServerContext, standing: Standing) -> Effects:
+def _last_claim(ctx: phases.ServerContext, standing: phases.Standing) -> reports.Effects:
     """Say again what was confirmed last: an earlier server may have had no time to note it in a row."""
     if standing.chain is None or standing.chain.link.claim.round < 0:
         return ()
     link, frames = standing.chain.link, standing.chain.frames
     verifiers = {
-        open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER).sender for frame in frames
+        wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER).sender for frame in frames
     }
-    return (Report(ClaimConfirmed(link.claim.round, link.root, len(verifiers))),)
+    return (kernel.Report(reports.ClaimConfirmed(link.claim.round, link.root, len(verifiers))),)
 
 
 def drew_step(clusters: Clusters) -> str:
     """Return the step of the journal entry of a draw: its clusters, by reclustering."""
-    return DREW + " ".join("/".join(",".join(members) for members in row) for row in clusters)
+    return kernel.DREW + " ".join("/".join(",".join(members) for members in row) for row in clusters)
 
 
 def drawn_clusters(step: str) -> Clusters:
     """Return the clusters that :func:`drew_step` has written; none of any other step."""
-    if not step.startswith(DREW):
+    if not step.startswith(kernel.DREW):
         return ()
-    rows = step.removeprefix(DREW).split()
+    rows = step.removeprefix(kernel.DREW).split()
     return tuple(tuple(tuple(map(PartyId, m.split(","))) for m in row.split("/")) for row in rows)
 
 
-def left_open(ctx: ServerContext, standing: Standing) -> tuple[Evaluating, Effects] | None:
+def left_open(
+    ctx: phases.ServerContext, standing: phases.Standing
+) -> tuple[phases.Evaluating, reports.Effects] | None:
     """End a round that an earlier server has announced the draw of; None for any other.
 
     Whoever was drawn may have released its update, so that it counts. Nobody is at fault; the model stays.
@@ -181,16 +170,16 @@ def left_open(ctx: ServerContext, standing: Standing) -> tuple[Evaluating, Effec
     )
     standing, done, stepped = without_clusters(ctx.plan, standing, drawn)
     lost = tuple((r, j) for r, row in enumerate(drew) for j in range(len(row)))
-    return Evaluating(standing, replace(done, lost=lost)), (
-        Report(RoundStarted(round_, model_digest(standing.params))),
-        Report(RoundSkipped(round_, VOID)),
-        *(Report(InstanceLost(round_, *key, VOID)) for key in lost),
-        Report(stepped),
-        Evaluate(round_, standing.params),
+    return phases.Evaluating(standing, replace(done, lost=lost)), (
+        kernel.Report(reports.RoundStarted(round_, model_digest(standing.params))),
+        kernel.Report(reports.RoundSkipped(round_, VOID)),
+        *(kernel.Report(reports.InstanceLost(round_, *key, VOID)) for key in lost),
+        kernel.Report(stepped),
+        kernel.Evaluate(round_, standing.params),
     )
 
 
-def unheard_atoms(ctx: ServerContext, atom_seed: bytes) -> bool:
+def unheard_atoms(ctx: phases.ServerContext, atom_seed: bytes) -> bool:
     """Whether atoms were formed as an earlier server was killed, so that maybe nobody has heard of them."""
     resumed = ctx.resumed
     return (
@@ -198,10 +187,10 @@ def unheard_atoms(ctx: ServerContext, atom_seed: bytes) -> bool:
     )
 
 
-def pause(reason: str) -> tuple[Ended, Effects]:
+def pause(reason: str) -> tuple[phases.Ended, reports.Effects]:
     """Stop where another server goes on, and ask everybody to wait for it."""
-    return Ended(None), (
-        Report(RunPaused(reason)),
-        Send(EVERYONE, Place(-1), Pause(reason=reason[:1000])),
-        Aborted(reason, resumable=True, over=False),
+    return phases.Ended(None), (
+        kernel.Report(reports.RunPaused(reason)),
+        kernel.Send(EVERYONE, kernel.Place(-1), messages.Pause(reason=reason[:1000])),
+        kernel.Aborted(reason, resumable=True, over=False),
     )

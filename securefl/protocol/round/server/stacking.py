@@ -11,19 +11,12 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from securefl.base import crypto
 from securefl.base.arrays import F64, Ring
-from securefl.base.crypto import digest
 from securefl.base.ids import PartyId
 from securefl.base.stack import Stack
 from securefl.base.sums import ordered_sum
-from securefl.methods.encoding import from_ring
-from securefl.methods.robust import (
-    InnerProduct,
-    aggregate_all,
-    clusters_needed_by,
-    earned_by,
-    needs_server_gradient,
-)
+from securefl.methods import encoding, robust
 from securefl.protocol.round.server.trust import NO_TRUST, Trust, credited, faded, of_clusters, smoothed
 from securefl.protocol.round.shared.plan import RunPlan
 
@@ -70,7 +63,7 @@ def counted(
     The inner-product rule sees these as well, with a mean of zero: its gamma is a share of all sums (Xiang et
     al. 2023, Algorithm 2).
     """
-    if isinstance(plan.scenario.aggregation.rule, InnerProduct):
+    if isinstance(plan.scenario.aggregation.rule, robust.InnerProduct):
         return sums
     return [opened for opened in sums if opened.key not in excluded]
 
@@ -78,7 +71,7 @@ def counted(
 def usable(plan: RunPlan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
     """The reclusterings with enough opened clusters for the rule."""
     rows = Counter(opened.reclustering for opened in sums)
-    needed = clusters_needed_by(plan.scenario.aggregation)
+    needed = robust.clusters_needed_by(plan.scenario.aggregation)
     return tuple(r for r in range(plan.scenario.clustering.reclusterings) if rows[r] >= needed)
 
 
@@ -98,7 +91,7 @@ def stack_of(
     decoded = [
         np.zeros(plan.length)
         if opened.key in excluded
-        else plan.fixed_point.decode(from_ring(opened.ring[: plan.length]), total)
+        else plan.fixed_point.decode(encoding.from_ring(opened.ring[: plan.length]), total)
         for opened, total in zip(sums, totals, strict=True)
     ]
     return Stack(
@@ -136,9 +129,9 @@ def aggregate_round(
     aggregation, rule = plan.scenario.aggregation, plan.scenario.aggregation.rule
     seen = counted(plan, sums, excluded)
     rows = {r: [opened for opened in seen if opened.reclustering == r] for r in usable(plan, seen)}
-    if needs_server_gradient(rule):
+    if robust.needs_server_gradient(rule):
         rows = {r: opened for r, opened in rows.items() if r in gradients}
-    drawn = {r: digest("pre-aggregation", seed, r) for r in rows}
+    drawn = {r: crypto.digest("pre-aggregation", seed, r) for r in rows}
 
     # A rule with a memory asks twice. Stacks are large: with many reclusterings they are made twice, too.
     @functools.lru_cache(maxsize=1)
@@ -146,20 +139,20 @@ def aggregate_round(
         return stack_of(plan, rows[r], weights, reference, gradients.get(r), excluded)
 
     standings: dict[int, F64] = {}
-    if isinstance(rule, InnerProduct):
+    if isinstance(rule, robust.InnerProduct):
         trust, gradients = smoothed(trust, rule, gradients)
         if rule.select == "accumulated" and rows:
             trust = faded(trust, rule)
             # All reclusterings first: what a party earns in one of them counts in the choice of all.
             survivors = {r: [one.survivors for one in opened] for r, opened in rows.items()}
             for r, clusters in survivors.items():
-                trust = credited(trust, clusters, earned_by(aggregation, rule, stack(r), drawn[r]))
+                trust = credited(trust, clusters, robust.earned_by(aggregation, rule, stack(r), drawn[r]))
             standings = {r: of_clusters(trust, rule, clusters) for r, clusters in survivors.items()}
     results: list[F64] = []
     kept: dict[tuple[int, int], bool] = {}
     for r, opened in rows.items():
         seen_by_rule = replace(stack(r), trust=standings[r]) if r in standings else stack(r)
-        result = aggregate_all(aggregation, seen_by_rule, drawn[r])
+        result = robust.aggregate_all(aggregation, seen_by_rule, drawn[r])
         results.append(result.vector)
         kept.update(zip((one.key for one in opened), result.kept.tolist(), strict=True))
     update = np.mean(results, axis=0) if results else None

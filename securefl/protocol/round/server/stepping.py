@@ -8,32 +8,23 @@ from dataclasses import replace
 
 import numpy as np
 
+from securefl import scenario
+from securefl.base import text
 from securefl.base.arrays import F32, F64
 from securefl.base.ids import PartyId
-from securefl.base.text import count
-from securefl.methods.robust import needs_server_gradient
-from securefl.methods.server_optimisers import past_update, server_step
-from securefl.protocol.kernel import Aborted, Finished
+from securefl.methods import robust, server_optimisers
+from securefl.protocol import kernel
 from securefl.protocol.round.party.carrying import carries
+from securefl.protocol.round.server import stacking
 from securefl.protocol.round.server.group_start import parted
 from securefl.protocol.round.server.group_sums import aggregate_groups
 from securefl.protocol.round.server.measuring import end_by_metric
 from securefl.protocol.round.server.phases import Standing
-from securefl.protocol.round.server.stacking import (
-    NO_GRADIENTS,
-    ClusterSum,
-    RoundAggregate,
-    aggregate_round,
-    counted,
-    usable,
-)
 from securefl.protocol.round.server.suspicion import suspects_of
+from securefl.protocol.round.shared import budget, reports
 from securefl.protocol.round.shared.allowance import allowed
-from securefl.protocol.round.shared.budget import ending, with_round
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import ClusterKey, ModelStepped, RoundDone
-from securefl.scenario import Stop
 
 MAX_FRUITLESS = 3
 """Rounds in a row with enough parties, and without any update, after which the run is aborted.
@@ -44,12 +35,12 @@ server lost the broker. Rounds with too few parties are counted in time: ``deadl
 
 
 def to_consult(
-    plan: RunPlan, sums: Sequence[ClusterSum], excluded: Collection[ClusterKey] = ()
+    plan: RunPlan, sums: Sequence[stacking.ClusterSum], excluded: Collection[reports.ClusterKey] = ()
 ) -> tuple[int, ...]:
     """The reclusterings for which the rule needs a gradient of the server's own data; none for most rules."""
-    if not needs_server_gradient(plan.scenario.aggregation.rule):
+    if not robust.needs_server_gradient(plan.scenario.aggregation.rule):
         return ()
-    return usable(plan, counted(plan, sums, excluded))
+    return stacking.usable(plan, stacking.counted(plan, sums, excluded))
 
 
 def after_sums(
@@ -57,11 +48,11 @@ def after_sums(
     standing: Standing,
     drawn: Draw,
     survivors: Collection[PartyId],
-    sums: Sequence[ClusterSum],
-    gradients: Mapping[int, F64] = NO_GRADIENTS,
-    excluded: Collection[ClusterKey] = (),
-    totals: Mapping[ClusterKey, int] | None = None,
-) -> tuple[Standing, RoundDone, ModelStepped]:
+    sums: Sequence[stacking.ClusterSum],
+    gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
+    excluded: Collection[reports.ClusterKey] = (),
+    totals: Mapping[reports.ClusterKey, int] | None = None,
+) -> tuple[Standing, reports.RoundDone, reports.ModelStepped]:
     """Aggregate what was opened and step.
 
     Args:
@@ -78,18 +69,24 @@ def after_sums(
     Returns:
         The standing with the new model, and the two reports; accuracy and loss are still to be filled in.
     """
-    reference = past_update(plan.optimiser, standing.moments, plan.averaged)
+    reference = server_optimisers.past_update(plan.optimiser, standing.moments, plan.averaged)
     result = (
-        aggregate_round(plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded)
+        stacking.aggregate_round(
+            plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, excluded
+        )
         if plan.models == 1
         else aggregate_groups(plan, sums, drawn, reference, totals)
     )
-    releases = with_round(plan, standing.releases, drawn.assignment.participants)
+    releases = budget.with_round(plan, standing.releases, drawn.assignment.participants)
     standing = replace(_keeping(plan, standing), trust=result.trust, releases=releases)
     norm: float | None = None
     if result.update is None:
         # Parties that spoil sums shall not end the run by that: the checks do what they are for.
-        spoilt = excluded and not usable(plan, counted(plan, sums, excluded)) and usable(plan, sums)
+        spoilt = (
+            excluded
+            and not stacking.usable(plan, stacking.counted(plan, sums, excluded))
+            and stacking.usable(plan, sums)
+        )
         if not spoilt and not standing.interrupted:
             standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
     else:
@@ -100,12 +97,12 @@ def after_sums(
         standing = replace(
             standing, params=params, moments=moments, fruitless_rounds=0, updates=standing.updates + 1
         )
-    opened: tuple[ClusterKey, ...] = tuple((s.reclustering, s.cluster) for s in sums)
+    opened: tuple[reports.ClusterKey, ...] = tuple((s.reclustering, s.cluster) for s in sums)
     planned = {(r, j) for r, row in enumerate(drawn.assignment.clusters) for j in range(len(row))}
     if totals is not None:
         # Counts are no updates, and a slot that stays closed is not lost.
         planned = {*totals}
-    done = RoundDone(
+    done = reports.RoundDone(
         round=standing.round,
         accuracy=0.0,
         loss=0.0,
@@ -118,7 +115,7 @@ def after_sums(
         failed=tuple(sorted(excluded)),
         suspects=suspects_of(standing.suspicion),
     )
-    return standing, done, ModelStepped(standing.round, result.kept, result.rejected, norm)
+    return standing, done, reports.ModelStepped(standing.round, result.kept, result.rejected, norm)
 
 
 def next_models(
@@ -126,10 +123,10 @@ def next_models(
     round_: int,
     params: F32,
     moments: F64,
-    result: RoundAggregate,
-    sums: Sequence[ClusterSum],
+    result: stacking.RoundAggregate,
+    sums: Sequence[stacking.ClusterSum],
     drawn: Draw,
-    totals: Mapping[ClusterKey, int] | None = None,
+    totals: Mapping[reports.ClusterKey, int] | None = None,
 ) -> tuple[F32, F64]:
     """Parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` after a round: for who makes or audits the step.
 
@@ -145,7 +142,9 @@ def next_models(
     """
     if result.update is None:
         return params, moments
-    made, kept = server_step(plan.optimiser, params, moments, result.update, round_, plan.averaged)
+    made, kept = server_optimisers.server_step(
+        plan.optimiser, params, moments, result.update, round_, plan.averaged
+    )
     if not result.moved.all():
         # Without an update of its own a group's model stays where it is; momentum does not carry it on.
         made, kept = np.where(result.moved, made, params), np.where(result.moved, kept, moments)
@@ -190,19 +189,19 @@ def lone_round(plan: RunPlan, standing: Standing) -> Standing:
 
 def without_clusters(
     plan: RunPlan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
-) -> tuple[Standing, RoundDone, ModelStepped]:
+) -> tuple[Standing, reports.RoundDone, reports.ModelStepped]:
     """End a round without a draw that stands; ``alone`` where there were too few parties for one."""
     standing = _keeping(plan, standing)
     if not alone and not standing.interrupted:
         standing = replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
     suspects = suspects_of(standing.suspicion)
-    done = RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), (), suspects=suspects)
-    return standing, done, ModelStepped(standing.round, (), (), None)
+    done = reports.RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), (), suspects=suspects)
+    return standing, done, reports.ModelStepped(standing.round, (), (), None)
 
 
 def after_evaluation(
-    plan: RunPlan, standing: Standing, done: RoundDone
-) -> tuple[Standing, Finished | Aborted | None]:
+    plan: RunPlan, standing: Standing, done: reports.RoundDone
+) -> tuple[Standing, kernel.Finished | kernel.Aborted | None]:
     """Note the accuracy of the round's model; say whether and how the run ends with it.
 
     Args:
@@ -218,13 +217,15 @@ def after_evaluation(
         reason = f"no sum could be used in {MAX_FRUITLESS} rounds in a row"
         if not standing.updates:
             reason += "; if an earlier run began with the same model, give another --seed (docs/privacy.md)"
-        return standing, Aborted(reason)
+        return standing, kernel.Aborted(reason)
     if without_quorum(plan, standing):
         seconds = plan.scenario.deadlines.quorum
-        return standing, Aborted(f"too few parties for a round in {seconds:g} s online (deadlines.quorum)")
+        return standing, kernel.Aborted(
+            f"too few parties for a round in {seconds:g} s online (deadlines.quorum)"
+        )
     if not np.isfinite(standing.params).all():
         # Nobody could learn from it, and parties that cannot send zeros: no round would tell.
-        return standing, Aborted("the model is no longer finite: lower server_optimiser.learning_rate")
+        return standing, kernel.Aborted("the model is no longer finite: lower server_optimiser.learning_rate")
     reason, accuracy = end_by_metric(plan, standing, done), done.accuracy
     if accuracy is not None and stop.metric is None:
         better = accuracy > standing.best_accuracy + (stop.min_gain or 0.0)
@@ -235,16 +236,16 @@ def after_evaluation(
         )
         reason = _end_by_accuracy(stop, standing, accuracy)
     if not reason and standing.round + 1 >= stop.rounds:
-        reason = f"{count(stop.rounds, 'round')} done"
-    reason = reason or ending(plan, standing.releases) or ""
+        reason = f"{text.count(stop.rounds, 'round')} done"
+    reason = reason or budget.ending(plan, standing.releases) or ""
     if not reason:
         return replace(standing, round=standing.round + 1), None
     if not standing.updates:
-        return standing, Aborted(f"{reason}, and none of them gave an update")
-    return standing, Finished(reason)
+        return standing, kernel.Aborted(f"{reason}, and none of them gave an update")
+    return standing, kernel.Finished(reason)
 
 
-def _end_by_accuracy(stop: Stop, standing: Standing, accuracy: float) -> str:
+def _end_by_accuracy(stop: scenario.Stop, standing: Standing, accuracy: float) -> str:
     """Why the run ends with a model of this accuracy; empty where it goes on."""
     if stop.target_accuracy is not None and accuracy >= stop.target_accuracy:
         return f"accuracy {accuracy:.4f} reached the target {stop.target_accuracy:g}"

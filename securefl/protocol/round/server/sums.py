@@ -6,28 +6,19 @@ from dataclasses import replace
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
-from securefl.protocol.kernel import Received, Report, Send
-from securefl.protocol.messages import AnyMessage, Complaint, SumToServer
-from securefl.protocol.round.server.attempts import (
-    asked_again,
-    due_in,
-    due_of,
-    is_at_end,
-    on_complaint,
-    report_lost,
-    step_of,
-    without_missing,
-)
+from securefl.protocol import kernel, messages, secure_sum
+from securefl.protocol.round.server import attempts, phases
 from securefl.protocol.round.server.freeze import freeze
-from securefl.protocol.round.server.phases import Certifying, Releasing, ServerContext, Summing
+from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.allowance import allowed
-from securefl.protocol.round.shared.reports import Effects, UpdatesValidated
-from securefl.protocol.secure_sum import CollectingInputs, CollectingKeys, Lost, ServerPhase
 
 
 def on_instance_message(
-    ctx: ServerContext, phase: Summing, event: Received[AnyMessage], message: SumToServer
-) -> tuple[Summing, Effects]:
+    ctx: phases.ServerContext,
+    phase: phases.Summing,
+    event: kernel.Received[messages.AnyMessage],
+    message: messages.SumToServer,
+) -> tuple[phases.Summing, reports.Effects]:
     """Take one member's message for one instance; its step is closed by :func:`advance`."""
     sender, place = event.sender, event.place
     key = (place.reclustering, place.cluster)
@@ -40,34 +31,37 @@ def on_instance_message(
         return phase, ()
     if place.attempt > attempt:
         raise PeerError(sender, f"sends {type(message).__name__} of attempt {place.attempt}")
-    if isinstance(message, Complaint):
-        return on_complaint(ctx, phase, event, message, instance)
+    if isinstance(message, messages.Complaint):
+        return attempts.on_complaint(ctx, phase, event, message, instance)
     taken = ctx.plan.sums.server.receive(instance, sender, message, event.signed, ctx.store)
-    relayed: Effects = tuple(Send(to, place, passed) for to, passed in taken.relayed)
+    relayed: reports.Effects = tuple(kernel.Send(to, place, passed) for to, passed in taken.relayed)
     return replace(phase, instances={**phase.instances, key: taken.phase}), relayed
 
 
-def awaited_members(phase: Summing) -> frozenset[PartyId]:
+def awaited_members(phase: phases.Summing) -> frozenset[PartyId]:
     """Return whose messages some instance still waits for."""
     missing = (instance.missing for instance in phase.instances.values())
     return frozenset(party for some in missing for party in some)
 
 
-def collects(phase: Summing) -> bool:
+def collects(phase: phases.Summing) -> bool:
     """Return True if every instance collects masked inputs or is lost."""
-    return all(isinstance(instance, CollectingInputs | Lost) for instance in phase.instances.values())
+    return all(
+        isinstance(instance, secure_sum.CollectingInputs | secure_sum.Lost)
+        for instance in phase.instances.values()
+    )
 
 
 def advance(
-    ctx: ServerContext, phase: Summing, now: float
-) -> tuple[Summing | Certifying | Releasing, Effects]:
+    ctx: phases.ServerContext, phase: phases.Summing, now: float
+) -> tuple[phases.Summing | phases.Certifying | phases.Releasing, reports.Effects]:
     """Close every instance step that is complete or past its deadline; freeze when all are at their end."""
     instances, deadlines, began = dict(phase.instances), dict(phase.deadlines), dict(phase.began)
-    effects: list[Effects] = []
+    effects: list[reports.Effects] = []
     for key in phase.instances:
         while True:
-            until = due_in(ctx, phase, instances[key], deadlines[key], began[key])
-            if is_at_end(instances[key], until, now) or (instances[key].missing and now < until):
+            until = attempts.due_in(ctx, phase, instances[key], deadlines[key], began[key])
+            if attempts.is_at_end(instances[key], until, now) or (instances[key].missing and now < until):
                 break
             instances[key], deadlines[key], sent = _close(ctx, instances[key], now)
             began[key] = now
@@ -76,7 +70,7 @@ def advance(
     current = replace(phase, instances=instances, deadlines=deadlines, began=began)
     if not _all_at_end(ctx, current, now):
         return current, flat
-    current, again = without_missing(ctx, current, now)
+    current, again = attempts.without_missing(ctx, current, now)
     flat += again
     if not _all_at_end(ctx, current, now):
         return current, flat
@@ -84,7 +78,9 @@ def advance(
     return frozen, flat + sent
 
 
-def heard(before: Summing, after: Summing, event: Received[AnyMessage]) -> Summing:
+def heard(
+    before: phases.Summing, after: phases.Summing, event: kernel.Received[messages.AnyMessage]
+) -> phases.Summing:
     """Note how long a member took, if its message is what a step of an instance lacked of it."""
     key, party = (event.place.reclustering, event.place.cluster), event.sender
     instance, now = before.instances.get(key), after.instances.get(key)
@@ -92,39 +88,47 @@ def heard(before: Summing, after: Summing, event: Received[AnyMessage]) -> Summi
         return after
     if party not in instance.missing or party in now.missing:
         return after
-    step = step_of(instance)
+    step = attempts.step_of(instance)
     pace = after.paces.get(step, after.standing.pace).answered(party, event.now, after.began[key])
     return replace(after, paces={**after.paces, step: pace})
 
 
-def _all_at_end(ctx: ServerContext, phase: Summing, now: float) -> bool:
-    return all(is_at_end(i, due_of(ctx, phase, key), now) for key, i in phase.instances.items())
+def _all_at_end(ctx: phases.ServerContext, phase: phases.Summing, now: float) -> bool:
+    return all(
+        attempts.is_at_end(i, attempts.due_of(ctx, phase, key), now) for key, i in phase.instances.items()
+    )
 
 
-def next_deadline(ctx: ServerContext, phase: Summing, now: float) -> float:
+def next_deadline(ctx: phases.ServerContext, phase: phases.Summing, now: float) -> float:
     """Return when the first instance that still waits for somebody stops waiting.
 
     Instances at their end have deadlines in the past; waking for those would never let time pass.
     """
-    ends = {key: due_of(ctx, phase, key) for key in phase.instances}
-    return min(end for key, end in ends.items() if not is_at_end(phase.instances[key], end, now))
+    ends = {key: attempts.due_of(ctx, phase, key) for key in phase.instances}
+    return min(end for key, end in ends.items() if not attempts.is_at_end(phase.instances[key], end, now))
 
 
-def _close(ctx: ServerContext, instance: ServerPhase, now: float) -> tuple[ServerPhase, float, Effects]:
+def _close(
+    ctx: phases.ServerContext, instance: secure_sum.ServerPhase, now: float
+) -> tuple[secure_sum.ServerPhase, float, reports.Effects]:
     """End the current step of one instance with those who answered."""
     plan = ctx.plan
     closed = plan.sums.server.close(instance, plan.scenario.secure_sum.max_attempts)
     after, place = closed.phase, closed.phase.setup.place
-    told: Effects = ()
+    told: reports.Effects = ()
     if closed.passed is not None:
         passed = closed.passed
-        told = (Report(UpdatesValidated(*place, passed.accepted, passed.rejected, passed.projections)),)
-    if isinstance(after, Lost):
-        return after, now, (*told, report_lost(after))
-    if isinstance(after, CollectingKeys):
-        told += asked_again(instance.setup, after.setup)
+        told = (
+            kernel.Report(
+                reports.UpdatesValidated(*place, passed.accepted, passed.rejected, passed.projections)
+            ),
+        )
+    if isinstance(after, secure_sum.Lost):
+        return after, now, (*told, attempts.report_lost(after))
+    if isinstance(after, secure_sum.CollectingKeys):
+        told += attempts.asked_again(instance.setup, after.setup)
     deadlines = plan.scenario.deadlines
     wait = {"keys": deadlines.keys, "shares": deadlines.shares, "training": deadlines.training}[closed.step]
     if closed.vectors and closed.step != "keys":
         wait = allowed(plan, closed.step)
-    return after, now + wait, (*told, *(Send(to, place, message) for to, message in closed.said))
+    return after, now + wait, (*told, *(kernel.Send(to, place, message) for to, message in closed.said))

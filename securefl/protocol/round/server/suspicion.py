@@ -17,22 +17,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from securefl.base.ids import PartyId
+from securefl.methods import feasibility, privacy
 from securefl.methods.clustering import fixed_assignment, fixed_seed, odds
-from securefl.methods.feasibility import evidence_of
-from securefl.methods.privacy import PRESENCE_STAKES, CheckEvidence, gather, presence
 from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import Group, SumChecked, Suspect
 
-Suspicion = Mapping[Group, CheckEvidence]
+Suspicion = Mapping[reports.Group, privacy.CheckEvidence]
 """What is known of each group; nothing yet of who is not in it."""
 
 NO_SUSPICION: Suspicion = MappingProxyType({})
 
 
 def weighed(
-    plan: RunPlan, before: Suspicion, drawn: Draw, sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
+    plan: RunPlan,
+    before: Suspicion,
+    drawn: Draw,
+    sums: Sequence[ClusterSum],
+    checked: Sequence[reports.SumChecked],
 ) -> Suspicion:
     """The evidence after a round.
 
@@ -43,7 +46,7 @@ def weighed(
         sums: all that were opened.
         checked: what the checks say of them, in the same order; empty without checks.
     """
-    match evidence_of(plan.scenario):
+    match feasibility.evidence_of(plan.scenario):
         case "none":
             return before
         case "presence":
@@ -51,28 +54,28 @@ def weighed(
         case "uploads" | "clusters":
             home = {party: group for group in groups_of(plan) for party in group}
             found = [([home[opened.members[0]]], one.e_values) for opened, one in _pairs(sums, checked)]
-            return MappingProxyType(gather(before, found))
+            return MappingProxyType(privacy.gather(before, found))
 
 
 def voided(plan: RunPlan, before: Suspicion, draw: int, present: Iterable[PartyId]) -> Suspicion:
     """The evidence after draw number ``draw`` of a round was void, with the parties that were there."""
-    if draw or evidence_of(plan.scenario) != "presence":
+    if draw or feasibility.evidence_of(plan.scenario) != "presence":
         return before
     lost = _presence(plan, failed=False, company=0.0)
-    return MappingProxyType(gather(before, [([(party,) for party in present], lost)]))
+    return MappingProxyType(privacy.gather(before, [([(party,) for party in present], lost)]))
 
 
-def suspects_of(evidence: Suspicion) -> tuple[Suspect, ...]:
+def suspects_of(evidence: Suspicion) -> tuple[reports.Suspect, ...]:
     """The evidence for reports, in decimal digits."""
     return tuple(
-        Suspect(group, one.log_highest / math.log(10), one.log_now / math.log(10))
+        reports.Suspect(group, one.log_highest / math.log(10), one.log_now / math.log(10))
         for group, one in sorted(evidence.items())
     )
 
 
-def groups_of(plan: RunPlan) -> tuple[Group, ...]:
+def groups_of(plan: RunPlan) -> tuple[reports.Group, ...]:
     """Groups that evidence may be about, whoever deviates; empty where there is none."""
-    kind = evidence_of(plan.scenario)
+    kind = feasibility.evidence_of(plan.scenario)
     if kind == "none":
         return ()
     if kind != "clusters":
@@ -87,12 +90,16 @@ def needed(plan: RunPlan) -> float:
 
 
 def _bet(
-    plan: RunPlan, before: Suspicion, drawn: Draw, sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
+    plan: RunPlan,
+    before: Suspicion,
+    drawn: Draw,
+    sums: Sequence[ClusterSum],
+    checked: Sequence[reports.SumChecked],
 ) -> Suspicion:
     failed = {opened.key: opened.survivors for opened, one in _pairs(sums, checked) if not one.ok}
     assignment, byzantine = drawn.assignment, plan.scenario.aggregation.byzantine
     others = len(assignment.participants) - 1
-    found: list[tuple[Group, tuple[float, ...]]] = []
+    found: list[tuple[reports.Group, tuple[float, ...]]] = []
     for r, row in enumerate(assignment.clusters):
         mates = max(map(len, row)) - 1
         company = odds.tail(others, min(byzantine, others), mates, 1)
@@ -101,15 +108,15 @@ def _bet(
             found += [
                 ((party,), _presence(plan, failed=party in blamed, company=company)) for party in members
             ]
-    return MappingProxyType(gather(before, [([group], values) for group, values in found]))
+    return MappingProxyType(privacy.gather(before, [([group], values) for group, values in found]))
 
 
 def _presence(plan: RunPlan, *, failed: bool, company: float) -> tuple[float, ...]:
     alpha = plan.scenario.checks.alpha
-    return tuple(presence(failed, company, alpha, stake) for stake in PRESENCE_STAKES)
+    return tuple(privacy.presence(failed, company, alpha, stake) for stake in privacy.PRESENCE_STAKES)
 
 
 def _pairs(
-    sums: Sequence[ClusterSum], checked: Sequence[SumChecked]
-) -> Iterable[tuple[ClusterSum, SumChecked]]:
+    sums: Sequence[ClusterSum], checked: Sequence[reports.SumChecked]
+) -> Iterable[tuple[ClusterSum, reports.SumChecked]]:
     return zip(sums, checked, strict=True)

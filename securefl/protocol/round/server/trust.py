@@ -16,7 +16,7 @@ import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
-from securefl.methods.robust import InnerProduct
+from securefl.methods import robust
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def credited(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
     return replace(trust, scores=MappingProxyType(scores))
 
 
-def faded(trust: Trust, rule: InnerProduct) -> Trust:
+def faded(trust: Trust, rule: robust.InnerProduct) -> Trust:
     """Earlier trust, faded by one more round of scores: S <- lambda S, lambda = 2^(-1/h).
 
     With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over the rounds i = 1 to t.
@@ -71,7 +71,7 @@ def faded(trust: Trust, rule: InnerProduct) -> Trust:
     return replace(trust, scores=MappingProxyType({party: left * s for party, s in trust.scores.items()}))
 
 
-def of_clusters(trust: Trust, rule: InnerProduct, clusters: Clusters) -> F64:
+def of_clusters(trust: Trust, rule: robust.InnerProduct, clusters: Clusters) -> F64:
     """Trust in clusters by what their survivors have earned, f64 ``(c,)``: the least, or the mean."""
     pool = min if rule.members == "min" else _mean
     return np.array([pool([trust.scores.get(party, 0.0) for party in survivors]) for survivors in clusters])
@@ -83,7 +83,7 @@ def _mean(scores: list[float]) -> float:
 
 
 def smoothed(
-    trust: Trust, rule: InnerProduct, gradients: Mapping[int, F64]
+    trust: Trust, rule: robust.InnerProduct, gradients: Mapping[int, F64]
 ) -> tuple[Trust, Mapping[int, F64]]:
     """The gradients to compare with in a round whose own ones, all the same, are ``gradients``.
 

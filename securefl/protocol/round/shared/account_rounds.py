@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median_low
 
-from securefl.base.crypto import digest
+from securefl.base import crypto, text
 from securefl.base.ids import PartyId
-from securefl.base.text import count, percent
-from securefl.methods.attacks import party_names
+from securefl.methods import attacks, leakage
 from securefl.methods.clustering import (
     draw_assignment,
     odds,
@@ -23,8 +22,7 @@ from securefl.methods.clustering import (
     survivor_set,
     works_of,
 )
-from securefl.methods.leakage import NOTHING_GIVEN, Given, LeakageLimits, crossed_together, joined
-from securefl.protocol.messages import MILLION
+from securefl.protocol import messages
 from securefl.protocol.round.shared.plan import published_limits
 from securefl.scenario import Scenario
 
@@ -42,11 +40,12 @@ def account_lines(scenario: Scenario) -> Iterator[str]:
     releases = scenario.privacy.releases
     if scenario.privacy.unit != "none" and releases is not None:
         shown = ", ".join(
-            f"{releases * least_kept(scenario, rate):.3g} at {percent(rate)} dropouts"
+            f"{releases * least_kept(scenario, rate):.3g} at {text.percent(rate)} dropouts"
             for rate in DROPOUT_RATES
         )
         yield (
-            f"accounts: of {count(releases, 'release')} of each party, so many are in opened sums on average:"
+            f"accounts: of {text.count(releases, 'release')} of each party, so many are in"
+            " opened sums on average:"
             f" {shown}; the others are lost with their clusters, and spent unless mates state that they"
             " released nothing"
         )
@@ -54,7 +53,7 @@ def account_lines(scenario: Scenario) -> Iterator[str]:
         return
     found = {rate: carried_rounds(scenario, rate) for rate in DROPOUT_RATES}
     shown = ", ".join(
-        f"{f'{rounds} or more' if rounds >= MOST_ROUNDS else rounds} at {percent(rate)} dropouts"
+        f"{f'{rounds} or more' if rounds >= MOST_ROUNDS else rounds} at {text.percent(rate)} dropouts"
         for rate, rounds in found.items()
     )
     yield (
@@ -80,12 +79,12 @@ def carried_rounds(scenario: Scenario, rate: float) -> int:
 
 
 def _carried(scenario: Scenario, rate: float, number: int) -> int:
-    parties, clustering = party_names(scenario.parties), scenario.clustering
+    parties, clustering = attacks.party_names(scenario.parties), scenario.clustering
     said = published_limits(scenario)
-    limits = LeakageLimits(said.k_anonymity, said.colluders, said.leverage / MILLION)
-    given: Given = NOTHING_GIVEN
+    limits = leakage.LeakageLimits(said.k_anonymity, said.colluders, said.leverage / messages.MILLION)
+    given: leakage.Given = leakage.NOTHING_GIVEN
     for round_ in range(MOST_ROUNDS):
-        seed = digest("tried round", number, str(rate), round_)
+        seed = crypto.digest("tried round", number, str(rate), round_)
         drawn = draw_assignment(
             seed, parties, participants_of(scenario), clustering.size, clustering.reclusterings
         )
@@ -95,14 +94,14 @@ def _carried(scenario: Scenario, rate: float, number: int) -> int:
         alive = survivor_set(instances, submitted, scenario.secure_sum.min_survivors)
         rows = (tuple(sorted(alive.intersection(members))) for members in instances.values())
         now = {_MODEL: tuple(dict.fromkeys(row for row in rows if row))}
-        if crossed_together(given, now, limits, seed):
+        if leakage.crossed_together(given, now, limits, seed):
             return round_
-        given = joined(given, now)
+        given = leakage.joined(given, now)
     return MOST_ROUNDS
 
 
 def _drops_out(seed: bytes, party: PartyId, rate: float) -> bool:
-    return int.from_bytes(digest("tried dropout", seed, party)[:8], "big") < rate * 2.0**64
+    return int.from_bytes(crypto.digest("tried dropout", seed, party)[:8], "big") < rate * 2.0**64
 
 
 def _is_limited(scenario: Scenario) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from securefl.base.sums import exact_sum
-from securefl.methods.clustering import COUNTS, hides_groups
-from securefl.methods.feasibility import proofs_of
+from securefl.base import sums
+from securefl.methods import clustering, feasibility
 from securefl.protocol.round.shared.plan import RunPlan
 
 Step = Literal["hello", "shares", "training", "verify"]
@@ -31,10 +30,10 @@ def vector_bytes(plan: RunPlan, step: Step) -> int:
     if step == "hello":
         return 4 * plan.broadcast
     if step == "verify":
-        return exact_sum(proof_bytes(plan))
+        return sums.exact_sum(proof_bytes(plan))
     words = plan.scenario.clustering.reclusterings * plan.length
-    if hides_groups(plan.scenario.groups):
-        words = plan.words(COUNTS) + plan.broadcast
+    if clustering.hides_groups(plan.scenario.groups):
+        words = plan.words(clustering.COUNTS) + plan.broadcast
     vectors = plan.sums.vectors(step, plan.limits.max_cluster_size)
     return words * plan.limits.ring_bits // 8 * vectors
 
@@ -45,7 +44,7 @@ def proof_bytes(plan: RunPlan) -> tuple[int, int]:
     All vectors of a cluster; all sums of a round, the optimiser's moments, eight bytes a parameter each, and
     the next model, four bytes a parameter.
     """
-    proofs = proofs_of(plan.scenario, plan.limits.ring_bits, plan.length)
+    proofs = feasibility.proofs_of(plan.scenario, plan.limits.ring_bits, plan.length)
     return proofs.opening, proofs.step
 
 

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.clustering import is_founded, kept_in
-from securefl.protocol.messages import Hello
+from securefl.methods import clustering
+from securefl.protocol import messages
 from securefl.protocol.round.shared.metric_atoms import agreed_statement
 from securefl.protocol.round.shared.plan import RunPlan
 
 
-def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, Hello], known: bytes) -> bytes:
+def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, messages.Hello], known: bytes) -> bytes:
     """Return the seed of a round's atoms.
 
     Where this round's draw is to be the atom draw: the statement of kept atoms that goes into it, or nothing.
@@ -34,7 +34,7 @@ def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, Hello], known: bytes) -
         PeerError: two seeds are stated; or one, but not the known one, or not by enough parties for somebody
             who knows none; or one with labels of another roster.
     """
-    stated = Counter(hello.atom_seed for hello in hellos.values() if is_founded(hello.atom_seed))
+    stated = Counter(hello.atom_seed for hello in hellos.values() if clustering.is_founded(hello.atom_seed))
     if len(stated) > 1 or (known and stated and known not in stated):
         raise PeerError(SERVER, "announces parties that were in different atoms")
     if not stated:
@@ -44,14 +44,14 @@ def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, Hello], known: bytes) -
     if not known and parties <= colluders:
         raise PeerError(SERVER, f"announces atoms that {parties} parties vouch for, needed: {colluders + 1}")
     try:
-        kept_in(atom_seed, plan.roster.parties)
+        clustering.kept_in(atom_seed, plan.roster.parties)
     except ValueError as error:
         raise PeerError(SERVER, f"announces a seed of atoms with {error}") from error
     return atom_seed
 
 
-def forgotten(hellos: Mapping[PartyId, Hello], known: bytes) -> str | None:
+def forgotten(hellos: Mapping[PartyId, messages.Hello], known: bytes) -> str | None:
     """Return why there can be no round although enough are there; None where somebody knows the atoms."""
-    if known and not any(is_founded(hello.atom_seed) for hello in hellos.values()):
+    if known and not any(clustering.is_founded(hello.atom_seed) for hello in hellos.values()):
         return "none of them was there when the atoms were formed"
     return None

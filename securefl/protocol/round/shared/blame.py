@@ -12,13 +12,12 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from securefl.base.crypto import BadShareError, KeyPair, combine, merkle_root
+from securefl.base import crypto
 from securefl.base.errors import PeerError, SecureflError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.clustering import commitment, is_founded, kept_in, sums_apart
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import Attest, Endorse, KeyAdvert, OpeningProof, Receipt
-from securefl.protocol.round.shared.chain import CertifiedRound, ChainLink, check_attests, link_of
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages, secure_sum, wire
+from securefl.protocol.round.shared import chain, leakage, repeating, signed_claim, statement
 from securefl.protocol.round.shared.charges import (
     BadAnnouncement,
     BadDeal,
@@ -33,28 +32,8 @@ from securefl.protocol.round.shared.charges import (
     TwoWords,
 )
 from securefl.protocol.round.shared.draw import draw_round
-from securefl.protocol.round.shared.leakage import Question, opened_keys
 from securefl.protocol.round.shared.metric_atoms import agreed_statement
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.repeating import RoundingError, check_parts, repeat_step, repeat_sum
-from securefl.protocol.round.shared.signed_claim import announced_contents, check_signed, step_contents
-from securefl.protocol.round.shared.statement import (
-    announced_digest,
-    bound_statement,
-    mask_binding,
-    model_digest,
-    round_statement,
-)
-from securefl.protocol.secure_sum import (
-    Repeatable,
-    Setup,
-    opening_contents,
-    proven_vectors,
-    read_key_list,
-    share_kinds,
-    share_leaf,
-)
-from securefl.protocol.wire import open_relayed
 
 
 class ConvictsNobodyError(SecureflError):
@@ -68,7 +47,7 @@ class Conviction(NamedTuple):
     what: str
 
 
-def convicts(charge: Charge, plan: RunPlan, first: ChainLink | None = None) -> Conviction:
+def convicts(charge: Charge, plan: RunPlan, first: chain.ChainLink | None = None) -> Conviction:
     """Return whom a charge convicts.
 
     Args:
@@ -98,7 +77,7 @@ class ConvictedError(PeerError):
 
 
 def with_charge(
-    error: PeerError, charges: Iterable[Charge], plan: RunPlan, first: ChainLink | None = None
+    error: PeerError, charges: Iterable[Charge], plan: RunPlan, first: chain.ChainLink | None = None
 ) -> PeerError:
     """Return a refusal with the first of some charges that convicts anybody; as it is where none does."""
     for charge in charges:
@@ -109,7 +88,7 @@ def with_charge(
     return error
 
 
-def certified_round(plan: RunPlan, signed: SignedClaim, record: RoundPreimage) -> CertifiedRound:
+def certified_round(plan: RunPlan, signed: SignedClaim, record: RoundPreimage) -> chain.CertifiedRound:
     """Return the round that a claim's statement is about.
 
     Raises:
@@ -119,16 +98,16 @@ def certified_round(plan: RunPlan, signed: SignedClaim, record: RoundPreimage) -
     nonces = {PartyId(name): nonce for name, nonce in record.nonces}
     survivors = frozenset(PartyId(name) for name in record.survivors)
     if nonces.keys() != hellos.keys() or any(
-        commitment(nonce, plan.run, round_, record.draw, name) != hellos[name].commitment
+        clustering.commitment(nonce, plan.run, round_, record.draw, name) != hellos[name].commitment
         for name, nonce in nonces.items()
     ):
         raise ConvictsNobodyError("its nonces are not those that the hellos commit to")
-    seeds = {hello.atom_seed for hello in hellos.values() if is_founded(hello.atom_seed)}
+    seeds = {hello.atom_seed for hello in hellos.values() if clustering.is_founded(hello.atom_seed)}
     if len(seeds) > 1 or not hellos.keys() <= set(plan.roster.parties):
         raise ConvictsNobodyError("its hellos are not those of one round")
     try:
         for seed in seeds:
-            kept_in(seed, plan.roster.parties)
+            clustering.kept_in(seed, plan.roster.parties)
     except ValueError as error:
         raise ConvictsNobodyError(f"its hellos state atoms with {error}") from error
     samples = {name: hello.samples for name, hello in hellos.items()}
@@ -136,21 +115,25 @@ def certified_round(plan: RunPlan, signed: SignedClaim, record: RoundPreimage) -
     stated = agreed_statement(plan, {name: hello.atom_seed for name, hello in hellos.items()})
     atom_seed = next(iter(seeds), stated)
     drawn = draw_round(plan, round_, record.draw, record.model, nonces, samples, atom_seed, groups)
-    config, announced = plan.config_digest(), announced_digest(hellos)
-    stated = round_statement(plan.run, round_, record.model, config, announced, drawn.assignment, survivors)
-    if bound_statement(stated, record.commitments) != signed.claim.statement:
+    config, announced = plan.config_digest(), statement.announced_digest(hellos)
+    stated = statement.round_statement(
+        plan.run, round_, record.model, config, announced, drawn.assignment, survivors
+    )
+    if statement.bound_statement(stated, record.commitments) != signed.claim.statement:
         raise ConvictsNobodyError("its record is not of the claimed round, or of another scenario")
     limits = {name: hello.limits for name, hello in hellos.items()}
-    question = Question(round_, drawn.assignment, survivors, limits, sums_apart(plan.scenario))
-    keys = opened_keys(drawn.assignment, survivors, question.answer().admitted)
+    question = leakage.Question(
+        round_, drawn.assignment, survivors, limits, clustering.sums_apart(plan.scenario)
+    )
+    keys = leakage.opened_keys(drawn.assignment, survivors, question.answer().admitted)
     if len(keys) != len(record.commitments):
         raise ConvictsNobodyError("its record fixes other sums than may be opened")
     commitments = dict(zip(keys, record.commitments, strict=True))
-    return CertifiedRound(round_, signed.claim.statement, drawn, survivors, commitments)
+    return chain.CertifiedRound(round_, signed.claim.statement, drawn, survivors, commitments)
 
 
 def _judged(  # noqa: PLR0911 - one return for each kind
-    charge: Charge, plan: RunPlan, first: ChainLink | None
+    charge: Charge, plan: RunPlan, first: chain.ChainLink | None
 ) -> Conviction:
     match charge:
         case TwoClaims():
@@ -158,9 +141,9 @@ def _judged(  # noqa: PLR0911 - one return for each kind
         case OtherStatement():
             return _other_statement(charge, plan)
         case OtherParts():
-            check_signed(charge.signed, plan.roster, plan.run)
+            signed_claim.check_signed(charge.signed, plan.roster, plan.run)
             certified = certified_round(plan, charge.signed, charge.record)
-            return _server_if(lambda: check_parts(plan, certified, charge.signed.claim))
+            return _server_if(lambda: repeating.check_parts(plan, certified, charge.signed.claim))
         case BadAnnouncement():
             return _bad_announcement(charge, plan, first)
         case BadOpening():
@@ -179,7 +162,7 @@ def _server_if(check: Callable[[], None]) -> Conviction:
     """The server's conviction if a check of what it signed fails."""
     try:
         check()
-    except RoundingError as error:
+    except repeating.RoundingError as error:
         raise ConvictsNobodyError(f"the server {error.reason}") from error
     except PeerError as error:
         return Conviction(SERVER, error.reason)
@@ -193,10 +176,10 @@ def _announces(signed: SignedClaim) -> bool:
 
 def _two_claims(charge: TwoClaims, plan: RunPlan) -> Conviction:
     for one in (charge.first, charge.second):
-        check_signed(one, plan.roster, plan.run)
+        signed_claim.check_signed(one, plan.roster, plan.run)
     for one, other in ((charge.first, charge.second), (charge.second, charge.first)):
-        root, round_ = link_of(plan.run, one.claim).root, one.place[0]
-        differ = root != link_of(plan.run, other.claim).root
+        root, round_ = chain.link_of(plan.run, one.claim).root, one.place[0]
+        differ = root != chain.link_of(plan.run, other.claim).root
         if one.claim.round == other.claim.round and differ:
             return Conviction(SERVER, f"claims two outcomes of round {one.claim.round}")
         if not _announces(one):
@@ -212,12 +195,12 @@ def _two_claims(charge: TwoClaims, plan: RunPlan) -> Conviction:
 
 
 def _other_statement(charge: OtherStatement, plan: RunPlan) -> Conviction:
-    check_signed(charge.signed, plan.roster, plan.run)
+    signed_claim.check_signed(charge.signed, plan.roster, plan.run)
     claim, quorum = charge.signed.claim, plan.limits.quorum
     signers, statements = set[PartyId](), set[bytes]()
     for frame in charge.endorsements:
-        said = open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
-        if not isinstance(said.message, Endorse) or said.place != Place(claim.round):
+        said = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+        if not isinstance(said.message, messages.Endorse) or said.place != kernel.Place(claim.round):
             raise ConvictsNobodyError("it holds something else than endorsements of the claimed round")
         signers.add(said.sender)
         statements.add(said.message.statement)
@@ -228,49 +211,51 @@ def _other_statement(charge: OtherStatement, plan: RunPlan) -> Conviction:
     return Conviction(SERVER, f"claims an outcome of another round than was certified as {claim.round}")
 
 
-def _bad_announcement(charge: BadAnnouncement, plan: RunPlan, first: ChainLink | None) -> Conviction:
+def _bad_announcement(charge: BadAnnouncement, plan: RunPlan, first: chain.ChainLink | None) -> Conviction:
     signed, claim = charge.signed, charge.signed.claim
-    if not _announces(signed) or signed.contents != announced_contents(charge.model, charge.attests):
+    if not _announces(signed) or signed.contents != signed_claim.announced_contents(
+        charge.model, charge.attests
+    ):
         raise ConvictsNobodyError("it is not what the server signed of an announcement")
-    check_signed(signed, plan.roster, plan.run)
+    signed_claim.check_signed(signed, plan.roster, plan.run)
     if claim.model != charge.model:
         return Conviction(SERVER, f"announces a model for round {signed.place[0]} that is not of the chain")
     if claim.round < 0:
         if first is None:
             raise ConvictsNobodyError("it takes the first model to judge it")
-        if link_of(plan.run, claim).root != first.root:
+        if chain.link_of(plan.run, claim).root != first.root:
             return Conviction(SERVER, "announces another first model than follows from the seed")
     if charge.record is None or claim.round < 0:
         raise ConvictsNobodyError("the model is of the chain")
     certified = certified_round(plan, signed, charge.record)
 
     def confirmed() -> None:
-        check_parts(plan, certified, claim)
-        check_attests(plan, certified, link_of(plan.run, claim), charge.attests)
+        repeating.check_parts(plan, certified, claim)
+        chain.check_attests(plan, certified, chain.link_of(plan.run, claim), charge.attests)
 
     return _server_if(confirmed)
 
 
 def _bad_opening(charge: BadOpening, plan: RunPlan) -> Conviction:
-    signed, place = charge.signed, Place(*charge.signed.place)
+    signed, place = charge.signed, kernel.Place(*charge.signed.place)
     certified = certified_round(plan, signed, charge.record)
     key, members = (place.reclustering, place.cluster), tuple(PartyId(name) for name in charge.members)
     setup = _setup_of(charge, plan, certified, members)
-    if place != Place(certified.round, *key) or key not in certified.commitments:
+    if place != kernel.Place(certified.round, *key) or key not in certified.commitments:
         raise ConvictsNobodyError("it is about no sum of the claimed round")
     numbers = frozenset(charge.sharers)
     if not numbers | set(charge.added) <= set(range(len(members))) or sorted(charge.added) != [*charge.added]:
         raise ConvictsNobodyError("it names members that there are not")
     alive = tuple(i for i in sorted(numbers) if members[i] in certified.survivors)
-    known = Repeatable(setup, b"", numbers, alive, charge.added)
-    vectors = proven_vectors(known, charge.vectors)
+    known = secure_sum.Repeatable(setup, b"", numbers, alive, charge.added)
+    vectors = secure_sum.proven_vectors(known, charge.vectors)
     frames = charge.adverts, charge.receipts
-    if opening_contents(setup, numbers, charge.opened, frames, vectors.digests) != signed.contents:
+    if secure_sum.opening_contents(setup, numbers, charge.opened, frames, vectors.digests) != signed.contents:
         raise ConvictsNobodyError("it is not what the server proved")
-    check_signed(signed, plan.roster, plan.run)
+    signed_claim.check_signed(signed, plan.roster, plan.run)
     # From here on all is signed by the server or follows from what is.
-    check_parts(plan, certified, signed.claim)
-    message = OpeningProof(
+    repeating.check_parts(plan, certified, signed.claim)
+    message = messages.OpeningProof(
         claim=signed.claim,
         adverts=charge.adverts,
         receipts=charge.receipts,
@@ -280,21 +265,23 @@ def _bad_opening(charge: BadOpening, plan: RunPlan) -> Conviction:
     )
 
     def repeated() -> None:
-        _, key_list = read_key_list(setup, charge.adverts, plan.roster)
+        _, key_list = secure_sum.read_key_list(setup, charge.adverts, plan.roster)
         lists = plan.sums.lists_digest(setup, key_list, numbers, alive)
-        sure = Repeatable(setup, lists, numbers, alive, charge.added)
-        repeat_sum(plan, certified, sure, message, charge.opened, vectors)
+        sure = secure_sum.Repeatable(setup, lists, numbers, alive, charge.added)
+        repeating.repeat_sum(plan, certified, sure, message, charge.opened, vectors)
 
     return _server_if(repeated)
 
 
 def _setup_of(
-    charge: BadOpening, plan: RunPlan, certified: CertifiedRound, members: tuple[PartyId, ...]
-) -> Setup:
+    charge: BadOpening, plan: RunPlan, certified: chain.CertifiedRound, members: tuple[PartyId, ...]
+) -> secure_sum.Setup:
     """The attempt that the server proved; its members are signed for with the proof."""
     assignment = certified.drawn.assignment
     hellos = {PartyId(name): hello for name, hello in charge.record.hellos}
-    binding = mask_binding(assignment, announced_digest(hellos), charge.record.model, plan.config_digest())
+    binding = statement.mask_binding(
+        assignment, statement.announced_digest(hellos), charge.record.model, plan.config_digest()
+    )
     _, reclustering, cluster, _ = charge.signed.place
     among = dict(certified.commitments)
     if (reclustering, cluster) not in among:
@@ -305,58 +292,71 @@ def _setup_of(
         raise ConvictsNobodyError("its members are no attempt of that cluster")
     if not 0 <= charge.attempt < plan.scenario.secure_sum.max_attempts:
         raise ConvictsNobodyError("there is no such attempt")
-    return plan.setup(Place(certified.round, reclustering, cluster, charge.attempt), members, binding)
+    return plan.setup(kernel.Place(certified.round, reclustering, cluster, charge.attempt), members, binding)
 
 
 def _bad_step(charge: BadStep, plan: RunPlan) -> Conviction:
     signed, claim = charge.signed, charge.signed.claim
-    if Place(*signed.place) != Place(claim.round) or step_contents(charge.step) != signed.contents:
+    if (
+        kernel.Place(*signed.place) != kernel.Place(claim.round)
+        or signed_claim.step_contents(charge.step) != signed.contents
+    ):
         raise ConvictsNobodyError("it is not what the server proved")
-    check_signed(signed, plan.roster, plan.run)
+    signed_claim.check_signed(signed, plan.roster, plan.run)
     certified = certified_round(plan, signed, charge.record)
-    check_parts(plan, certified, claim)
-    if link_of(plan.run, charge.previous).root != claim.previous:
+    repeating.check_parts(plan, certified, claim)
+    if chain.link_of(plan.run, charge.previous).root != claim.previous:
         raise ConvictsNobodyError("the link before is not the one that the claim names")
     if len(charge.params) != 4 * plan.broadcast:
         raise ConvictsNobodyError("its model is of another length")
     params = np.frombuffer(charge.params, dtype="<f4").astype(np.float32)
-    if model_digest(params) != charge.record.model:
+    if statement.model_digest(params) != charge.record.model:
         raise ConvictsNobodyError("its model is not the round's")
     state = charge.previous.state
-    return _server_if(lambda: repeat_step(plan, certified, claim, state, params, charge.step))
+    return _server_if(lambda: repeating.repeat_step(plan, certified, claim, state, params, charge.step))
 
 
 def _two_words(charge: TwoWords, plan: RunPlan) -> Conviction:
     one, other = (
-        open_relayed(frame, plan.roster, plan.run, SERVER, SERVER) for frame in (charge.first, charge.second)
+        wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+        for frame in (charge.first, charge.second)
     )
     if one.sender != other.sender or one.sender not in plan.roster.parties:
         raise ConvictsNobodyError("its frames are not of one party")
     first, second, at = one.message, other.message, one.place
-    if isinstance(first, Attest) and isinstance(second, Attest):
+    if isinstance(first, messages.Attest) and isinstance(second, messages.Attest):
         if at.round == other.place.round and first.root != second.root:
             return Conviction(one.sender, f"attests two outcomes of round {at.round}")
-    elif isinstance(first, Endorse) and isinstance(second, Endorse):
+    elif isinstance(first, messages.Endorse) and isinstance(second, messages.Endorse):
         if at == other.place and first != second:
             return Conviction(one.sender, f"endorses two statements of round {at.round}")
-    elif isinstance(first, Receipt) and isinstance(second, Receipt) and at == other.place and first != second:
+    elif (
+        isinstance(first, messages.Receipt)
+        and isinstance(second, messages.Receipt)
+        and at == other.place
+        and first != second
+    ):
         where = f"round {at.round} reclustering {at.reclustering} cluster {at.cluster} attempt {at.attempt}"
         return Conviction(one.sender, f"signs two receipts in {where}")
     raise ConvictsNobodyError("an honest party may have signed both frames")
 
 
 def _bad_deal(charge: BadDeal, plan: RunPlan) -> Conviction:
-    said = open_relayed(charge.advert, plan.roster, plan.run, SERVER, SERVER)
+    said = wire.open_relayed(charge.advert, plan.roster, plan.run, SERVER, SERVER)
     members, advert = tuple(PartyId(name) for name in charge.members), said.message
     fewest = plan.scenario.secure_sum.min_survivors
     whole = list(members) == sorted(set(members)) and len(members) >= fewest
-    if not isinstance(advert, KeyAdvert) or not whole or said.sender not in members:
+    if not isinstance(advert, messages.KeyAdvert) or not whole or said.sender not in members:
         raise ConvictsNobodyError("it is about no member of a sum")
     setup = plan.setup(said.place, members, b"")
-    owner, kinds, digest_of = setup.index(said.sender), share_kinds(setup.components), setup.share_digester()
+    owner, kinds, digest_of = (
+        setup.index(said.sender),
+        secure_sum.share_kinds(setup.components),
+        setup.share_digester(),
+    )
     if len(charge.digests) != len(members) or any(len(each) != len(kinds) for each in charge.digests):
         raise ConvictsNobodyError("it has not one digest for each share")
-    if merkle_root([share_leaf(*each) for each in charge.digests]) != advert.shares_root:
+    if crypto.merkle_root([secure_sum.share_leaf(*each) for each in charge.digests]) != advert.shares_root:
         raise ConvictsNobodyError("its digests are not those that the advert pins")
     held = dict(charge.shares)
     if len(held) != setup.threshold or not 0 <= charge.kind < len(kinds):
@@ -367,8 +367,8 @@ def _bad_deal(charge: BadDeal, plan: RunPlan) -> Conviction:
         if digest_of(owner, holder, kinds[charge.kind], share) != charge.digests[holder][charge.kind]:
             raise ConvictsNobodyError("a share is not the one that its owner has pinned")
     try:
-        secret = combine({holder + 1: share for holder, share in held.items()}, setup.threshold)
-    except BadShareError as error:
+        secret = crypto.combine({holder + 1: share for holder, share in held.items()}, setup.threshold)
+    except crypto.BadShareError as error:
         return Conviction(said.sender, f"shared an impossible secret ({error}) in {setup.describe()}")
     if _is_advertised(setup, owner, charge.kind, secret, advert):
         raise ConvictsNobodyError("the shares make the secret that was advertised")
@@ -376,11 +376,13 @@ def _bad_deal(charge: BadDeal, plan: RunPlan) -> Conviction:
     return Conviction(said.sender, what)
 
 
-def _is_advertised(setup: Setup, owner: int, kind: int, secret: bytes, advert: KeyAdvert) -> bool:
+def _is_advertised(
+    setup: secure_sum.Setup, owner: int, kind: int, secret: bytes, advert: messages.KeyAdvert
+) -> bool:
     if kind == 0:
         return setup.seed_digest(owner, secret) == advert.seed_digest
     if kind == 1:
-        return KeyPair.from_private(secret).public == advert.mask_key
+        return crypto.KeyPair.from_private(secret).public == advert.mask_key
     number = kind - 2
     stated = advert.noise_digests
     # What it has not advertised it need not have shared.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import works_of
+from securefl.methods import clustering
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.plan import RunPlan
 
@@ -27,7 +27,7 @@ def with_round(plan: RunPlan, releases: Releases, participants: Iterable[PartyId
         return releases
     counted = dict(releases)
     for party in participants:
-        counted[party] = counted.get(party, 0) + works_of(plan.scenario.clustering)
+        counted[party] = counted.get(party, 0) + clustering.works_of(plan.scenario.clustering)
     return MappingProxyType(counted)
 
 
@@ -45,7 +45,7 @@ def allowed_of(plan: RunPlan, own: int | None = None) -> int | None:
 def is_spent(plan: RunPlan, made: int, own: int | None = None) -> bool:
     """Whether one more round would take a party that has released ``made`` updates beyond its budget."""
     allowed = allowed_of(plan, own)
-    return allowed is not None and made + works_of(plan.scenario.clustering) > allowed
+    return allowed is not None and made + clustering.works_of(plan.scenario.clustering) > allowed
 
 
 def spent_by(plan: RunPlan, releases: Releases) -> frozenset[PartyId]:

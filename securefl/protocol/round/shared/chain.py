@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from securefl.base import crypto
 from securefl.base.arrays import F32, F64, Ring
-from securefl.base.crypto import digest
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
-from securefl.methods.clustering import attests_needed, committee_of
-from securefl.methods.encoding import to_wire
-from securefl.methods.server_optimisers import first_moments
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import Attest, RoundClaim
+from securefl.methods import clustering, encoding, server_optimisers
+from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.statement import model_digest
-from securefl.protocol.wire import encode, open_relayed
 
 LOST = bytes(32)
 """In place of the digest of a sum that did not open."""
@@ -52,7 +48,7 @@ class CertifiedRound:
 class ChainLink:
     """A claim with its root."""
 
-    claim: RoundClaim
+    claim: messages.RoundClaim
     root: bytes
 
 
@@ -65,20 +61,20 @@ class Attested:
     """Of :class:`securefl.protocol.messages.verification.Attest`, as signed; none for the first model."""
 
 
-def link_of(run: RunId, claim: RoundClaim) -> ChainLink:
+def link_of(run: RunId, claim: messages.RoundClaim) -> ChainLink:
     """Return the claim with its root."""
-    return ChainLink(claim, digest("claim", run, encode(claim)))
+    return ChainLink(claim, crypto.digest("claim", run, wire.encode(claim)))
 
 
 def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
     """Return what the chain begins with, where rounds are verified: the first model, f32 ``(k d,)``."""
     if not plan.scenario.secure_sum.verified:
         return None
-    moments = first_moments(plan.optimiser, plan.broadcast)
-    claim = RoundClaim(
+    moments = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
+    claim = messages.RoundClaim(
         round=-1,
         previous=NO_LINK,
-        statement=digest("first link", plan.run, plan.config_digest()),
+        statement=crypto.digest("first link", plan.run, plan.config_digest()),
         sums=(),
         state=state_digest(moments),
         model=model_digest(params),
@@ -88,12 +84,12 @@ def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
 
 def state_digest(moments: F64) -> bytes:
     """Return the digest of what a step goes on from besides the model: the moments, f64 ``(s, k d)``."""
-    return digest("state", moments.astype("<f8", copy=False).tobytes())
+    return crypto.digest("state", moments.astype("<f8", copy=False).tobytes())
 
 
 def sum_digest(run: RunId, round_: int, key: ClusterKey, ring: Ring) -> bytes:
     """Return the digest of an opened sum, ring words of shape (d,)."""
-    return digest("opened sum", run, round_, *key, to_wire(ring))
+    return crypto.digest("opened sum", run, round_, *key, encoding.to_wire(ring))
 
 
 def opening_attests(plan: RunPlan, alive: int) -> int:
@@ -104,11 +100,14 @@ def opening_attests(plan: RunPlan, alive: int) -> int:
 def committee(plan: RunPlan, certified: CertifiedRound) -> tuple[PartyId, ...]:
     """Return who repeats the round's step."""
     drawn = certified.drawn
-    return committee_of(plan.scenario, drawn.seed, drawn.assignment.participants)
+    return clustering.committee_of(plan.scenario, drawn.seed, drawn.assignment.participants)
 
 
 def lacking(
-    plan: RunPlan, certified: CertifiedRound, claim: RoundClaim, by: Mapping[Place, Collection[PartyId]]
+    plan: RunPlan,
+    certified: CertifiedRound,
+    claim: messages.RoundClaim,
+    by: Mapping[kernel.Place, Collection[PartyId]],
 ) -> str | None:
     """Return what a claim lacks to be confirmed; None where it is.
 
@@ -119,24 +118,27 @@ def lacking(
         by: who has attested and may, by the place of a sum, or that of the round for its step.
     """
     for key, stated in zip(certified.commitments, claim.sums, strict=True):
-        found = len(by.get(Place(claim.round, *key), ()))
+        found = len(by.get(kernel.Place(claim.round, *key), ()))
         needed = opening_attests(plan, len(certified.alive(key)))
         if stated != LOST and found < needed:
             return (
                 f"{found} members attest the sum of reclustering {key[0]} cluster {key[1]}, needed: {needed}"
             )
     members = committee(plan, certified)
-    found, needed = len(by.get(Place(claim.round), ())), attests_needed(plan.scenario, len(members))
+    found, needed = (
+        len(by.get(kernel.Place(claim.round), ())),
+        clustering.attests_needed(plan.scenario, len(members)),
+    )
     return f"{found} of its committee attest the step, needed: {needed}" if found < needed else None
 
 
-def may_attest(plan: RunPlan, certified: CertifiedRound, place: Place, party: PartyId) -> bool:
+def may_attest(plan: RunPlan, certified: CertifiedRound, place: kernel.Place, party: PartyId) -> bool:
     """Whether a party's word counts for a sum, or for the step."""
-    if place == Place(certified.round):
+    if place == kernel.Place(certified.round):
         return party in committee(plan, certified)
     key = (place.reclustering, place.cluster)
     return (
-        place == Place(certified.round, *key)
+        place == kernel.Place(certified.round, *key)
         and key in certified.commitments
         and party in certified.alive(key)
     )
@@ -148,11 +150,11 @@ def check_attests(plan: RunPlan, certified: CertifiedRound, link: ChainLink, fra
     Raises:
         PeerError: something else than attests of this root by those who may, one twice, or too few.
     """
-    by: dict[Place, set[PartyId]] = {}
+    by: dict[kernel.Place, set[PartyId]] = {}
     for frame in frames:
-        delivery = open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+        delivery = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
         said = delivery.message
-        if not isinstance(said, Attest) or said.root != link.root:
+        if not isinstance(said, messages.Attest) or said.root != link.root:
             raise PeerError(SERVER, "relays something else than attests of its claim")
         attesting = by.setdefault(delivery.place, set())
         if delivery.sender in attesting or not may_attest(plan, certified, delivery.place, delivery.sender):

@@ -11,20 +11,20 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from securefl.base.crypto import digest
-from securefl.protocol.messages import Hello, Message, Name, RoundClaim, StatingHello
+from securefl.base import crypto
+from securefl.protocol import messages
 
 
 class ChargePart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True, tag=True):
     """Base of what charges consist of: a closed set of fields, and a ``repr`` of sizes only."""
 
-    __repr__ = Message.__repr__
+    __repr__ = messages.Message.__repr__
 
 
 class SignedClaim(ChargePart, frozen=True, kw_only=True):
     """A claim as the server signed it in a proof, or in an announcement."""
 
-    claim: RoundClaim
+    claim: messages.RoundClaim
     place: tuple[int, int, int, int]
     """Round, reclustering, cluster, attempt: of the sum or the step that is proven; of the draw whose
     announcement it is. The round is the claim's exactly in proofs."""
@@ -39,11 +39,11 @@ class RoundPreimage(ChargePart, frozen=True, kw_only=True):
     draw: int
     model: bytes
     """Digest of the round's models."""
-    hellos: tuple[tuple[Name, Hello | StatingHello], ...]
+    hellos: tuple[tuple[messages.Name, messages.Hello | messages.StatingHello], ...]
     """Of everybody who was announced."""
-    nonces: tuple[tuple[Name, bytes], ...]
+    nonces: tuple[tuple[messages.Name, bytes], ...]
     """As committed to in the hellos."""
-    survivors: tuple[Name, ...]
+    survivors: tuple[messages.Name, ...]
     commitments: tuple[bytes, ...]
 
 
@@ -87,7 +87,7 @@ class BadOpening(ChargePart, frozen=True, kw_only=True):
     signed: SignedClaim
     record: RoundPreimage
     attempt: int
-    members: tuple[Name, ...]
+    members: tuple[messages.Name, ...]
     sharers: tuple[int, ...]
     added: tuple[int, ...]
     """Members whose vectors follow."""
@@ -103,7 +103,7 @@ class BadStep(ChargePart, frozen=True, kw_only=True):
 
     signed: SignedClaim
     record: RoundPreimage
-    previous: RoundClaim
+    previous: messages.RoundClaim
     params: bytes
     """Of the round's models, little-endian float32."""
     step: bytes
@@ -122,7 +122,7 @@ class BadDeal(ChargePart, frozen=True, kw_only=True):
 
     advert: bytes
     """Frame."""
-    members: tuple[Name, ...]
+    members: tuple[messages.Name, ...]
     kind: int
     """Of the secret: 0 for the seed, 1 for the mask key, then noise."""
     digests: tuple[tuple[bytes, ...], ...]
@@ -163,4 +163,4 @@ def charge_from(raw: bytes) -> Charge:
 
 def charge_digest(charge: Charge) -> bytes:
     """Return the digest (32 bytes) that a transcript names a charge by."""
-    return digest("charge", charge_bytes(charge))
+    return crypto.digest("charge", charge_bytes(charge))

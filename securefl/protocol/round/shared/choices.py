@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from securefl.base.entropy import Entropy
-from securefl.methods.privacy import randomised_response
+from securefl.base import entropy
+from securefl.methods import privacy
 from securefl.protocol.round.server.group_start import models_at
 from securefl.protocol.round.shared.groups import any_group
 from securefl.protocol.round.shared.plan import RunPlan
@@ -50,7 +50,7 @@ def chooses(plan: RunPlan, round_: int, kept: KeptChoice) -> bool:
     )
 
 
-def answer(plan: RunPlan, round_: int, preferred: int | None, own: Entropy) -> int:
+def answer(plan: RunPlan, round_: int, preferred: int | None, own: entropy.Entropy) -> int:
     """The group that a party names, having chosen; any, where no model has a finite loss.
 
     Args:
@@ -64,7 +64,9 @@ def answer(plan: RunPlan, round_: int, preferred: int | None, own: Entropy) -> i
         return any_group(own, round_, there)
     if epsilon is None:
         return preferred
-    return randomised_response(preferred, there, epsilon, group_entropy(own, round_).child("response"))
+    return privacy.randomised_response(
+        preferred, there, epsilon, group_entropy(own, round_).child("response")
+    )
 
 
 def told_epsilon(scenario: Scenario) -> float | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from securefl.base import sums
 from securefl.base.ids import PartyId
-from securefl.base.sums import exact_sum
 from securefl.methods.clustering import (
     Assignment,
     atoms_per_cluster,
@@ -69,7 +69,9 @@ def _unfit_for(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) ->
     """Return what those who are present lack for clusters."""
     if plan.scenario.clustering.atoms > 1:
         formed = is_founded(atom_seed)
-        counted = exact_sum(map(len, whole(_atoms(plan, atom_seed), present))) if formed else len(present)
+        counted = (
+            sums.exact_sum(map(len, whole(_atoms(plan, atom_seed), present))) if formed else len(present)
+        )
         if counted >= plan.fewest:
             return None
         where = " of them are in whole atoms" if formed else " are there"

@@ -6,19 +6,11 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from securefl.base import crypto, entropy
 from securefl.base.arrays import F32
-from securefl.base.crypto import digest
-from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import (
-    Assignment,
-    draw_assignment,
-    fewest_participants,
-    max_cluster_size,
-    most_fitting,
-    tells_groups,
-)
-from securefl.protocol.messages import NO_GROUP
+from securefl.methods import clustering
+from securefl.protocol import messages
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.randomness import group_entropy
 
@@ -27,7 +19,11 @@ NO_GROUPS: Mapping[PartyId, int] = {}
 
 def fits_groups(plan: RunPlan, group: int) -> bool:
     """Whether a hello may state ``group``."""
-    return 0 <= group < plan.models if tells_groups(plan.scenario.groups) else group == NO_GROUP
+    return (
+        0 <= group < plan.models
+        if clustering.tells_groups(plan.scenario.groups)
+        else group == messages.NO_GROUP
+    )
 
 
 def model_of(plan: RunPlan, params: F32, group: int) -> F32:
@@ -35,7 +31,7 @@ def model_of(plan: RunPlan, params: F32, group: int) -> F32:
     return params[group * plan.length : (group + 1) * plan.length]
 
 
-def any_group(own: Entropy, round_: int, groups: int) -> int:
+def any_group(own: entropy.Entropy, round_: int, groups: int) -> int:
     """One of ``groups`` at random: of a party that has no finite loss, and sends zeros there.
 
     It takes part all the same, as whether a loss is finite is for nobody to know.
@@ -50,7 +46,7 @@ def any_group(own: Entropy, round_: int, groups: int) -> int:
 
 def draw_inside_groups(
     plan: RunPlan, seed: bytes, present: Collection[PartyId], groups: Mapping[PartyId, int]
-) -> Assignment:
+) -> clustering.Assignment:
     """Draw clusters inside each group, the lowest group first; a group too small for one waits.
 
     Where all clusters together have fewer parties than a round needs, nobody takes part.
@@ -68,20 +64,20 @@ def draw_inside_groups(
         wanted = _wanted(plan, len(members))
         if not wanted:
             continue
-        own = digest("task group", seed, group)
-        (row,) = draw_assignment(own, members, wanted, plan.scenario.clustering.size, 1).clusters
+        own = crypto.digest("task group", seed, group)
+        (row,) = clustering.draw_assignment(own, members, wanted, plan.scenario.clustering.size, 1).clusters
         clusters += row
         tasks += [group] * len(row)
     participants = tuple(sorted(party for members in clusters for party in members))
-    if len(participants) < fewest_participants(plan.scenario):
-        return Assignment((), ((),))
-    return Assignment(participants, (tuple(clusters),), tasks=tuple(tasks))
+    if len(participants) < clustering.fewest_participants(plan.scenario):
+        return clustering.Assignment((), ((),))
+    return clustering.Assignment(participants, (tuple(clusters),), tasks=tuple(tasks))
 
 
 def _wanted(plan: RunPlan, members: int) -> int:
     """The most of a group's members whose clusters are as small as they have to be; 0 if there is none."""
     size = plan.scenario.clustering.size
-    return most_fitting(members, size, size, max_cluster_size(plan.scenario))
+    return clustering.most_fitting(members, size, size, clustering.max_cluster_size(plan.scenario))
 
 
 def likeliest_group(losses: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int | None:

@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from securefl.base import crypto
 from securefl.base.arrays import F32
-from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.methods.attacks import party_names
+from securefl.methods import attacks, leakage
 from securefl.methods.clustering import Assignment, draw_assignment, participants_of, works_of
-from securefl.methods.leakage import (
-    Admission,
-    Given,
-    LeakageLedger,
-    LeakageLimits,
-    UpdateVersion,
-    admit,
-    prime_from,
-)
-from securefl.protocol.messages import MILLION, Limits
+from securefl.protocol import messages
+from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.groups import model_of
 from securefl.protocol.round.shared.plan import RunPlan, published_limits
-from securefl.protocol.round.shared.reports import ClusterKey, SumsWithheld
 from securefl.protocol.round.shared.statement import model_digest
 from securefl.scenario import Scenario
 
@@ -31,16 +22,16 @@ TRIED_DRAWS = 3
 """Draws of clusters that are tried before a run."""
 
 
-def demands(limits: Mapping[PartyId, Limits]) -> dict[PartyId, LeakageLimits]:
+def demands(limits: Mapping[PartyId, messages.Limits]) -> dict[PartyId, leakage.LeakageLimits]:
     """Parties' demands by their published limits: nothing where they only report."""
     return {
-        party: LeakageLimits(said.k_anonymity, said.colluders, said.leverage / MILLION)
+        party: leakage.LeakageLimits(said.k_anonymity, said.colluders, said.leverage / messages.MILLION)
         for party, said in limits.items()
         if said.leakage == "veto"
     }
 
 
-def repeat_limits(plan: RunPlan) -> LeakageLimits | None:
+def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
     """Return what a party demands of sums on a model that repeats; None where it only reports.
 
     None with privacy noise, too: that is drawn afresh in each round, and epsilon accounts for each of them,
@@ -64,19 +55,19 @@ class Question:
     assignment: Assignment
     survivors: frozenset[PartyId]
     """The frozen survivor set."""
-    limits: Mapping[PartyId, Limits]
+    limits: Mapping[PartyId, messages.Limits]
     """By party, as published in its hello."""
     new_work: bool
     """Whether each reclustering sums an update of its own."""
 
-    def answer(self, seed: bytes | None = None) -> Admission:
+    def answer(self, seed: bytes | None = None) -> leakage.Admission:
         """Decide which reclusterings may be opened.
 
         Args:
             seed: what primes follow from; of the question itself unless given.
         """
-        own = digest("ledger prime", self.round, self.assignment.digest(), *sorted(self.survivors))
-        return admit(
+        own = crypto.digest("ledger prime", self.round, self.assignment.digest(), *sorted(self.survivors))
+        return leakage.admit(
             self.assignment,
             self.survivors,
             demands(self.limits),
@@ -88,7 +79,7 @@ class Question:
 
 def opened_keys(
     assignment: Assignment, survivors: Collection[PartyId], admitted: Collection[int]
-) -> tuple[ClusterKey, ...]:
+) -> tuple[reports.ClusterKey, ...]:
     """The instances that may be opened: those with survivors, of reclusterings that are admitted."""
     alive = frozenset(survivors)
     return tuple(
@@ -105,7 +96,7 @@ def sums_given(
     assignment: Assignment,
     survivors: Collection[PartyId],
     admitted: Collection[int],
-) -> Given:
+) -> leakage.Given:
     """Sums of a round that count as opened, by the digest of the model that their updates were trained on.
 
     Args:
@@ -131,18 +122,18 @@ def certified_prime_seed(statement: bytes, endorsements: Iterable[bytes]) -> byt
 
     Nobody who had a say in who survives knew it: it takes honest parties' signatures of that very set.
     """
-    return digest("certified ledger prime", statement, *sorted(endorsements))
+    return crypto.digest("certified ledger prime", statement, *sorted(endorsements))
 
 
-def withheld(round_: int, decided: Admission) -> tuple[SumsWithheld, ...]:
+def withheld(round_: int, decided: leakage.Admission) -> tuple[reports.SumsWithheld, ...]:
     """The report of withheld reclusterings: nothing where all are admitted."""
     if not decided.withheld:
         return ()
     crossed = {r: tuple(dict.fromkeys(one.party for one in found)) for r, found in decided.withheld.items()}
-    return (SumsWithheld(round_, tuple(crossed), tuple(crossed.values()), first_crossing(decided)),)
+    return (reports.SumsWithheld(round_, tuple(crossed), tuple(crossed.values()), first_crossing(decided)),)
 
 
-def first_crossing(decided: Admission) -> str:
+def first_crossing(decided: leakage.Admission) -> str:
     """Return whose limit is crossed first, and how; nothing where all is admitted."""
     for found in decided.withheld.values():
         others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -162,18 +153,18 @@ def tried_draws(scenario: Scenario) -> tuple[int, ...]:
     return tuple(sorted(len(decided.admitted) for decided in _tried(scenario)))
 
 
-def _tried(scenario: Scenario) -> tuple[Admission, ...]:
+def _tried(scenario: Scenario) -> tuple[leakage.Admission, ...]:
     """The openings in each of the draws of :func:`tried_draws`."""
     clustering = scenario.clustering
     planned = clustering.reclusterings
     sheltered = works_of(scenario.clustering) > 1 or clustering.atoms > 1
     if planned == 1 or sheltered or scenario.leakage.mode == "report":
         return ()
-    parties = party_names(scenario.parties)
+    parties = attacks.party_names(scenario.parties)
     limits = dict.fromkeys(parties, published_limits(scenario))
     allowed = []
     for number in range(TRIED_DRAWS):
-        seed = digest("tried draw", number)
+        seed = crypto.digest("tried draw", number)
         drawn = draw_assignment(seed, parties, participants_of(scenario), clustering.size, planned)
         question = Question(0, drawn, frozenset(drawn.participants), limits, new_work=False)
         allowed.append(question.answer())
@@ -205,7 +196,7 @@ def drawn_lines(scenario: Scenario) -> Iterator[str]:
         yield from _on_colluders(scenario, tried)
 
 
-def _on_colluders(scenario: Scenario, tried: tuple[Admission, ...]) -> Iterator[str]:
+def _on_colluders(scenario: Scenario, tried: tuple[leakage.Admission, ...]) -> Iterator[str]:
     """Yield how many updates q colluders find in what is opened; clusters are random, so the first ones."""
     colluders = scenario.secure_sum.colluders
     if not colluders:
@@ -213,10 +204,12 @@ def _on_colluders(scenario: Scenario, tried: tuple[Admission, ...]) -> Iterator[
     found = []
     for decided in tried:
         columns = {party for sums in decided.openings.values() for row in sums for party in row}
-        ledger = LeakageLedger.begin(UpdateVersion(0), columns, prime_from(decided.head()))
+        ledger = leakage.LeakageLedger.begin(
+            leakage.UpdateVersion(0), columns, leakage.prime_from(decided.head())
+        )
         for row in (row for sums in decided.openings.values() for row in sums):
             ledger = ledger.open(row)
-        known = columns.intersection(party_names(scenario.parties)[:colluders])
+        known = columns.intersection(attacks.party_names(scenario.parties)[:colluders])
         found.append(len(ledger.without(known).exposed) if known else 0)
     shown = f"{min(found)}" if min(found) == max(found) else f"{min(found)} to {max(found)}"
     yield (

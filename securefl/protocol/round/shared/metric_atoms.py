@@ -8,18 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from securefl.base import crypto
 from securefl.base.arrays import F64
-from securefl.base.crypto import digest
 from securefl.base.ids import PartyId
-from securefl.methods.clustering import (
-    Atom,
-    agreed_atoms,
-    counting_atoms,
-    form_atoms,
-    kept_by,
-    kept_in,
-    statement_of,
-)
+from securefl.methods import clustering
 from securefl.protocol.round.shared.plan import RunPlan
 
 CONFLICT = (
@@ -46,11 +38,11 @@ def fewest_counted(plan: RunPlan) -> int:
     return sums.colluders_per_cluster + sums.k_anonymity
 
 
-def statement_in(plan: RunPlan, me: PartyId, atoms: Collection[Atom]) -> bytes:
+def statement_in(plan: RunPlan, me: PartyId, atoms: Collection[clustering.Atom]) -> bytes:
     """Return what a party states of the atoms that it knows, before the run has any; empty for nothing."""
     if not atoms or not keeps_atoms(plan):
         return b""
-    return statement_of(kept_by(me, atoms, plan.roster.parties), plan.roster.parties)
+    return clustering.statement_of(clustering.kept_by(me, atoms, plan.roster.parties), plan.roster.parties)
 
 
 def agreed_statement(plan: RunPlan, stated: Mapping[PartyId, bytes]) -> bytes:
@@ -64,13 +56,13 @@ def agreed_statement(plan: RunPlan, stated: Mapping[PartyId, bytes]) -> bytes:
         return b""
     fewest, size = fewest_counted(plan), plan.scenario.clustering.atoms
     parties = plan.roster.parties
-    agreed = agreed_atoms(
+    agreed = clustering.agreed_atoms(
         stated, parties, plan.scenario.secure_sum.colluders, range(max(fewest, size), 2 * size)
     )
-    return statement_of(agreed, parties)
+    return clustering.statement_of(agreed, parties)
 
 
-def metric_atoms(plan: RunPlan, atom_seed: bytes) -> tuple[Atom, ...] | None:
+def metric_atoms(plan: RunPlan, atom_seed: bytes) -> tuple[clustering.Atom, ...] | None:
     """Return the parties that give metrics, in atoms; None where metrics do not go by atoms.
 
     Args:
@@ -80,22 +72,26 @@ def metric_atoms(plan: RunPlan, atom_seed: bytes) -> tuple[Atom, ...] | None:
     if not keeps_atoms(plan):
         return None
     parties = plan.roster.parties
-    atoms = form_atoms(atom_seed, parties, plan.scenario.clustering.atoms)
-    return counting_atoms(atoms, kept_in(atom_seed, parties), fewest_counted(plan))
+    atoms = clustering.form_atoms(atom_seed, parties, plan.scenario.clustering.atoms)
+    return clustering.counting_atoms(atoms, clustering.kept_in(atom_seed, parties), fewest_counted(plan))
 
 
-def own_atom(atoms: Collection[Atom], me: PartyId) -> Atom:
+def own_atom(atoms: Collection[clustering.Atom], me: PartyId) -> clustering.Atom:
     """Return the atom of a party; empty for none."""
     return next((atom for atom in atoms if me in atom), ())
 
 
-def is_in_conflict(atoms: Collection[Atom] | None, kept: Collection[Atom], me: PartyId) -> bool:
+def is_in_conflict(
+    atoms: Collection[clustering.Atom] | None, kept: Collection[clustering.Atom], me: PartyId
+) -> bool:
     """Return True if others reckon with metrics of a party that may give them in another atom only."""
     own = own_atom(kept, me)
     return atoms is not None and bool(own) and own_atom(atoms, me) not in {(), own}
 
 
-def with_counted_metrics(plan: RunPlan, atoms: Collection[Atom] | None, me: PartyId, update: F64) -> F64:
+def with_counted_metrics(
+    plan: RunPlan, atoms: Collection[clustering.Atom] | None, me: PartyId, update: F64
+) -> F64:
     """Return an update with its metrics, f64 ``(d + w,)``; zeros in place of metrics that must not leave."""
     if atoms is None or own_atom(atoms, me):
         return update
@@ -104,7 +100,7 @@ def with_counted_metrics(plan: RunPlan, atoms: Collection[Atom] | None, me: Part
     return counted
 
 
-def atoms_of_names(plan: RunPlan) -> tuple[Atom, ...]:
+def atoms_of_names(plan: RunPlan) -> tuple[clustering.Atom, ...]:
     """Return the atoms of simulated parties and of a lab's: those of one roster are the same in each run.
 
     Their keys end with the run, so that no account keeps an atom. Another roster has other atoms.
@@ -112,4 +108,4 @@ def atoms_of_names(plan: RunPlan) -> tuple[Atom, ...]:
     parties, size = sorted(plan.roster.parties), plan.scenario.clustering.atoms
     if not keeps_atoms(plan) or len(parties) < size:
         return ()
-    return form_atoms(digest("atoms of names", size, *parties), parties, size)
+    return clustering.form_atoms(crypto.digest("atoms of names", size, *parties), parties, size)

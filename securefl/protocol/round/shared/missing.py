@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from securefl.base.sums import exact_sum
+from securefl.base import sums
 
 IN_A_ROW: Final = 3
 """Missing rounds in a row after which a party leaves."""
@@ -48,7 +48,7 @@ def reason_to_leave(outcomes: Outcomes) -> str:
     latest = outcomes[-IN_A_ROW:]
     if len(latest) == IN_A_ROW and all(one.missing for one in latest):
         return f"{IN_A_ROW} rounds in a row took its updates and are missing from the server's chain"
-    missing = exact_sum(one.missing for one in outcomes[-WINDOW:])
+    missing = sums.exact_sum(one.missing for one in outcomes[-WINDOW:])
     if missing >= WITHIN:
         return f"{missing} of {WINDOW} rounds took its updates and are missing from the server's chain"
     return ""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from securefl.protocol.kernel import WakeAt
+from securefl.protocol import kernel
 from securefl.protocol.round.shared.reports import Effects
 
 OTHERS_RETURN: Final = 6.0
@@ -57,13 +57,13 @@ class OnlineClock:
 
     def told(self, effects: Effects) -> Effects:
         """The same effects, to be woken by the machine's clock: never while it is offline."""
-        return tuple(self._told(one) if isinstance(one, WakeAt) else one for one in effects)
+        return tuple(self._told(one) if isinstance(one, kernel.WakeAt) else one for one in effects)
 
-    def _told(self, asked: WakeAt) -> WakeAt:
+    def _told(self, asked: kernel.WakeAt) -> kernel.WakeAt:
         if asked.when is None or self.since is not None or math.isinf(asked.when):
-            return WakeAt(None)
+            return kernel.WakeAt(None)
         when = asked.when + self.lost
         while self.at(when) < asked.when:
             # Rounding: woken a moment too early, a machine would ask for the same time again, for ever.
             when = math.nextafter(when, math.inf)
-        return WakeAt(when)
+        return kernel.WakeAt(when)

@@ -8,25 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
+from securefl.base import crypto
 from securefl.base.arrays import BoolArray, Ring
-from securefl.base.crypto import Roster, digest
 from securefl.base.ids import DEALER, Instance, PartyId, RunId
-from securefl.methods.clustering import COUNTS, fewest_present, hides_groups, leakage_colluders, wanted_of
-from securefl.methods.encoding import FixedPoint, to_ring
-from securefl.methods.feasibility import DerivedLimits
+from securefl.methods import clustering, encoding, feasibility, server_optimisers
 from securefl.methods.metrics import MetricWords, metric_words
 from securefl.methods.privacy import ComponentPlan, Mechanism, mechanism_of
-from securefl.methods.server_optimisers import NO_STATE, AveragedState
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import MILLION, SEATS
-from securefl.protocol.messages import Limits as PublishedLimits
-from securefl.protocol.secure_sum import Removable, SecureSum, Setup, sums_of
+from securefl.protocol import kernel, messages, secure_sum
 from securefl.scenario import Scenario, ServerOptimiser, drawn_digest, scenario_digest
 
 
-def dealer_digest(run: RunId, scenario: Scenario, roster: Roster) -> bytes:
+def dealer_digest(run: RunId, scenario: Scenario, roster: crypto.Roster) -> bytes:
     """The configuration that a dealer signs: that of the parties without the model's size."""
-    return digest("dealer config", run, scenario_digest(scenario), roster.digest())
+    return crypto.digest("dealer config", run, scenario_digest(scenario), roster.digest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +29,13 @@ class RunPlan:
 
     run: RunId
     scenario: Scenario
-    limits: DerivedLimits
-    roster: Roster
+    limits: feasibility.DerivedLimits
+    roster: crypto.Roster
     length: int
     """d: parameters of one model that are trained. No others travel, are noised or weighed."""
     frozen: bytes = b""
     """Digest of those that are not (:func:`securefl.training.models.frozen_digest`); empty without any."""
-    state: AveragedState = NO_STATE
+    state: server_optimisers.AveragedState = server_optimisers.NO_STATE
     """Coordinates of one model that the server averages, whatever its optimiser."""
 
     def config_digest(self) -> bytes:
@@ -54,7 +48,7 @@ class RunPlan:
         frozen = (self.frozen,) if self.frozen else ()
         own = ("own rules", self.limits.own_rules) if self.limits.own_rules else ()
         state: tuple[str | int, ...] = ("averaged", *ends) if (ends := self.state.flat()) else ()
-        return digest("config", self.run, scenario, roster, self.length, *frozen, *own, *state)
+        return crypto.digest("config", self.run, scenario, roster, self.length, *frozen, *own, *state)
 
     def joins_with(self, name: PartyId) -> bytes:
         """Return the digest of the configuration that ``name`` has to join with."""
@@ -64,7 +58,9 @@ class RunPlan:
 
     def drawn_digest(self) -> bytes:
         """Return what clusters are drawn under (:mod:`securefl.scenario.draws`), for one run and roster."""
-        return digest("config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length)
+        return crypto.digest(
+            "config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length
+        )
 
     @property
     def models(self) -> int:
@@ -83,8 +79,8 @@ class RunPlan:
 
     def words(self, reclustering: int) -> int:
         """Length of the vectors that a reclustering sums: d, or the seats of k slots for hidden counts."""
-        if hides_groups(self.scenario.groups) and reclustering == COUNTS:
-            return self.models * SEATS
+        if clustering.hides_groups(self.scenario.groups) and reclustering == clustering.COUNTS:
+            return self.models * messages.SEATS
         return self.brought if reclustering == 0 else self.length
 
     @property
@@ -102,9 +98,9 @@ class RunPlan:
         return metric_words(self.scenario, self.limits.ring_bits)
 
     @property
-    def fixed_point(self) -> FixedPoint:
+    def fixed_point(self) -> encoding.FixedPoint:
         """The grid of encoded updates."""
-        return FixedPoint(self.scenario.encoding.scale_bits, self.scenario.encoding.range)
+        return encoding.FixedPoint(self.scenario.encoding.scale_bits, self.scenario.encoding.range)
 
     @property
     def mechanism(self) -> Mechanism | None:
@@ -128,14 +124,14 @@ class RunPlan:
         return replace(config, learning_rate=rate)
 
     @property
-    def published_limits(self) -> PublishedLimits:
+    def published_limits(self) -> messages.Limits:
         """Demands of a party with this configuration before it releases anything."""
         return published_limits(self.scenario)
 
     @property
     def fewest(self) -> int:
         """Parties whose hello a round needs (:func:`securefl.methods.clustering.presence.fewest_present`)."""
-        return fewest_present(self.scenario)
+        return clustering.fewest_present(self.scenario)
 
     @property
     def majority(self) -> int:
@@ -148,17 +144,17 @@ class RunPlan:
         Where fewer parties make larger clusters than ``limits.max_cluster_size``, the surplus sits the round
         out (:func:`securefl.methods.clustering.presence.wanted_of`).
         """
-        return wanted_of(self.scenario, present)
+        return clustering.wanted_of(self.scenario, present)
 
     @property
-    def sums(self) -> SecureSum:
+    def sums(self) -> secure_sum.SecureSum:
         """The run's kind of secure sum, without what members compute with."""
-        return sums_of(self.scenario, self.length)
+        return secure_sum.sums_of(self.scenario, self.length)
 
-    def setup(self, place: Place, members: tuple[PartyId, ...], binding: bytes) -> Setup:
+    def setup(self, place: kernel.Place, members: tuple[PartyId, ...], binding: bytes) -> secure_sum.Setup:
         """Return one attempt of one secure sum of this run."""
         sums = self.scenario.secure_sum
-        return Setup(
+        return secure_sum.Setup(
             instance=Instance(self.run, place.round, place.reclustering, place.cluster, place.attempt),
             members=members,
             threshold=sums.threshold,
@@ -171,7 +167,7 @@ class RunPlan:
             verified=sums.verified,
         )
 
-    def removable(self, words: int) -> Removable | None:
+    def removable(self, words: int) -> secure_sum.Removable | None:
         """The noise that released shares take out of a sum of so many words again; None without such noise.
 
         The noise of metrics stays: what is taken out of their words is zero.
@@ -184,17 +180,17 @@ class RunPlan:
 
         def expand(number: int, key: bytes) -> Ring:
             values = drawn(number, key)
-            return to_ring(np.concatenate((values, np.zeros(words - len(values), np.int64))), bits)
+            return encoding.to_ring(np.concatenate((values, np.zeros(words - len(values), np.int64))), bits)
 
-        return Removable(shares.planned, len(shares.stds), expand)
+        return secure_sum.Removable(shares.planned, len(shares.stds), expand)
 
 
-def published_limits(scenario: Scenario) -> PublishedLimits:
+def published_limits(scenario: Scenario) -> messages.Limits:
     """Return what a party with this scenario demands."""
-    return PublishedLimits(
+    return messages.Limits(
         min_survivors=scenario.secure_sum.min_survivors,
         k_anonymity=scenario.secure_sum.k_anonymity,
         leakage=scenario.leakage.mode,
-        colluders=leakage_colluders(scenario),
-        leverage=math.floor(scenario.leakage.leverage * MILLION + 0.5),
+        colluders=clustering.leakage_colluders(scenario),
+        leverage=math.floor(scenario.leakage.leverage * messages.MILLION + 0.5),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
-from securefl.protocol.kernel import Place
+from securefl.protocol import kernel
 
 
 def party_entropy(root: Entropy, me: PartyId) -> Entropy:
@@ -22,7 +22,7 @@ def nonce_entropy(own: Entropy, round_: int, draw: int) -> Entropy:
     return own.child("nonce", round_, draw)
 
 
-def instance_entropy(own: Entropy, place: Place) -> Entropy:
+def instance_entropy(own: Entropy, place: kernel.Place) -> Entropy:
     """Return what a party draws the secrets of one attempt of one secure sum from."""
     return own.child("instance", *place)
 

@@ -9,24 +9,22 @@ import numpy as np
 from securefl.base.arrays import F32
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER
-from securefl.methods.encoding import from_wire
-from securefl.protocol.messages import Opened, OpeningProof, RoundClaim, Step
-from securefl.protocol.round.server.checking import checks_of, failed, too_long
+from securefl.methods import encoding
+from securefl.protocol import messages, secure_sum, wire
+from securefl.protocol.round.server import checking
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.server.stepping import after_sums
-from securefl.protocol.round.shared.chain import LOST, CertifiedRound, ChainLink, state_digest, sum_digest
+from securefl.protocol.round.shared import chain
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.statement import model_digest
-from securefl.protocol.secure_sum import ProvenVectors, Repeatable, repeat_opening
-from securefl.protocol.wire import decode_struct
 
 LAST_BITS = 16
 """Most units in the last place of a parameter, before or after a step, by which two roundings may differ."""
 
 
-def check_parts(plan: RunPlan, certified: CertifiedRound, claim: RoundClaim) -> None:
+def check_parts(plan: RunPlan, certified: chain.CertifiedRound, claim: messages.RoundClaim) -> None:
     """Check that a claim is about all sums that were certified, but for as many as may be lost.
 
     Raises:
@@ -34,11 +32,13 @@ def check_parts(plan: RunPlan, certified: CertifiedRound, claim: RoundClaim) -> 
     """
     if len(claim.sums) != len(certified.commitments):
         raise PeerError(SERVER, f"claims {len(claim.sums)} sums, {len(certified.commitments)} were certified")
-    if claim.sums.count(LOST) > plan.scenario.secure_sum.lost_clusters:
+    if claim.sums.count(chain.LOST) > plan.scenario.secure_sum.lost_clusters:
         raise PeerError(SERVER, "claims a model of a part of the certified sums")
 
 
-def check_claim(plan: RunPlan, certified: CertifiedRound, last: ChainLink, claim: RoundClaim) -> None:
+def check_claim(
+    plan: RunPlan, certified: chain.CertifiedRound, last: chain.ChainLink, claim: messages.RoundClaim
+) -> None:
     """Check that a claim is about all that was certified of its round, and goes on from the last link.
 
     Raises:
@@ -53,11 +53,11 @@ def check_claim(plan: RunPlan, certified: CertifiedRound, last: ChainLink, claim
 
 def repeat_sum(
     plan: RunPlan,
-    certified: CertifiedRound,
-    known: Repeatable,
-    message: OpeningProof,
+    certified: chain.CertifiedRound,
+    known: secure_sum.Repeatable,
+    message: messages.OpeningProof,
     plain: bytes,
-    vectors: ProvenVectors,
+    vectors: secure_sum.ProvenVectors,
 ) -> None:
     """Repeat one opening.
 
@@ -73,11 +73,11 @@ def repeat_sum(
         PeerError: no sum follows from it, or another one than is claimed.
     """
     key: ClusterKey = (known.setup.instance.reclustering, known.setup.instance.cluster)
-    opened = decode_struct(Opened, plain, SERVER)
+    opened = wire.decode_struct(messages.Opened, plain, SERVER)
     commitment = certified.commitments[key]
-    ring = repeat_opening(plan.sums, known, commitment, message, opened, vectors, plan.roster)
+    ring = secure_sum.repeat_opening(plan.sums, known, commitment, message, opened, vectors, plan.roster)
     stated = dict(zip(certified.commitments, message.claim.sums, strict=True))[key]
-    if sum_digest(plan.run, certified.round, key, ring) != stated:
+    if chain.sum_digest(plan.run, certified.round, key, ring) != stated:
         raise PeerError(SERVER, f"claims another sum of {known.setup.describe()} than its members made")
 
 
@@ -87,8 +87,8 @@ class RoundingError(PeerError):
 
 def repeat_step(
     plan: RunPlan,
-    certified: CertifiedRound,
-    claim: RoundClaim,
+    certified: chain.CertifiedRound,
+    claim: messages.RoundClaim,
     state: bytes,
     params: F32,
     plain: bytes,
@@ -108,19 +108,21 @@ def repeat_step(
             the claim says.
         RoundingError: it ends there up to the last bits.
     """
-    step = decode_struct(Step, plain, SERVER)
+    step = wire.decode_struct(messages.Step, plain, SERVER)
     kept = plan.optimiser.moments
     if len(step.moments) != 8 * kept * plan.broadcast:
         raise PeerError(SERVER, "proves a step from a state of another length")
     moments = np.frombuffer(step.moments, dtype="<f8").astype(np.float64).reshape(kept, plan.broadcast)
-    if state_digest(moments) != state:
+    if chain.state_digest(moments) != state:
         raise PeerError(SERVER, "proves a step from another state than the chain has")
     sums = _read_sums(plan, certified, claim, step.sums)
     round_ = certified.round
-    excluded = failed((*checks_of(plan, round_, sums), *too_long(plan, round_, sums)))
+    excluded = checking.failed(
+        (*checking.checks_of(plan, round_, sums), *checking.too_long(plan, round_, sums))
+    )
     before = Standing(round_, params, moments)
     after, _, _ = after_sums(plan, before, certified.drawn, certified.survivors, sums, excluded=excluded)
-    if model_digest(after.params) == claim.model and state_digest(after.moments) == claim.state:
+    if model_digest(after.params) == claim.model and chain.state_digest(after.moments) == claim.state:
         return
     if is_rounding(step.model, claim, params, after.params):
         raise RoundingError(
@@ -131,7 +133,7 @@ def repeat_step(
     raise PeerError(SERVER, f"claims another model than the sums of round {round_} make")
 
 
-def is_rounding(model: bytes, claim: RoundClaim, before: F32, after: F32) -> bool:
+def is_rounding(model: bytes, claim: messages.RoundClaim, before: F32, after: F32) -> bool:
     """Return True if a claimed outcome may be ``after``, rounded otherwise.
 
     Its model differs in last bits only. If it does not differ at all, the claim has other moments: in double
@@ -155,17 +157,17 @@ def is_rounding(model: bytes, claim: RoundClaim, before: F32, after: F32) -> boo
 
 
 def _read_sums(
-    plan: RunPlan, certified: CertifiedRound, claim: RoundClaim, raw: bytes
+    plan: RunPlan, certified: chain.CertifiedRound, claim: messages.RoundClaim, raw: bytes
 ) -> Sequence[ClusterSum]:
     sums, start = list[ClusterSum](), 0
     bits = plan.limits.ring_bits
     for key, stated in zip(certified.commitments, claim.sums, strict=True):
-        if stated == LOST:
+        if stated == chain.LOST:
             continue
         words = plan.words(key[0])
         end = start + words * bits // 8
-        ring = from_wire(memoryview(raw)[start:end], words, bits, SERVER)
-        if sum_digest(plan.run, certified.round, key, ring) != stated:
+        ring = encoding.from_wire(memoryview(raw)[start:end], words, bits, SERVER)
+        if chain.sum_digest(plan.run, certified.round, key, ring) != stated:
             raise PeerError(SERVER, f"proves a step with another sum of cluster {key} than it claims")
         members = certified.drawn.assignment.clusters[key[0]][key[1]]
         sums.append(ClusterSum(*key, members=members, survivors=certified.alive(key), ring=ring))

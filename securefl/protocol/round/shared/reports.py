@@ -11,8 +11,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard, get_args
 from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
 from securefl.methods.metrics import Doubted, Measured
-from securefl.protocol.kernel import Effect
-from securefl.protocol.messages import AnyMessage
+from securefl.protocol import kernel, messages
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.charges import Charge
 
@@ -491,7 +490,7 @@ AnyReport: TypeAlias = (
 """The closed set: whatever is not in this union is no report."""
 
 
-RunEffect: TypeAlias = Effect[AnyMessage, AnyReport]
+RunEffect: TypeAlias = kernel.Effect[messages.AnyMessage, AnyReport]
 """What a machine of a run asks of its shell."""
 Effects: TypeAlias = tuple[RunEffect, ...]
 """The same of one step, in order."""

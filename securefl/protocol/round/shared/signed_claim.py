@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from securefl.base.crypto import Identity, Roster, digest
+from securefl.base import crypto
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, RunId
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import RoundClaim
+from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round.shared.charges import SignedClaim
-from securefl.protocol.wire import encode
 
 DOMAIN = b"securefl/1/claim\x00"
 
 
 def sign_claim(
-    identity: Identity, run: RunId, claim: RoundClaim, place: Place, contents: bytes
+    identity: crypto.Identity, run: RunId, claim: messages.RoundClaim, place: kernel.Place, contents: bytes
 ) -> SignedClaim:
     """Return a claim as the server signs it.
 
@@ -36,26 +34,26 @@ def sign_claim(
     return SignedClaim(claim=claim, place=place, contents=contents, signature=signature)
 
 
-def check_signed(signed: SignedClaim, roster: Roster, run: RunId) -> None:
+def check_signed(signed: SignedClaim, roster: crypto.Roster, run: RunId) -> None:
     """Check that the server has signed a claim.
 
     Raises:
         PeerError: it has not. That proves nothing of anybody: it is as if nothing had been sent.
     """
-    message = DOMAIN + _signed(run, signed.claim, Place(*signed.place), signed.contents)
+    message = DOMAIN + _signed(run, signed.claim, kernel.Place(*signed.place), signed.contents)
     if not roster.server.verify(message, signed.signature):
         raise PeerError(SERVER, "sends a claim without its signature over what comes with it")
 
 
 def step_contents(plain: bytes) -> bytes:
     """Return the digest of all that a step is proven with: the encoded ``Step``, before it is sealed."""
-    return digest("step contents", plain)
+    return crypto.digest("step contents", plain)
 
 
 def announced_contents(model: bytes, attests: Sequence[bytes]) -> bytes:
     """Return the digest of a round's model, by its digest, and of the attests that it is announced with."""
-    return digest("announced contents", model, *attests)
+    return crypto.digest("announced contents", model, *attests)
 
 
-def _signed(run: RunId, claim: RoundClaim, place: Place, contents: bytes) -> bytes:
-    return digest("signed claim", run, encode(claim), *place, contents)
+def _signed(run: RunId, claim: messages.RoundClaim, place: kernel.Place, contents: bytes) -> bytes:
+    return crypto.digest("signed claim", run, wire.encode(claim), *place, contents)

@@ -15,15 +15,14 @@ import numpy as np
 from securefl.base.arrays import Ring
 from securefl.base.entropy import Entropy
 from securefl.base.sums import exact_sum
-from securefl.methods.clustering import COUNTS
-from securefl.methods.encoding import from_ring, to_ring
-from securefl.protocol.messages import SEATS, Limits
+from securefl.methods import clustering, encoding
+from securefl.protocol import messages
 from securefl.protocol.round.party.upload import Upload
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, SlotsCounted
 
-FIRST_SLOT = COUNTS + 1
+FIRST_SLOT = clustering.COUNTS + 1
 
 
 def draw_seat(entropy: Entropy, group: int) -> int:
@@ -33,7 +32,7 @@ def draw_seat(entropy: Entropy, group: int) -> int:
         entropy: of this party and round.
         group: the slot.
     """
-    return group * SEATS + int.from_bytes(entropy.child("seat").draw(8), "big") % SEATS
+    return group * messages.SEATS + int.from_bytes(entropy.child("seat").draw(8), "big") % messages.SEATS
 
 
 def slot_uploads(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
@@ -45,16 +44,16 @@ def slot_uploads(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]
         seat: of that model's slot (:func:`draw_seat`).
     """
     bits = plan.limits.ring_bits
-    one_hot = (np.arange(plan.words(COUNTS)) == seat).astype(np.int64)
-    nothing = to_ring(np.zeros(plan.length, dtype=np.int64), bits)
-    slots = (upload if slot == seat // SEATS else Upload(nothing, 0) for slot in range(plan.models))
-    return (Upload(to_ring(one_hot, bits), 0), *slots)
+    one_hot = (np.arange(plan.words(clustering.COUNTS)) == seat).astype(np.int64)
+    nothing = encoding.to_ring(np.zeros(plan.length, dtype=np.int64), bits)
+    slots = (upload if slot == seat // messages.SEATS else Upload(nothing, 0) for slot in range(plan.models))
+    return (Upload(encoding.to_ring(one_hot, bits), 0), *slots)
 
 
 def counts_of(ring: Ring) -> tuple[int, ...]:
     """By slot what its seats add up to, as an integer of either sign, from an opened sum."""
-    slots = ring.reshape(-1, SEATS).sum(axis=1, dtype=ring.dtype)
-    return tuple(int(count) for count in from_ring(slots))
+    slots = ring.reshape(-1, messages.SEATS).sum(axis=1, dtype=ring.dtype)
+    return tuple(int(count) for count in encoding.from_ring(slots))
 
 
 def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
@@ -62,7 +61,7 @@ def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
 
     None of them where they cannot be those of ``survivors`` members.
     """
-    taken = from_ring(ring)
+    taken = encoding.from_ring(ring)
     if taken.min() < 0 or taken.max() > survivors or taken.sum() != survivors:
         return ()
     return tuple(int(seat) for seat in np.repeat(np.arange(len(taken)), taken))
@@ -70,7 +69,7 @@ def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
 
 def counts_at(seats: Sequence[int], groups: int) -> tuple[int, ...]:
     """The number of the seats in each slot."""
-    return tuple(exact_sum(seat // SEATS == group for seat in seats) for group in range(groups))
+    return tuple(exact_sum(seat // messages.SEATS == group for seat in seats) for group in range(groups))
 
 
 def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, ...]:
@@ -89,7 +88,7 @@ def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, 
     return tuple(group for group, count in enumerate(counts) if count >= max(least, 1))
 
 
-def least_in_slot(plan: RunPlan, limits: Iterable[Limits]) -> int:
+def least_in_slot(plan: RunPlan, limits: Iterable[messages.Limits]) -> int:
     """Fewest members of a slot that may be opened, so that everybody's published limit is kept."""
     wanted = max((said.k_anonymity for said in limits), default=1)
     return plan.scenario.secure_sum.colluders_per_cluster + wanted
@@ -97,7 +96,7 @@ def least_in_slot(plan: RunPlan, limits: Iterable[Limits]) -> int:
 
 def counted(round_: int, sums: Sequence[ClusterSum], least: int) -> tuple[SlotsCounted, ...]:
     """The statement of opened counts, cluster by cluster."""
-    return tuple(_counted(round_, one, least) for one in sums if one.reclustering == COUNTS)
+    return tuple(_counted(round_, one, least) for one in sums if one.reclustering == clustering.COUNTS)
 
 
 def _counted(round_: int, one: ClusterSum, least: int) -> SlotsCounted:

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from securefl.base import crypto
 from securefl.base.arrays import F32
-from securefl.base.crypto import digest
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.clustering import Assignment
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import Hello
-from securefl.protocol.wire import encode
+from securefl.methods import clustering
+from securefl.protocol import kernel, messages, wire
 
 
 def model_digest(params: F32) -> bytes:
     """Return the digest (32 bytes) of a model's parameters, as they are sent."""
-    return digest("model", params.astype("<f4", copy=False).tobytes())
+    return crypto.digest("model", params.astype("<f4", copy=False).tobytes())
 
 
-def announced_digest(hellos: Mapping[PartyId, Hello]) -> bytes:
+def announced_digest(hellos: Mapping[PartyId, messages.Hello]) -> bytes:
     """Return the hash of everybody's hello: commitments, sample counts and limits."""
     fields: list[str | bytes] = []
     for party in sorted(hellos):
-        fields += [party, encode(hellos[party])]
-    return digest("announced hellos", *fields)
+        fields += [party, wire.encode(hellos[party])]
+    return crypto.digest("announced hellos", *fields)
 
 
-def mask_binding(assignment: Assignment, announced: bytes, model: bytes, config: bytes) -> bytes:
+def mask_binding(assignment: clustering.Assignment, announced: bytes, model: bytes, config: bytes) -> bytes:
     """Return what every mask key of a round is bound to.
 
     A server that shows one party another model, assignment, configuration or set of hellos gets masks that do
@@ -34,7 +32,7 @@ def mask_binding(assignment: Assignment, announced: bytes, model: bytes, config:
     it because weights follow from the counts in them: a colluder that declares a huge count to all but one
     party would have the others' updates rounded to nothing, and the sum would be that one party's update.
     """
-    return digest("mask binding", assignment.digest(), announced, model, config)
+    return crypto.digest("mask binding", assignment.digest(), announced, model, config)
 
 
 def round_statement(
@@ -43,18 +41,18 @@ def round_statement(
     model: bytes,
     config: bytes,
     announced: bytes,
-    assignment: Assignment,
+    assignment: clustering.Assignment,
     survivors: Iterable[PartyId],
 ) -> bytes:
     """Return what a party endorses once per round (protocol.md, step 7)."""
-    return digest(
+    return crypto.digest(
         "round statement", run, round_, model, config, announced, assignment.digest(), *sorted(survivors)
     )
 
 
 def bound_statement(statement: bytes, commitments: Iterable[bytes]) -> bytes:
     """Return what a party endorses where sums are verified: the statement, and what fixes every sum."""
-    return digest("bound statement", statement, *commitments)
+    return crypto.digest("bound statement", statement, *commitments)
 
 
 def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
@@ -62,19 +60,19 @@ def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
     fields: list[int | bytes] = []
     for entry in sorted(own):
         fields += entry
-    return digest("own lists", *fields)
+    return crypto.digest("own lists", *fields)
 
 
 def slots_statement(statement: bytes, seats: Iterable[int]) -> bytes:
     """Return what a second release is bound to: the round's statement, and the seats that it answers."""
-    return digest("slots", statement, *seats)
+    return crypto.digest("slots", statement, *seats)
 
 
 def release_context(statement: bytes, party: PartyId) -> bytes:
     """Return what a sealed release is bound to."""
-    return digest("release", statement, party)
+    return crypto.digest("release", statement, party)
 
 
-def proof_context(root: bytes, place: Place, party: PartyId) -> bytes:
+def proof_context(root: bytes, place: kernel.Place, party: PartyId) -> bytes:
     """Return what a proof that is sealed to a verifier is bound to."""
-    return digest("proof", root, *place, party)
+    return crypto.digest("proof", root, *place, party)

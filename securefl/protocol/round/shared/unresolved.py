@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from securefl.methods.leakage import silent_members
+from securefl.methods import leakage
 from securefl.protocol.round.shared.plan import RunPlan
 
 
@@ -13,4 +13,4 @@ def silent_of(plan: RunPlan) -> int:
     """
     sums = plan.scenario.secure_sum
     needed = sums.min_survivors if plan.sums.everyone else sums.threshold
-    return silent_members(needed, sums.colluders_per_cluster)
+    return leakage.silent_members(needed, sums.colluders_per_cluster)

@@ -6,21 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from securefl.base import crypto
 from securefl.base.arrays import Ring
-from securefl.base.crypto import Roster
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.protocol.messages import (
-    AnyMessage,
-    Complaint,
-    InstanceSeed,
-    KeyAdvert,
-    KeyList,
-    PeerBox,
-    SumToMember,
-    SumToServer,
-)
+from securefl.protocol import messages
+from securefl.protocol.secure_sum import evidence, port
 from securefl.protocol.secure_sum.collecting import (
     CollectingInputs,
     CollectingKeys,
@@ -39,27 +31,13 @@ from securefl.protocol.secure_sum.crypten.server import (
     relay,
     unmask,
 )
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets
-from securefl.protocol.secure_sum.port import (
-    Closed,
-    InputSent,
-    MemberEnd,
-    MemberPhase,
-    MemberStep,
-    Opening,
-    Running,
-    SecureSum,
-    ServerEnd,
-    Taken,
-    own,
-)
 from securefl.protocol.secure_sum.setup import Setup
 from securefl.protocol.secure_sum.store import VectorStore
 from securefl.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
-class CryptenSums(SecureSum):
+class CryptenSums(port.SecureSum):
     """Sums of shares; all listed members open them."""
 
     source: MaskSource
@@ -71,12 +49,12 @@ class CryptenSums(SecureSum):
     preload: ClassVar[tuple[str, ...]] = ("securefl.protocol.secure_sum.crypten.preloaded",)
 
     @property
-    def member(self) -> MemberEnd:
+    def member(self) -> port.MemberEnd:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Member(self.source, self.engine)
 
     @property
-    def server(self) -> ServerEnd:
+    def server(self) -> port.ServerEnd:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return SharesServer()
 
@@ -88,7 +66,7 @@ class CryptenSums(SecureSum):
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         check_machine(self.device)
 
-    def prepared(self) -> SecureSum:
+    def prepared(self) -> port.SecureSum:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         self.check_machine()
         from securefl.protocol.secure_sum.crypten.engine import CryptenEngine  # noqa: PLC0415 - imports torch and CrypTen
@@ -102,94 +80,106 @@ def sums_of(scenario: Scenario, _length: int) -> CryptenSums:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member(MemberEnd):
+class _Member(port.MemberEnd):
     source: MaskSource
     engine: Engine | None
 
     def advertise(
         self, setup: Setup, me: PartyId, _weights: Mapping[PartyId, float], entropy: Entropy
-    ) -> tuple[MemberPhase, KeyAdvert]:
+    ) -> tuple[port.MemberPhase, messages.KeyAdvert]:
         return member.advertise(setup, me, entropy)
 
     def receive(
-        self, phase: MemberPhase, message: SumToMember, roster: Roster, entropy: Entropy
-    ) -> MemberStep:
+        self, phase: port.MemberPhase, message: messages.SumToMember, roster: crypto.Roster, entropy: Entropy
+    ) -> port.MemberStep:
         match message, phase:
-            case KeyList(), member.Advertised():
-                return MemberStep(member.on_key_list(phase, message, roster, entropy, self.source))
-            case PeerBox(), member.Listed() | member.Computing():
+            case messages.KeyList(), member.Advertised():
+                return port.MemberStep(member.on_key_list(phase, message, roster, entropy, self.source))
+            case messages.PeerBox(), member.Listed() | member.Computing():
                 return _told(member.on_peer_box(phase, message, entropy))
-            case PeerBox(), member.Spoiled():
+            case messages.PeerBox(), member.Spoiled():
                 # Under way when it was spoiled; the retry will have others.
-                return MemberStep(phase)
+                return port.MemberStep(phase)
             case _:
                 raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
 
-    def submit(self, phase: MemberPhase, encoded: Ring, entropy: Entropy, without: int) -> MemberStep | None:
+    def submit(
+        self, phase: port.MemberPhase, encoded: Ring, entropy: Entropy, without: int
+    ) -> port.MemberStep | None:
         if not isinstance(phase, member.Listed):
             return None
         if self.engine is None:
             raise UsageError("this party was made without CrypTen")
         return _told(member.submit(phase, encoded, self.engine, entropy, without))
 
-    def awaits_update(self, phase: MemberPhase) -> bool:
+    def awaits_update(self, phase: port.MemberPhase) -> bool:
         return isinstance(phase, member.Listed)
 
-    def sent(self, phase: MemberPhase) -> InputSent | None:
+    def sent(self, phase: port.MemberPhase) -> port.InputSent | None:
         return phase if isinstance(phase, member.Submitted) else None
 
-    def release(self, phase: InputSent, survivors: Collection[PartyId]) -> Opening:
-        return member.seed_for(own(phase, member.Submitted), survivors)
+    def release(self, phase: port.InputSent, survivors: Collection[PartyId]) -> port.Opening:
+        return member.seed_for(port.own(phase, member.Submitted), survivors)
 
-    def running(self, phase: MemberPhase) -> Iterable[Running]:
+    def running(self, phase: port.MemberPhase) -> Iterable[port.Running]:
         return (phase.computation,) if isinstance(phase, member.Computing) else ()
 
 
-def _told(step: member.Step) -> MemberStep:
-    said: tuple[AnyMessage, ...] = (*step.boxes, *(step.submitted or ()))
+def _told(step: member.Step) -> port.MemberStep:
+    said: tuple[messages.AnyMessage, ...] = (*step.boxes, *(step.submitted or ()))
     if step.accused is not None:
-        said += (Complaint(accused=step.accused.culprit),)
-    return MemberStep(step.phase, said, step.accused)
+        said += (messages.Complaint(accused=step.accused.culprit),)
+    return port.MemberStep(step.phase, said, step.accused)
 
 
-class SharesServer(ServerEnd):
+class SharesServer(port.ServerEnd):
     """The server's end of sums whose members compute together."""
 
     collected: ClassVar[type[CollectingInputs]] = BlindedShares
 
     def receive(
-        self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
-    ) -> Taken:
+        self,
+        phase: ServerPhase,
+        sender: PartyId,
+        message: messages.SumToServer,
+        signed: bytes,
+        store: VectorStore,
+    ) -> port.Taken:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
-        if isinstance(message, PeerBox) and isinstance(phase, BlindedShares):
+        if isinstance(message, messages.PeerBox) and isinstance(phase, BlindedShares):
             counted, to, passed = relay(phase, sender, message)
-            return Taken(counted, ((to, passed),))
+            return port.Taken(counted, ((to, passed),))
         return super().receive(phase, sender, message, signed, store)
 
-    def close(self, phase: ServerPhase, _max_attempts: int) -> Closed:
+    def close(self, phase: ServerPhase, _max_attempts: int) -> port.Closed:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
-        after, key_list = close_keys(own(phase, CollectingKeys))
+        after, key_list = close_keys(port.own(phase, CollectingKeys))
         if isinstance(after, Lost) or key_list is None:
-            return Closed(after)
+            return port.Closed(after)
         said = tuple((after.setup.members[i], key_list) for i in after.adverts)
-        return Closed(after, "training", vectors=True, said=said)
+        return port.Closed(after, "training", vectors=True, said=said)
 
     def check_release(
-        self, phase: CollectingInputs, _survivors: frozenset[PartyId], holder: PartyId, release: Opening
+        self, phase: CollectingInputs, _survivors: frozenset[PartyId], holder: PartyId, release: port.Opening
     ) -> None:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
-        if not isinstance(release, InstanceSeed):
+        if not isinstance(release, messages.InstanceSeed):
             raise PeerError(
                 holder, f"releases what sums of another kind open with, in {phase.setup.describe()}"
             )
         check_seed(phase, holder, release)
 
     def recovered(
-        self, phase: CollectingInputs, _survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
-    ) -> OpenedSecrets:
+        self,
+        phase: CollectingInputs,
+        _survivors: frozenset[PartyId],
+        releases: Mapping[PartyId, port.Opening],
+    ) -> evidence.OpenedSecrets:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
-        return recovered(phase, {p: one for p, one in releases.items() if isinstance(one, InstanceSeed)})
+        return recovered(
+            phase, {p: one for p, one in releases.items() if isinstance(one, messages.InstanceSeed)}
+        )
 
-    def unmask(self, total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
+    def unmask(self, total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
         unmask(total, fixed, secrets)

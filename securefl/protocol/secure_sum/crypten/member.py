@@ -23,16 +23,17 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, Literal
 
+from securefl.base import crypto
 from securefl.base.arrays import Ring, expect
-from securefl.base.crypto import BadKeyError, KeyPair, Roster, add_masks, digest
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.encoding import ring_dtype
-from securefl.protocol.messages import InstanceSeed, KeyAdvert, KeyList, MaskedInput, PeerBox, Receipt
+from securefl.methods import encoding
+from securefl.protocol import messages
+from securefl.protocol.secure_sum import evidence, removal
 from securefl.protocol.secure_sum.adverts import read_key_list
+from securefl.protocol.secure_sum.crypten import ports
 from securefl.protocol.secure_sum.crypten.peers import Peers
-from securefl.protocol.secure_sum.crypten.ports import Computation, Engine
 from securefl.protocol.secure_sum.crypten.progress import (
     MAX_AHEAD,
     Done,
@@ -42,14 +43,12 @@ from securefl.protocol.secure_sum.crypten.progress import (
     Progress,
 )
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
-from securefl.protocol.secure_sum.evidence import input_with_receipt, stated_input
-from securefl.protocol.secure_sum.removal import components_from, noise_secret
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key
 
 MaskSource = Literal["pairwise", "crypten-insecure"]
 """Where shares of zero come from."""
 
-NO_SHARES: Final = digest("no shares")
+NO_SHARES: Final = crypto.digest("no shares")
 """``KeyAdvert.shares_root`` where members share no secrets."""
 
 
@@ -59,12 +58,12 @@ class Advertised:
 
     setup: Setup
     me: int
-    pair: KeyPair = field(repr=False)
-    box: KeyPair = field(repr=False)
+    pair: crypto.KeyPair = field(repr=False)
+    box: crypto.KeyPair = field(repr=False)
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
     """The secret of removable noise; empty where there is none."""
-    advert: KeyAdvert
+    advert: messages.KeyAdvert
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class Computing:
     """The computation waits for messages of other members."""
 
     listed: Listed
-    computation: Computation[Ring]
+    computation: ports.Computation[Ring]
 
     @property
     def setup(self) -> Setup:
@@ -134,30 +133,34 @@ class Step:
     """A phase, and what is to be said with it."""
 
     phase: Listed | Computing | Spoiled | Submitted
-    boxes: tuple[PeerBox, ...] = ()
-    submitted: tuple[MaskedInput, Receipt] | None = None
+    boxes: tuple[messages.PeerBox, ...] = ()
+    submitted: tuple[messages.MaskedInput, messages.Receipt] | None = None
     accused: PeerError | None = None
 
 
-def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, KeyAdvert]:
+def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, messages.KeyAdvert]:
     """Draw fresh keys and the seed of a blind; publish the keys and the seed's hash (protocol.md, step 3)."""
     index = setup.index(me)
     # The names under which masking draws: with seeded entropy both kinds then have the same removable noise.
-    pair = KeyPair.generate(entropy.child("mask key"))
-    box = KeyPair.generate(entropy.child("box key"))
+    pair = crypto.KeyPair.generate(entropy.child("mask key"))
+    box = crypto.KeyPair.generate(entropy.child("box key"))
     seed = entropy.child("self-mask seed").draw(32)
-    advert = KeyAdvert(
+    advert = messages.KeyAdvert(
         mask_key=pair.public,
         box_key=box.public,
         seed_digest=setup.seed_digest(index, seed),
         shares_root=NO_SHARES,
     )
-    noise = noise_secret(entropy) if setup.components else b""
+    noise = removal.noise_secret(entropy) if setup.components else b""
     return Advertised(setup, index, pair, box, seed, noise, advert), advert
 
 
 def on_key_list(
-    phase: Advertised, message: KeyList, roster: Roster, entropy: Entropy, source: MaskSource = "pairwise"
+    phase: Advertised,
+    message: messages.KeyList,
+    roster: crypto.Roster,
+    entropy: Entropy,
+    source: MaskSource = "pairwise",
 ) -> Listed:
     """Check the relayed adverts and agree on keys with every listed member.
 
@@ -178,7 +181,7 @@ def on_key_list(
     return Listed(setup, me, phase.seed, phase.noise, tuple(adverts), peers, zeros, context, lists)
 
 
-def submit(phase: Listed, encoded: Ring, engine: Engine, entropy: Entropy, without: int = 0) -> Step:
+def submit(phase: Listed, encoded: Ring, engine: ports.Engine, entropy: Entropy, without: int = 0) -> Step:
     """Share an encoded update (ring words, shape (d,)) and export this member's share of the sum, blinded.
 
     Removable noise is added as far as a sum of the listed members needs it; who is listed is counted, or
@@ -186,10 +189,10 @@ def submit(phase: Listed, encoded: Ring, engine: Engine, entropy: Entropy, witho
     first ones; 0 unless the member deviates.
     """
     setup = phase.setup
-    expect(encoded, "encoded update", ring_dtype(setup.ring_bits), (setup.length,))
+    expect(encoded, "encoded update", encoding.ring_dtype(setup.ring_bits), (setup.length,))
     words = encoded.copy()
     if setup.removable is not None:
-        components = components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
+        components = removal.components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
         for component in islice(components, without, setup.removable.dropouts(len(phase.listed))):
             words += component
     names = [setup.members[index] for index in phase.listed]
@@ -197,7 +200,7 @@ def submit(phase: Listed, encoded: Ring, engine: Engine, entropy: Entropy, witho
     return _after(phase, computation, computation.resume(phase.early), entropy)
 
 
-def on_peer_box(phase: Listed | Computing, message: PeerBox, entropy: Entropy) -> Step:
+def on_peer_box(phase: Listed | Computing, message: messages.PeerBox, entropy: Entropy) -> Step:
     """Take one message of another member.
 
     Raises:
@@ -218,7 +221,7 @@ def on_peer_box(phase: Listed | Computing, message: PeerBox, entropy: Entropy) -
     return Step(replace(listed, early=(*listed.early, incoming)))
 
 
-def seed_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceSeed:
+def seed_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.InstanceSeed:
     """Return the seed of this member's blind.
 
     The caller has checked the survivor set, the certificate and the ledger, and calls this once per update.
@@ -229,35 +232,39 @@ def seed_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceSeed:
     setup, i = phase.setup, phase.setup.instance
     if not {setup.members[index] for index in phase.sharers} <= set(survivors):
         raise UsageError(f"{setup.describe()} holds members that do not survive")
-    return InstanceSeed(reclustering=i.reclustering, cluster=i.cluster, attempt=i.attempt, seed=phase.seed)
+    return messages.InstanceSeed(
+        reclustering=i.reclustering, cluster=i.cluster, attempt=i.attempt, seed=phase.seed
+    )
 
 
-def _after(phase: Listed, computation: Computation[Ring], progress: Progress[Ring], entropy: Entropy) -> Step:
+def _after(
+    phase: Listed, computation: ports.Computation[Ring], progress: Progress[Ring], entropy: Entropy
+) -> Step:
     boxes = tuple(_boxed(phase, out, entropy) for out in progress.outbound)
     if isinstance(progress, Failed):
         return Step(Spoiled(phase.setup), boxes, accused=progress.error)
     if not isinstance(progress, Done):
         return Step(Computing(replace(phase, early=()), computation), boxes)
     share = progress.result.copy()
-    add_masks(share, [(self_mask_key(phase.seed, phase.context), 1)])
-    said = input_with_receipt(phase.setup, phase.me, share, phase.lists_digest)
+    crypto.add_masks(share, [(self_mask_key(phase.seed, phase.context), 1)])
+    said = evidence.input_with_receipt(phase.setup, phase.me, share, phase.lists_digest)
     listed = frozenset(phase.listed)
     submitted = Submitted(
-        phase.setup, phase.me, phase.seed, listed, phase.lists_digest, listed, stated_input(said[1])
+        phase.setup, phase.me, phase.seed, listed, phase.lists_digest, listed, evidence.stated_input(said[1])
     )
     return Step(submitted, boxes, said)
 
 
-def _boxed(phase: Listed, out: Outgoing, entropy: Entropy) -> PeerBox:
+def _boxed(phase: Listed, out: Outgoing, entropy: Entropy) -> messages.PeerBox:
     other = phase.listed[out.to]
     box = phase.peers.seal(other, out.number, out.payload, entropy.child("peer nonce", other, out.number))
-    return PeerBox(peer=other, number=out.number, box=box)
+    return messages.PeerBox(peer=other, number=out.number, box=box)
 
 
 def _pair_key(phase: Advertised, other: int, public: bytes, context: bytes) -> bytes:
     low, high = sorted((phase.me, other))
     try:
         (key,) = phase.pair.agree(public, context, f"pairwise zero {low} {high}")
-    except BadKeyError as error:
+    except crypto.BadKeyError as error:
         raise PeerError(phase.setup.members[other], f"advertised a bad key ({error})") from error
     return key

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from securefl.base.crypto import BadKeyError, BoxError, KeyPair, encode, open_box, seal_box
+from securefl.base import crypto
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
@@ -19,7 +19,7 @@ class Peers:
     """One member's sealed lines to all others in one attempt."""
 
     def __init__(
-        self, me: int, box: KeyPair, others: Mapping[int, tuple[PartyId, bytes]], context: bytes
+        self, me: int, box: crypto.KeyPair, others: Mapping[int, tuple[PartyId, bytes]], context: bytes
     ) -> None:
         """Agree on two keys with each other member.
 
@@ -39,7 +39,7 @@ class Peers:
         for other, (name, public) in others.items():
             try:
                 sealer, opener = box.agree(public, context, f"peer {me} to {other}", f"peer {other} to {me}")
-            except BadKeyError as error:
+            except crypto.BadKeyError as error:
                 raise PeerError(name, f"advertised a bad box key ({error})") from error
             self._keys[other] = sealer, opener
 
@@ -48,7 +48,7 @@ class Peers:
 
     def seal(self, to: int, number: int, payload: bytes, entropy: Entropy) -> bytes:
         """Seal the message ``number`` to member ``to``; it becomes 28 bytes longer."""
-        return seal_box(self._keys[to][0], payload, self._place(self._me, to, number), entropy)
+        return crypto.seal_box(self._keys[to][0], payload, self._place(self._me, to, number), entropy)
 
     def open(self, sender: int, number: int, box: bytes) -> bytes:
         """Open what :meth:`seal` made at ``sender`` for this member.
@@ -59,9 +59,9 @@ class Peers:
         if sender not in self._keys:
             raise PeerError(f"member {sender}", "is no other member of this computation")
         try:
-            return open_box(self._keys[sender][1], box, self._place(sender, self._me, number))
-        except BoxError as error:
+            return crypto.open_box(self._keys[sender][1], box, self._place(sender, self._me, number))
+        except crypto.BoxError as error:
             raise PeerError(self._names[sender], f"its message {number} does not open") from error
 
     def _place(self, sender: int, receiver: int, number: int) -> bytes:
-        return encode("peer message", self._context, sender, receiver, number)
+        return crypto.encode("peer message", self._context, sender, receiver, number)

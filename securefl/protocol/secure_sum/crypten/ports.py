@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
+from securefl.base import entropy
 from securefl.base.arrays import Ring
-from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
-from securefl.protocol.secure_sum.crypten.progress import Incoming, Progress
+from securefl.protocol.secure_sum.crypten import progress
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
@@ -17,7 +17,7 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 class Computation(Protocol[ResultT_co]):
     """One member's part of a computation (:class:`securefl.protocol.secure_sum.crypten.session.Session`)."""
 
-    def resume(self, incoming: Iterable[Incoming] = ()) -> Progress[ResultT_co]:
+    def resume(self, incoming: Iterable[progress.Incoming] = ()) -> progress.Progress[ResultT_co]:
         """Deliver messages and compute until one is missing.
 
         Raises:
@@ -34,7 +34,7 @@ class Engine(Protocol):
     """Makes computations."""
 
     def share_of_sum(
-        self, members: Sequence[PartyId], rank: int, zeros: ZeroShares | Entropy, encoded: Ring
+        self, members: Sequence[PartyId], rank: int, zeros: ZeroShares | entropy.Entropy, encoded: Ring
     ) -> Computation[Ring]:
         """Prepare this member's share of the sum of everybody's ``encoded``.
 

@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from securefl.base import crypto
 from securefl.base.arrays import Ring
-from securefl.base.crypto import Sign, add_masks
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
-from securefl.protocol.messages import InstanceSeed, KeyList, PeerBox
+from securefl.protocol import messages
+from securefl.protocol.secure_sum import evidence
 from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, listed
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets
 from securefl.protocol.secure_sum.setup import self_mask_key
 
 
@@ -51,7 +51,7 @@ def least_said(waiting: Collection[int], said: Mapping[int, int]) -> frozenset[i
     return frozenset(i for i in waiting if said.get(i, 0) == least)
 
 
-def close_keys(phase: CollectingKeys) -> tuple[BlindedShares | Lost, KeyList | None]:
+def close_keys(phase: CollectingKeys) -> tuple[BlindedShares | Lost, messages.KeyList | None]:
     """End the key step; from here on all listed members are needed."""
     found = listed(phase)
     if isinstance(found, Lost):
@@ -65,7 +65,9 @@ def close_keys(phase: CollectingKeys) -> tuple[BlindedShares | Lost, KeyList | N
 BlindedT = TypeVar("BlindedT", bound=BlindedShares)
 
 
-def relay(phase: BlindedT, sender: PartyId, message: PeerBox) -> tuple[BlindedT, PartyId, PeerBox]:
+def relay(
+    phase: BlindedT, sender: PartyId, message: messages.PeerBox
+) -> tuple[BlindedT, PartyId, messages.PeerBox]:
     """Return the phase with the message counted, whom it is for, and what to send there.
 
     Raises:
@@ -75,10 +77,14 @@ def relay(phase: BlindedT, sender: PartyId, message: PeerBox) -> tuple[BlindedT,
     if index not in phase.sharers or message.peer not in phase.sharers or message.peer == index:
         raise PeerError(sender, f"sends to member {message.peer} out of turn in {setup.describe()}")
     counted = replace(phase, said={**phase.said, index: phase.said.get(index, 0) + 1})
-    return counted, setup.members[message.peer], PeerBox(peer=index, number=message.number, box=message.box)
+    return (
+        counted,
+        setup.members[message.peer],
+        messages.PeerBox(peer=index, number=message.number, box=message.box),
+    )
 
 
-def check_seed(phase: CollectingInputs, holder: PartyId, release: InstanceSeed) -> None:
+def check_seed(phase: CollectingInputs, holder: PartyId, release: messages.InstanceSeed) -> None:
     """Check a released seed against the advert.
 
     Raises:
@@ -90,7 +96,9 @@ def check_seed(phase: CollectingInputs, holder: PartyId, release: InstanceSeed) 
         raise PeerError(holder, f"released another seed than it advertised in {setup.describe()}")
 
 
-def recovered(phase: CollectingInputs, releases: Mapping[PartyId, InstanceSeed]) -> OpenedSecrets:
+def recovered(
+    phase: CollectingInputs, releases: Mapping[PartyId, messages.InstanceSeed]
+) -> evidence.OpenedSecrets:
     """Return the seeds of all blinds; ``releases`` holds only what :func:`check_seed` accepted.
 
     Raises:
@@ -101,10 +109,10 @@ def recovered(phase: CollectingInputs, releases: Mapping[PartyId, InstanceSeed])
         name = setup.members[index]
         if name not in releases or index not in phase.inputs:
             raise UsageError(f"{setup.describe()} opens with all members only, {name} is missing")
-    return OpenedSecrets({setup.index(name): release.seed for name, release in releases.items()})
+    return evidence.OpenedSecrets({setup.index(name): release.seed for name, release in releases.items()})
 
 
-def unmask(total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
+def unmask(total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
     """Take off the blind of every listed member: each has a part of the sum, shape (d,), changed in place.
 
     Raises:
@@ -112,10 +120,10 @@ def unmask(total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
     """
     setup = fixed.setup
     context = setup.keys_context(fixed.key_list)
-    terms: list[tuple[bytes, Sign]] = []
+    terms: list[tuple[bytes, crypto.Sign]] = []
     for index in sorted(fixed.sharers):
         name, seed = setup.members[index], secrets.seed(index)
         if setup.seed_digest(index, seed) != fixed.adverts[index].seed_digest:
             raise PeerError(name, f"released another seed than it advertised in {setup.describe()}")
         terms.append((self_mask_key(seed, context), -1))
-    add_masks(total, terms)
+    crypto.add_masks(total, terms)

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from securefl.base import crypto
 from securefl.base.arrays import U64
-from securefl.base.crypto import Sign, add_masks, derive_key, encode, expand
 from securefl.base.errors import UsageError
 
 
@@ -47,19 +47,19 @@ class ZeroShares:
     def arithmetic(self, words: int) -> U64:
         """Take the next sharing: u64 ``(words,)``; all members' add up to zero modulo 2^64."""
         share = np.zeros(words, dtype=np.uint64)
-        signs: dict[int, Sign] = {other: 1 if self._me < other else -1 for other in self._keys}
+        signs: dict[int, crypto.Sign] = {other: 1 if self._me < other else -1 for other in self._keys}
         streams = self._streams("arithmetic", words)
-        add_masks(share, [(stream, signs[other]) for other, stream in streams.items()])
+        crypto.add_masks(share, [(stream, signs[other]) for other, stream in streams.items()])
         return share
 
     def binary(self, words: int) -> U64:
         """Take the next sharing: u64 ``(words,)``; the exclusive or of all members' is zero."""
         share = np.zeros(words, dtype=np.uint64)
         for stream in self._streams("binary", words).values():
-            share ^= expand(stream, words, np.uint64)
+            share ^= crypto.expand(stream, words, np.uint64)
         return share
 
     def _streams(self, kind: str, words: int) -> dict[int, bytes]:
         self._taken += 1
-        context = encode(kind, self._taken, words)
-        return {other: derive_key(key, "share of zero", context) for other, key in self._keys.items()}
+        context = crypto.encode(kind, self._taken, words)
+        return {other: crypto.derive_key(key, "share of zero", context) for other, key in self._keys.items()}

@@ -14,47 +14,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from securefl.base import crypto
 from securefl.base.arrays import Ring, expect
-from securefl.base.crypto import (
-    BadKeyError,
-    BoxError,
-    KeyPair,
-    Roster,
-    Sign,
-    add_masks,
-    merkle_paths,
-    merkle_root,
-    merkle_verify,
-    open_box,
-    seal_box,
-    split,
-)
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.encoding import ring_dtype
-from securefl.protocol.messages import (
-    BoxList,
-    InstanceShares,
-    KeyAdvert,
-    KeyList,
-    MaskedInput,
-    Receipt,
-    ShareBoxes,
-    SharePair,
-)
+from securefl.methods import encoding
+from securefl.protocol import messages, wire
+from securefl.protocol.secure_sum import evidence, removal
 from securefl.protocol.secure_sum.adverts import read_key_list
-from securefl.protocol.secure_sum.evidence import input_with_receipt, stated_input
-from securefl.protocol.secure_sum.removal import components_from, noise_secret, secret_chain
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key, share_kinds, share_leaf
-from securefl.protocol.wire import decode_struct, encode
 
 
 @dataclass(frozen=True, slots=True)
 class DealtShares:
     """One member's secrets as shares."""
 
-    shares: tuple[SharePair, ...] = field(repr=False)
+    shares: tuple[messages.SharePair, ...] = field(repr=False)
     """By holder."""
     digests: tuple[tuple[bytes, ...], ...]
     """By holder, of each share, in the order of :func:`securefl.protocol.secure_sum.setup.share_kinds`."""
@@ -66,7 +42,7 @@ def deal(setup: Setup, owner: int, secrets: Sequence[bytes], entropy: Entropy) -
     """Split secrets of 32 bytes (seed, mask key, noise secrets) for any ``setup.threshold`` members."""
     kinds, count = share_kinds(setup.components), len(setup.members)
     by_kind = [
-        split(secret, setup.threshold, count, entropy.child(f"{kind} shares"))
+        crypto.split(secret, setup.threshold, count, entropy.child(f"{kind} shares"))
         for kind, secret in zip(kinds, secrets, strict=True)
     ]
     digest = setup.share_digester()
@@ -76,17 +52,19 @@ def deal(setup: Setup, owner: int, secrets: Sequence[bytes], entropy: Entropy) -
     )
     leaves = [share_leaf(*each) for each in digests]
     shares = tuple(
-        SharePair(seed_share=seed, key_share=key, path=path, noise_shares=tuple(noise))
-        for (seed, key, *noise), path in zip(zip(*by_kind, strict=True), merkle_paths(leaves), strict=True)
+        messages.SharePair(seed_share=seed, key_share=key, path=path, noise_shares=tuple(noise))
+        for (seed, key, *noise), path in zip(
+            zip(*by_kind, strict=True), crypto.merkle_paths(leaves), strict=True
+        )
     )
-    return DealtShares(shares, digests, merkle_root(leaves))
+    return DealtShares(shares, digests, crypto.merkle_root(leaves))
 
 
 def is_dealt(
     setup: Setup,
     owner: int,
     holder: int,
-    pair: SharePair,
+    pair: messages.SharePair,
     root: bytes,
     digest: Callable[[int, int, str, bytes], bytes],
 ) -> bool:
@@ -101,7 +79,7 @@ def is_dealt(
     leaf = share_leaf(
         *(digest(owner, holder, kind, share) for kind, share in zip(kinds, shares, strict=True))
     )
-    return merkle_verify(root, leaf, holder, len(setup.members), pair.path)
+    return crypto.merkle_verify(root, leaf, holder, len(setup.members), pair.path)
 
 
 class BadBoxError(PeerError):
@@ -114,14 +92,14 @@ class Advertised:
 
     setup: Setup
     me: int
-    mask: KeyPair = field(repr=False)
-    box: KeyPair = field(repr=False)
+    mask: crypto.KeyPair = field(repr=False)
+    box: crypto.KeyPair = field(repr=False)
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
     """The first secret of removable noise; empty where there is none."""
     dealt: DealtShares
     """My secrets, as the others get them."""
-    advert: KeyAdvert
+    advert: messages.KeyAdvert
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +108,13 @@ class Boxed:
 
     setup: Setup
     me: int
-    mask: KeyPair = field(repr=False)
+    mask: crypto.KeyPair = field(repr=False)
     openers: Mapping[int, bytes] = field(repr=False)
     """By sealer: the keys of the boxes that are sealed to me."""
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
-    own: SharePair = field(repr=False)
-    adverts: Mapping[int, KeyAdvert]
+    own: messages.SharePair = field(repr=False)
+    adverts: Mapping[int, messages.KeyAdvert]
     key_list: bytes
 
 
@@ -146,10 +124,10 @@ class Ready:
 
     setup: Setup
     me: int
-    terms: tuple[tuple[bytes, Sign], ...] = field(repr=False)
+    terms: tuple[tuple[bytes, crypto.Sign], ...] = field(repr=False)
     """Keys of the self mask and of the pairwise masks, with their signs."""
     noise: bytes = field(repr=False)
-    held: Mapping[int, SharePair] = field(repr=False)
+    held: Mapping[int, messages.SharePair] = field(repr=False)
     """By owner: the shares that I hold for others (and my own)."""
     lists_digest: bytes
 
@@ -160,7 +138,7 @@ class Submitted:
 
     setup: Setup
     me: int
-    held: Mapping[int, SharePair] = field(repr=False)
+    held: Mapping[int, messages.SharePair] = field(repr=False)
     lists_digest: bytes
     input_digest: bytes = b""
     """Of the masked input, where sums are verified."""
@@ -178,16 +156,16 @@ class Submitted:
 MemberPhase = Advertised | Boxed | Ready | Submitted
 
 
-def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, KeyAdvert]:
+def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, messages.KeyAdvert]:
     """Draw fresh keys, a self-mask seed and their shares; publish keys and hashes (protocol.md, step 3)."""
     index = setup.index(me)
-    mask = KeyPair.generate(entropy.child("mask key"))
-    box = KeyPair.generate(entropy.child("box key"))
+    mask = crypto.KeyPair.generate(entropy.child("mask key"))
+    box = crypto.KeyPair.generate(entropy.child("box key"))
     seed = entropy.child("self-mask seed").draw(32)
-    noise = noise_secret(entropy) if setup.components else b""
-    secrets = secret_chain(noise, setup.components)
+    noise = removal.noise_secret(entropy) if setup.components else b""
+    secrets = removal.secret_chain(noise, setup.components)
     dealt = deal(setup, index, (seed, mask.private, *secrets), entropy)
-    advert = KeyAdvert(
+    advert = messages.KeyAdvert(
         mask_key=mask.public,
         box_key=box.public,
         seed_digest=setup.seed_digest(index, seed),
@@ -198,8 +176,8 @@ def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, 
 
 
 def on_key_list(
-    phase: Advertised, message: KeyList, roster: Roster, entropy: Entropy
-) -> tuple[Boxed, ShareBoxes]:
+    phase: Advertised, message: messages.KeyList, roster: crypto.Roster, entropy: Entropy
+) -> tuple[Boxed, messages.ShareBoxes]:
     """Check the relayed adverts and seal each listed member its shares (step 4).
 
     Raises:
@@ -215,14 +193,16 @@ def on_key_list(
     for holder, advert in adverts.items():
         if holder != phase.me:
             sealer, openers[holder] = _box_keys(phase, holder, advert, context)
-            plaintext = encode(phase.dealt.shares[holder])
-            boxes.append((holder, seal_box(sealer, plaintext, context, entropy.child("box nonce", holder))))
+            plaintext = wire.encode(phase.dealt.shares[holder])
+            boxes.append(
+                (holder, crypto.seal_box(sealer, plaintext, context, entropy.child("box nonce", holder)))
+            )
     own = phase.dealt.shares[phase.me]
     boxed = Boxed(setup, phase.me, phase.mask, openers, phase.seed, phase.noise, own, adverts, key_list)
-    return boxed, ShareBoxes(boxes=tuple(boxes), share_digests=phase.dealt.digests)
+    return boxed, messages.ShareBoxes(boxes=tuple(boxes), share_digests=phase.dealt.digests)
 
 
-def on_box_list(phase: Boxed, message: BoxList) -> Ready:
+def on_box_list(phase: Boxed, message: messages.BoxList) -> Ready:
     """Open the boxes sealed to this member and derive all masks (step 5).
 
     Raises:
@@ -238,7 +218,7 @@ def on_box_list(phase: Boxed, message: BoxList) -> Ready:
     if len(sharers) < setup.min_survivors:
         raise PeerError(SERVER, f"box list of {setup.describe()} leaves fewer than min_survivors members")
     held = {phase.me: phase.own}
-    terms: list[tuple[bytes, Sign]] = [(self_mask_key(phase.seed, context), 1)]
+    terms: list[tuple[bytes, crypto.Sign]] = [(self_mask_key(phase.seed, context), 1)]
     digest = setup.share_digester()
     for owner in sorted(boxes):
         held[owner] = _open_shares(phase, owner, boxes[owner], context, digest)
@@ -248,26 +228,28 @@ def on_box_list(phase: Boxed, message: BoxList) -> Ready:
     return Ready(setup, phase.me, tuple(terms), phase.noise, held, lists)
 
 
-def mask(phase: Ready, encoded: Ring, without: int = 0) -> tuple[Submitted, MaskedInput, Receipt]:
+def mask(
+    phase: Ready, encoded: Ring, without: int = 0
+) -> tuple[Submitted, messages.MaskedInput, messages.Receipt]:
     """Hide an encoded update (ring words, shape (d,)) under all masks and all removable noise.
 
     ``encoded`` is not changed. ``without``: components of the noise that are left out, the first ones; 0
     unless the member deviates.
     """
     setup = phase.setup
-    expect(encoded, "encoded update", ring_dtype(setup.ring_bits), (setup.length,))
+    expect(encoded, "encoded update", encoding.ring_dtype(setup.ring_bits), (setup.length,))
     masked = encoded.copy()
     if setup.removable is not None:
-        components = components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
+        components = removal.components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
         for component in islice(components, without, None):
             masked += component
-    add_masks(masked, phase.terms)
-    vector, receipt = input_with_receipt(setup, phase.me, masked, phase.lists_digest)
-    submitted = Submitted(setup, phase.me, phase.held, phase.lists_digest, stated_input(receipt))
+    crypto.add_masks(masked, phase.terms)
+    vector, receipt = evidence.input_with_receipt(setup, phase.me, masked, phase.lists_digest)
+    submitted = Submitted(setup, phase.me, phase.held, phase.lists_digest, evidence.stated_input(receipt))
     return submitted, vector, receipt
 
 
-def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceShares:
+def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.InstanceShares:
     """Return, per member, the share of its seed (survivor) or of its mask key (dropped), never both.
 
     Of each survivor also the share of the secret of the noise that so many survivors do not need.
@@ -283,7 +265,7 @@ def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceShar
         raise UsageError(
             f"{setup.describe()} has {len(alive)} survivors, min_survivors is {setup.min_survivors}"
         )
-    return InstanceShares(
+    return messages.InstanceShares(
         reclustering=i.reclustering,
         cluster=i.cluster,
         attempt=i.attempt,
@@ -297,7 +279,7 @@ def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> InstanceShar
     )
 
 
-def pairwise_key(own: KeyPair, public: bytes, one: int, other: int, context: bytes) -> bytes:
+def pairwise_key(own: crypto.KeyPair, public: bytes, one: int, other: int, context: bytes) -> bytes:
     """Return the stream key that two members share; the same from both ends.
 
     Raises:
@@ -306,22 +288,24 @@ def pairwise_key(own: KeyPair, public: bytes, one: int, other: int, context: byt
     low, high = sorted((one, other))
     try:
         (key,) = own.agree(public, context, f"pairwise mask {low} {high}")
-    except BadKeyError as error:
+    except crypto.BadKeyError as error:
         raise PeerError(f"member {other}", f"advertised a bad mask key ({error})") from error
     return key
 
 
-def pairwise_sign(me: int, other: int) -> Sign:
+def pairwise_sign(me: int, other: int) -> crypto.Sign:
     """Return the sign of a pairwise mask at ``me``: the lower number adds, the higher subtracts."""
     return 1 if me < other else -1
 
 
-def _box_keys(phase: Advertised, other: int, advert: KeyAdvert, context: bytes) -> tuple[bytes, bytes]:
+def _box_keys(
+    phase: Advertised, other: int, advert: messages.KeyAdvert, context: bytes
+) -> tuple[bytes, bytes]:
     """Return the keys of the box to and of the box from another member: one agreement, two directions."""
     to, back = f"share box {phase.me} to {other}", f"share box {other} to {phase.me}"
     try:
         sealer, opener = phase.box.agree(advert.box_key, context, to, back)
-    except BadKeyError as error:
+    except crypto.BadKeyError as error:
         reason = f"key list of {phase.setup.describe()} holds a bad box key ({error})"
         raise PeerError(SERVER, reason) from error
     return sealer, opener
@@ -329,11 +313,13 @@ def _box_keys(phase: Advertised, other: int, advert: KeyAdvert, context: bytes) 
 
 def _open_shares(
     phase: Boxed, owner: int, box: bytes, context: bytes, digest: Callable[[int, int, str, bytes], bytes]
-) -> SharePair:
+) -> messages.SharePair:
     setup, name = phase.setup, phase.setup.members[owner]
     try:
-        pair = decode_struct(SharePair, open_box(phase.openers[owner], box, context), name)
-    except (BoxError, PeerError) as error:
+        pair = wire.decode_struct(
+            messages.SharePair, crypto.open_box(phase.openers[owner], box, context), name
+        )
+    except (crypto.BoxError, PeerError) as error:
         raise BadBoxError(name, "its share box does not open") from error
     root = phase.adverts[owner].shares_root
     if not is_dealt(setup, owner, phase.me, pair, root, digest):

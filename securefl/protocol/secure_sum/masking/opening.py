@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from securefl.base import crypto
 from securefl.base.arrays import Ring
-from securefl.base.crypto import BadShareError, KeyPair, Sign, add_masks, combine
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
-from securefl.protocol.messages import InstanceShares
-from securefl.protocol.secure_sum.evidence import FixedSum, OpenedSecrets, remove_noise
+from securefl.protocol import messages
+from securefl.protocol.secure_sum import evidence
 from securefl.protocol.secure_sum.masking.client import pairwise_key, pairwise_sign
 from securefl.protocol.secure_sum.masking.server import MaskedInputs
 from securefl.protocol.secure_sum.port import DealtSecret
@@ -17,7 +17,7 @@ from securefl.protocol.secure_sum.setup import Setup, self_mask_key, share_kinds
 
 
 def check_release(
-    phase: MaskedInputs, survivors: frozenset[PartyId], holder: PartyId, release: InstanceShares
+    phase: MaskedInputs, survivors: frozenset[PartyId], holder: PartyId, release: messages.InstanceShares
 ) -> None:
     """Check one member's released shares against kinds and advertised hashes.
 
@@ -46,8 +46,8 @@ def check_release(
 
 
 def recovered(
-    phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, InstanceShares]
-) -> OpenedSecrets:
+    phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, messages.InstanceShares]
+) -> evidence.OpenedSecrets:
     """Return the secrets that the released shares make; ``releases`` holds only what was checked.
 
     Raises:
@@ -65,7 +65,7 @@ def recovered(
     keys = {setup.index(h): dict(r.key_shares) for h, r in releases.items()}
     noise = {setup.index(h): dict(r.noise_shares) for h, r in releases.items()}
     superfluous = setup.superfluous(len(alive))
-    return OpenedSecrets(
+    return evidence.OpenedSecrets(
         {index: _combine(setup, index, seeds) for index in alive},
         {index: _combine(setup, index, keys) for index in sorted(phase.sharers - set(alive))},
         {index: _combine(setup, index, noise) for index in alive if superfluous},
@@ -73,7 +73,7 @@ def recovered(
 
 
 def dealt(
-    phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, InstanceShares]
+    phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, messages.InstanceShares]
 ) -> Iterator[DealtSecret]:
     """Yield every secret that the released shares make, with what pins them."""
     setup, alive = phase.setup, phase.alive(survivors)
@@ -87,30 +87,30 @@ def dealt(
         yield DealtSecret(phase.frames[owner], setup.members, kind, phase.share_digests[owner], shares)
 
 
-def _of_kind(release: InstanceShares, kind: int) -> tuple[tuple[int, bytes], ...]:
+def _of_kind(release: messages.InstanceShares, kind: int) -> tuple[tuple[int, bytes], ...]:
     return (release.seed_shares, release.key_shares)[kind] if kind < 2 else release.noise_shares
 
 
-def unmask(total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
+def unmask(total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
     """Make the sum of masked vectors, shape (d,), that of the survivors' encoded updates, in place.
 
     Raises:
         PeerError: a secret is another one than its member advertised.
     """
-    add_masks(total, _terms(fixed, secrets))
-    remove_noise(total, fixed, secrets)
+    crypto.add_masks(total, _terms(fixed, secrets))
+    evidence.remove_noise(total, fixed, secrets)
 
 
-def _terms(fixed: FixedSum, secrets: OpenedSecrets) -> list[tuple[bytes, Sign]]:
+def _terms(fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> list[tuple[bytes, crypto.Sign]]:
     setup, context = fixed.setup, fixed.setup.keys_context(fixed.key_list)
-    terms: list[tuple[bytes, Sign]] = []
+    terms: list[tuple[bytes, crypto.Sign]] = []
     for index in fixed.alive:
         seed = secrets.seed(index)
         if setup.seed_digest(index, seed) != fixed.adverts[index].seed_digest:
             raise PeerError(setup.members[index], "shared another self-mask seed than it advertised")
         terms.append((self_mask_key(seed, context), -1))
     for index in sorted(fixed.sharers - set(fixed.alive)):
-        pair = KeyPair.from_private(secrets.key(index))
+        pair = crypto.KeyPair.from_private(secrets.key(index))
         if pair.public != fixed.adverts[index].mask_key:
             raise PeerError(setup.members[index], "shared another mask key than it advertised")
         for other in fixed.alive:
@@ -123,6 +123,6 @@ def _combine(setup: Setup, owner: int, shares: Mapping[int, Mapping[int, bytes]]
     # Shamir points are numbered from 1, members from 0.
     held = {holder + 1: of[owner] for holder, of in shares.items()}
     try:
-        return combine(held, setup.threshold)
-    except BadShareError as error:
+        return crypto.combine(held, setup.threshold)
+    except crypto.BadShareError as error:
         raise PeerError(setup.members[owner], f"shared an impossible secret ({error})") from error

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from securefl.base.crypto import merkle_root
+from securefl.base import crypto, text
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
-from securefl.base.text import count
-from securefl.protocol.messages import BoxList, KeyAdvert, KeyList, ShareBoxes
+from securefl.protocol import messages
 from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, listed
 from securefl.protocol.secure_sum.setup import Setup, share_leaf
 
@@ -28,11 +27,11 @@ class CollectingBoxes:
     """The key list is out; waiting for the listed members' share boxes."""
 
     setup: Setup
-    adverts: Mapping[int, KeyAdvert]
+    adverts: Mapping[int, messages.KeyAdvert]
     key_list: bytes
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     """The adverts, as signed."""
-    boxes: Mapping[int, ShareBoxes] = field(default_factory=dict)
+    boxes: Mapping[int, messages.ShareBoxes] = field(default_factory=dict)
 
     @property
     def missing(self) -> frozenset[PartyId]:
@@ -51,7 +50,7 @@ class MaskedInputs(CollectingInputs):
 InstancePhase = CollectingKeys | CollectingBoxes | MaskedInputs | Lost
 
 
-def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, KeyList | None]:
+def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, messages.KeyList | None]:
     """End the key step; the list goes to the members that are on it."""
     found = listed(phase)
     if isinstance(found, Lost):
@@ -60,7 +59,7 @@ def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, KeyList |
     return CollectingBoxes(phase.setup, adverts, digest, phase.frames), key_list
 
 
-def on_boxes(phase: CollectingBoxes, sender: PartyId, message: ShareBoxes) -> CollectingBoxes:
+def on_boxes(phase: CollectingBoxes, sender: PartyId, message: messages.ShareBoxes) -> CollectingBoxes:
     """Take one member's boxes.
 
     Raises:
@@ -74,19 +73,19 @@ def on_boxes(phase: CollectingBoxes, sender: PartyId, message: ShareBoxes) -> Co
         raise PeerError(sender, f"has not sealed one box per listed member in {setup.describe()}")
     kinds = 2 + setup.components
     leaves = [share_leaf(*each) for each in message.share_digests if len(each) == kinds]
-    if len(leaves) != len(setup.members) or merkle_root(leaves) != phase.adverts[index].shares_root:
+    if len(leaves) != len(setup.members) or crypto.merkle_root(leaves) != phase.adverts[index].shares_root:
         raise PeerError(sender, f"share digests are not the advertised ones in {setup.describe()}")
     return replace(phase, boxes={**phase.boxes, index: message})
 
 
-def close_boxes(phase: CollectingBoxes) -> tuple[MaskedInputs | Lost, dict[PartyId, BoxList]]:
+def close_boxes(phase: CollectingBoxes) -> tuple[MaskedInputs | Lost, dict[PartyId, messages.BoxList]]:
     """End the share step; every member that sealed boxes gets those sealed to it."""
     setup = phase.setup
     if len(phase.boxes) < setup.min_survivors:
-        return Lost(setup, f"only {count(len(phase.boxes), 'member')} shared secrets"), {}
+        return Lost(setup, f"only {text.count(len(phase.boxes), 'member')} shared secrets"), {}
     sealed = {owner: dict(message.boxes) for owner, message in sorted(phase.boxes.items())}
     lists = {
-        setup.members[holder]: BoxList(
+        setup.members[holder]: messages.BoxList(
             boxes=tuple((owner, boxes[holder]) for owner, boxes in sealed.items() if owner != holder)
         )
         for holder in sealed

@@ -18,7 +18,7 @@ import numpy as np
 from securefl.base.arrays import U64, expect
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.privacy import NormTest
+from securefl.methods import privacy
 from securefl.protocol.secure_sum.crypten.library import Library, load
 from securefl.protocol.secure_sum.crypten.session import Session
 from securefl.protocol.secure_sum.crypten.world import World
@@ -81,14 +81,14 @@ class CryptenChecks:
         rank: int,
         zeros: ZeroShares,
         projections: U64,
-        test: NormTest,
+        test: privacy.NormTest,
         tuples: Tuples,
     ) -> Session[bool]:
         """See :class:`securefl.protocol.secure_sum.validated.phases.UpdateChecks`."""
         return check_session(World(members, rank, zeros), projections, test, tuples)
 
 
-def check_session(world: World, projections: U64, test: NormTest, tuples: Tuples) -> Session[bool]:
+def check_session(world: World, projections: U64, test: privacy.NormTest, tuples: Tuples) -> Session[bool]:
     """One evaluator's check of one owner; its result is whether the owner's update passes.
 
     Args:
@@ -107,7 +107,7 @@ def check_session(world: World, projections: U64, test: NormTest, tuples: Tuples
     return Session(own, partial(within, projections=projections, test=test, rank=world.rank))
 
 
-def within(library: Library, projections: U64, test: NormTest, rank: int) -> bool:
+def within(library: Library, projections: U64, test: privacy.NormTest, rank: int) -> bool:
     """The program itself: runs with CrypTen's globals of one evaluator in place.
 
     Raises:

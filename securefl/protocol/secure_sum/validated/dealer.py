@@ -9,32 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from securefl.base.crypto import (
-    BadKeyError,
-    BoxError,
-    KeyPair,
-    Roster,
-    digest,
-    open_box,
-    seal_box,
-    shared_key,
-)
+from securefl.base import crypto, text
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, Instance, PartyId, RunId
-from securefl.base.text import count
-from securefl.protocol.kernel import Place
+from securefl.protocol import kernel, wire
 from securefl.protocol.messages import DealRequest, Deals, Dealt, KeyAdvert, OwnerDeal
 from securefl.protocol.secure_sum.setup import key_list_digest
-from securefl.protocol.secure_sum.validated.dealing import Deal, Tuples, deal, deal_context, requests_of
-from securefl.protocol.secure_sum.validated.shares import LEAST_MEMBERS, others_of
-from securefl.protocol.wire import decode_struct, encode, open_relayed
+from securefl.protocol.secure_sum.validated import dealing, shares
 
 _LABEL = "deal"
 
 
 def answer(
-    request: DealRequest, place: Place, roster: Roster, run: RunId, projections: int, entropy: Entropy
+    request: DealRequest,
+    place: kernel.Place,
+    roster: crypto.Roster,
+    run: RunId,
+    projections: int,
+    entropy: Entropy,
 ) -> tuple[Dealt, ...]:
     """Answer the server's request for one attempt.
 
@@ -49,22 +42,23 @@ def answer(
     adverts: dict[int, KeyAdvert] = {}
     frames: dict[int, bytes] = {}
     for frame in request.adverts:
-        delivery = open_relayed(frame, roster, run, SERVER, SERVER)
+        delivery = wire.open_relayed(frame, roster, run, SERVER, SERVER)
         if delivery.place != place or not isinstance(delivery.message, KeyAdvert):
             raise PeerError(SERVER, "asks for triples with something that is no advert of the attempt")
         if delivery.sender not in members or members.index(delivery.sender) in adverts:
             raise PeerError(SERVER, f"asks for triples with an advert of {delivery.sender} out of turn")
         index = members.index(delivery.sender)
         adverts[index], frames[index] = delivery.message, frame
-    if len(adverts) < LEAST_MEMBERS:
+    if len(adverts) < shares.LEAST_MEMBERS:
         raise PeerError(
-            SERVER, f"asks for triples for {count(len(adverts), 'member')}, {LEAST_MEMBERS} are needed"
+            SERVER,
+            f"asks for triples for {text.count(len(adverts), 'member')}, {shares.LEAST_MEMBERS} are needed",
         )
     box_keys = {index: adverts[index].box_key for index in sorted(adverts)}
     instance = Instance(run, *place)
     try:
         return deal_attempt(instance, members, box_keys, key_list_digest(frames), projections, entropy)
-    except BadKeyError as error:
+    except crypto.BadKeyError as error:
         raise PeerError(SERVER, f"asks for triples under a bad key ({error})") from error
 
 
@@ -93,20 +87,20 @@ def deal_attempt(
     listed = sorted(box_keys)
     parts: dict[int, list[OwnerDeal]] = {member: [] for member in listed}
     for owner in listed:
-        evaluators = others_of(owner, listed)
+        evaluators = shares.others_of(owner, listed)
         names = [members[index] for index in evaluators]
-        context = deal_context(instance, members[owner], names, projections)
-        requests = requests_of(len(evaluators), projections)
-        deals = deal(context, len(evaluators), requests, entropy.child("check", owner))
+        context = dealing.deal_context(instance, members[owner], names, projections)
+        requests = dealing.requests_of(len(evaluators), projections)
+        deals = dealing.deal(context, len(evaluators), requests, entropy.child("check", owner))
         for member, part in zip(evaluators, deals, strict=True):
             parts[member].append(OwnerDeal(owner=owner, seed=part.seed, correction=part.correction))
     messages = []
     for member in listed:
-        pair = KeyPair.generate(entropy.child("box", member))
+        pair = crypto.KeyPair.generate(entropy.child("box", member))
         context = _box_context(instance, key_list, member)
-        key = shared_key(pair.private, box_keys[member], _LABEL, context)
-        plain = encode(Deals(checks=tuple(parts[member])))
-        box = seal_box(key, plain, context, entropy.child("box nonce", member))
+        key = crypto.shared_key(pair.private, box_keys[member], _LABEL, context)
+        plain = wire.encode(Deals(checks=tuple(parts[member])))
+        box = crypto.seal_box(key, plain, context, entropy.child("box nonce", member))
         messages.append(Dealt(member=member, key=pair.public, box=box))
     return tuple(messages)
 
@@ -119,9 +113,9 @@ def read_deal(
     key_list: bytes,
     projections: int,
     me: int,
-    box: KeyPair,
+    box: crypto.KeyPair,
     dealer: PartyId,
-) -> dict[int, Tuples]:
+) -> dict[int, dealing.Tuples]:
     """Return this member's tuples by owner.
 
     Raises:
@@ -132,26 +126,26 @@ def read_deal(
         raise PeerError(dealer, f"dealt member {message.member} what was for member {me}")
     context = _box_context(instance, key_list, me)
     try:
-        key = shared_key(box.private, message.key, _LABEL, context)
-        plain = open_box(key, message.box, context)
-    except (BadKeyError, BoxError) as error:
+        key = crypto.shared_key(box.private, message.key, _LABEL, context)
+        plain = crypto.open_box(key, message.box, context)
+    except (crypto.BadKeyError, crypto.BoxError) as error:
         raise PeerError(dealer, "its box of triples does not open") from error
-    deals = {part.owner: part for part in decode_struct(Deals, plain, dealer).checks}
+    deals = {part.owner: part for part in wire.decode_struct(Deals, plain, dealer).checks}
     if sorted(deals) != [index for index in listed if index != me]:
         raise PeerError(dealer, "dealt for other checks than this member takes part in")
     tuples = {}
     for owner, part in deals.items():
-        evaluators = others_of(owner, listed)
+        evaluators = shares.others_of(owner, listed)
         names = [members[index] for index in evaluators]
-        tuples[owner] = Tuples(
-            Deal(part.seed, part.correction),
+        tuples[owner] = dealing.Tuples(
+            dealing.Deal(part.seed, part.correction),
             evaluators.index(me),
-            deal_context(instance, members[owner], names, projections),
-            requests_of(len(evaluators), projections),
+            dealing.deal_context(instance, members[owner], names, projections),
+            dealing.requests_of(len(evaluators), projections),
             dealer,
         )
     return tuples
 
 
 def _box_context(instance: Instance, key_list: bytes, member: int) -> bytes:
-    return digest("deal box", *instance, key_list, member)
+    return crypto.digest("deal box", *instance, key_list, member)

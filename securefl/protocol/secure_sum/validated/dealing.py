@@ -20,13 +20,12 @@ from typing import Literal
 
 import numpy as np
 
+from securefl.base import crypto, sums
 from securefl.base.arrays import U64
-from securefl.base.crypto import KEY_BYTES, derive_key, digest, expand
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import Instance, PartyId
-from securefl.base.sums import exact_sum
-from securefl.methods.encoding import from_wire, to_wire
+from securefl.methods import encoding
 
 Kind = Literal["square", "and"]
 _PARTS = {"square": 2, "and": 3}
@@ -91,12 +90,12 @@ def deal_context(
     instance: Instance, owner: PartyId, evaluators: Sequence[PartyId], projections: int
 ) -> bytes:
     """Return what the tuples of one check are bound to (32 bytes)."""
-    return digest("deal", *instance, owner, projections, *evaluators)
+    return crypto.digest("deal", *instance, owner, projections, *evaluators)
 
 
 def deal(context: bytes, evaluators: int, requests: Sequence[Request], entropy: Entropy) -> tuple[Deal, ...]:
     """Deal the tuples of one check, by evaluator. The dealer forgets them afterwards."""
-    seeds = [entropy.child("tuples", rank).draw(KEY_BYTES) for rank in range(evaluators)]
+    seeds = [entropy.child("tuples", rank).draw(crypto.KEY_BYTES) for rank in range(evaluators)]
     streams = [_Stream(seed, context, requests) for seed in seeds]
     differences: list[U64] = []
     for request in requests:
@@ -107,7 +106,7 @@ def deal(context: bytes, evaluators: int, requests: Sequence[Request], entropy: 
         else:
             a, b, c = (_xor([part[place] for part in parts]) for place in range(3))
             differences.append((a & b) ^ c)
-    correction = to_wire(np.concatenate(differences)) if differences else b""
+    correction = encoding.to_wire(np.concatenate(differences)) if differences else b""
     return (Deal(seeds[0], correction), *(Deal(seed) for seed in seeds[1:]))
 
 
@@ -127,15 +126,15 @@ class Tuples:
             PeerError: the dealer sent another amount than the check takes.
         """
         self._requests = tuple(requests)
-        size = exact_sum(request.size for request in requests) if rank == 0 else 0
-        if len(received.seed) != KEY_BYTES or len(received.correction) != 8 * size:
+        size = sums.exact_sum(request.size for request in requests) if rank == 0 else 0
+        if len(received.seed) != crypto.KEY_BYTES or len(received.correction) != 8 * size:
             raise PeerError(
                 dealer,
                 f"dealt {len(received.correction)} bytes beside a seed of {len(received.seed)},"
-                f" the check takes {8 * size} beside {KEY_BYTES}",
+                f" the check takes {8 * size} beside {crypto.KEY_BYTES}",
             )
         self._seed, self._context = received.seed, context
-        self._correction = from_wire(received.correction, size, 64, dealer).view(np.uint64)
+        self._correction = encoding.from_wire(received.correction, size, 64, dealer).view(np.uint64)
 
     def __repr__(self) -> str:
         return f"Tuples({len(self._requests)} requests)"
@@ -187,8 +186,10 @@ class _Stream:
     """One evaluator's words, request after request."""
 
     def __init__(self, seed: bytes, context: bytes, requests: Sequence[Request]) -> None:
-        words = exact_sum(_PARTS[request.kind] * request.size for request in requests)
-        self._words = expand(derive_key(seed, "correlated randomness", context), words, np.uint64)
+        words = sums.exact_sum(_PARTS[request.kind] * request.size for request in requests)
+        self._words = crypto.expand(
+            crypto.derive_key(seed, "correlated randomness", context), words, np.uint64
+        )
         self._at = 0
 
     def take(self, request: Request) -> list[U64]:

@@ -6,68 +6,23 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from securefl.base import crypto
 from securefl.base.arrays import Ring
-from securefl.base.crypto import Roster
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import DEALER, SERVER, PartyId, RunId
 from securefl.base.sums import exact_sum
-from securefl.methods.feasibility import norm_test_of
-from securefl.methods.privacy import NormTest
-from securefl.protocol.kernel import Place
-from securefl.protocol.messages import (
-    AnyMessage,
-    Complaint,
-    DealRequest,
-    Dealt,
-    DealtTo,
-    Held,
-    HeldList,
-    KeyAdvert,
-    KeyList,
-    PeerBox,
-    SketchNonce,
-    SketchNonces,
-    SumToMember,
-    SumToServer,
-    Verdict,
-    Verdicts,
-)
+from securefl.methods import feasibility, privacy
+from securefl.protocol import kernel, messages
+from securefl.protocol.secure_sum import port
 from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, ServerPhase
 from securefl.protocol.secure_sum.crypten.kind import SharesServer
 from securefl.protocol.secure_sum.crypten.library import check_machine
 from securefl.protocol.secure_sum.crypten.member import Submitted, seed_for
-from securefl.protocol.secure_sum.port import (
-    Closed,
-    InputSent,
-    MemberEnd,
-    MemberPhase,
-    MemberStep,
-    Opening,
-    Passed,
-    Running,
-    SecureSum,
-    ServerEnd,
-    Taken,
-    own,
-)
-from securefl.protocol.secure_sum.port import Step as WaitFor
 from securefl.protocol.secure_sum.setup import Setup
 from securefl.protocol.secure_sum.store import VectorStore
-from securefl.protocol.secure_sum.validated import evaluation, member, server
+from securefl.protocol.secure_sum.validated import evaluation, member, phases, server
 from securefl.protocol.secure_sum.validated.dealer import answer
-from securefl.protocol.secure_sum.validated.phases import (
-    NO_RETURN,
-    Advertised,
-    Checking,
-    Gathering,
-    Holding,
-    Judged,
-    Revealed,
-    Spoiled,
-    Step,
-    UpdateChecks,
-)
 from securefl.protocol.secure_sum.validated.server import (
     AwaitingHeld,
     AwaitingNonces,
@@ -95,25 +50,25 @@ class Tests:
             raise UsageError("nothing is validated in this run")
         return Validation(sums.validated.projections, sums.k_anonymity, sums.colluders_per_cluster)
 
-    def of(self, weight: float) -> NormTest:
+    def of(self, weight: float) -> privacy.NormTest:
         """The update of a party of this public weight.
 
         Raises:
             ConfigError: with numbers that do not fit; ``check`` has refused them.
             UsageError: nothing is validated.
         """
-        test = norm_test_of(self.scenario, weight, self.length)
+        test = feasibility.norm_test_of(self.scenario, weight, self.length)
         if test is None:
             raise UsageError("nothing is validated in this run")
         return test
 
 
 @dataclass(frozen=True, slots=True)
-class ValidatedSums(SecureSum):
+class ValidatedSums(port.SecureSum):
     """Sums of what all others have accepted; all listed members open them, and a dealer takes part."""
 
     tests: Tests
-    checks: UpdateChecks | None = None
+    checks: phases.UpdateChecks | None = None
 
     everyone: ClassVar[bool] = True
     helped: ClassVar[bool] = True
@@ -122,12 +77,12 @@ class ValidatedSums(SecureSum):
     preload: ClassVar[tuple[str, ...]] = ("securefl.protocol.secure_sum.crypten.preloaded",)
 
     @property
-    def member(self) -> MemberEnd:
+    def member(self) -> port.MemberEnd:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Member(self.tests, self.checks)
 
     @property
-    def server(self) -> ServerEnd:
+    def server(self) -> port.ServerEnd:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Server(self.tests)
 
@@ -149,7 +104,7 @@ class ValidatedSums(SecureSum):
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         check_machine(self.tests.scenario.secure_sum.device)
 
-    def prepared(self) -> SecureSum:
+    def prepared(self) -> port.SecureSum:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         self.check_machine()
         from securefl.protocol.secure_sum.validated.check import CryptenChecks  # noqa: PLC0415 - imports CrypTen
@@ -157,8 +112,13 @@ class ValidatedSums(SecureSum):
         return replace(self, checks=CryptenChecks())
 
     def deal(
-        self, request: DealRequest, place: Place, roster: Roster, run: RunId, entropy: Entropy
-    ) -> tuple[Dealt, ...]:
+        self,
+        request: messages.DealRequest,
+        place: kernel.Place,
+        roster: crypto.Roster,
+        run: RunId,
+        entropy: Entropy,
+    ) -> tuple[messages.Dealt, ...]:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return answer(request, place, roster, run, self.tests.validation.projections, entropy)
 
@@ -169,69 +129,71 @@ def sums_of(scenario: Scenario, length: int) -> ValidatedSums:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member(MemberEnd):
+class _Member(port.MemberEnd):
     tests: Tests
-    checks: UpdateChecks | None
+    checks: phases.UpdateChecks | None
 
     def advertise(
         self, setup: Setup, me: PartyId, weights: Mapping[PartyId, float], entropy: Entropy
-    ) -> tuple[MemberPhase, KeyAdvert]:
+    ) -> tuple[port.MemberPhase, messages.KeyAdvert]:
         tests = tuple(self.tests.of(weights[name]) for name in setup.members)
         return member.advertise(setup, me, self.tests.validation, tests, entropy)
 
     def receive(
-        self, phase: MemberPhase, message: SumToMember, roster: Roster, entropy: Entropy
-    ) -> MemberStep:
+        self, phase: port.MemberPhase, message: messages.SumToMember, roster: crypto.Roster, entropy: Entropy
+    ) -> port.MemberStep:
         match message, phase:
-            case KeyList(), Advertised():
-                return MemberStep(member.on_key_list(phase, message, roster, entropy))
-            case DealtTo(), Gathering():
+            case messages.KeyList(), phases.Advertised():
+                return port.MemberStep(member.on_key_list(phase, message, roster, entropy))
+            case messages.DealtTo(), phases.Gathering():
                 step = member.on_deal(phase, message, roster)
-            case PeerBox(), Gathering():
+            case messages.PeerBox(), phases.Gathering():
                 step = member.on_share(phase, message)
-            case HeldList(), Holding():
+            case messages.HeldList(), phases.Holding():
                 step = evaluation.on_held_list(phase, message, roster)
-            case SketchNonces(), Revealed():
+            case messages.SketchNonces(), phases.Revealed():
                 if self.checks is None:
                     raise UsageError("this party was made without CrypTen")
                 step = evaluation.on_nonces(phase, message, self.checks, roster, entropy)
-            case PeerBox(), Revealed() | Checking():
+            case messages.PeerBox(), phases.Revealed() | phases.Checking():
                 step = evaluation.on_check_box(phase, message, entropy)
-            case Verdicts(), Judged():
+            case messages.Verdicts(), phases.Judged():
                 step = member.on_verdicts(phase, message, roster)
-            case _, Spoiled():
+            case _, phases.Spoiled():
                 # Under way when it was spoiled; the retry will have others.
-                return MemberStep(phase)
+                return port.MemberStep(phase)
             case _:
                 raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
         return _told(step)
 
-    def submit(self, phase: MemberPhase, encoded: Ring, entropy: Entropy, _without: int) -> MemberStep | None:
-        if not isinstance(phase, Gathering) or phase.shared:
+    def submit(
+        self, phase: port.MemberPhase, encoded: Ring, entropy: Entropy, _without: int
+    ) -> port.MemberStep | None:
+        if not isinstance(phase, phases.Gathering) or phase.shared:
             return None
         return _told(member.share_update(phase, encoded, entropy))
 
-    def awaits_update(self, phase: MemberPhase) -> bool:
-        return isinstance(phase, Gathering) and not phase.shared
+    def awaits_update(self, phase: port.MemberPhase) -> bool:
+        return isinstance(phase, phases.Gathering) and not phase.shared
 
-    def sent(self, phase: MemberPhase) -> InputSent | None:
+    def sent(self, phase: port.MemberPhase) -> port.InputSent | None:
         return phase if isinstance(phase, Submitted) else None
 
-    def release(self, phase: InputSent, survivors: Collection[PartyId]) -> Opening:
-        return seed_for(own(phase, Submitted), survivors)
+    def release(self, phase: port.InputSent, survivors: Collection[PartyId]) -> port.Opening:
+        return seed_for(port.own(phase, Submitted), survivors)
 
-    def is_final(self, phase: MemberPhase) -> bool:
-        return isinstance(phase, NO_RETURN)
+    def is_final(self, phase: port.MemberPhase) -> bool:
+        return isinstance(phase, phases.NO_RETURN)
 
-    def running(self, phase: MemberPhase) -> Iterable[Running]:
-        return phase.running.values() if isinstance(phase, Checking) else ()
+    def running(self, phase: port.MemberPhase) -> Iterable[port.Running]:
+        return phase.running.values() if isinstance(phase, phases.Checking) else ()
 
 
-def _told(step: Step) -> MemberStep:
-    said: tuple[AnyMessage, ...] = step.said
-    if step.accused is not None and isinstance(step.phase, Spoiled):
-        said += (Complaint(accused=step.accused.culprit),)
-    return MemberStep(step.phase, said, step.accused)
+def _told(step: phases.Step) -> port.MemberStep:
+    said: tuple[messages.AnyMessage, ...] = step.said
+    if step.accused is not None and isinstance(step.phase, phases.Spoiled):
+        said += (messages.Complaint(accused=step.accused.culprit),)
+    return port.MemberStep(step.phase, said, step.accused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,36 +202,41 @@ class _Server(SharesServer):
     tests: Tests
 
     def receive(
-        self, phase: ServerPhase, sender: PartyId, message: SumToServer, signed: bytes, store: VectorStore
-    ) -> Taken:
-        relayed: tuple[tuple[PartyId, AnyMessage], ...] = ()
+        self,
+        phase: ServerPhase,
+        sender: PartyId,
+        message: messages.SumToServer,
+        signed: bytes,
+        store: VectorStore,
+    ) -> port.Taken:
+        relayed: tuple[tuple[PartyId, messages.AnyMessage], ...] = ()
         after: ServerPhase
         match message, phase:
-            case Dealt(), AwaitingHeld():
+            case messages.Dealt(), AwaitingHeld():
                 after, dealt = server.on_dealt(phase, sender, message, signed)
                 relayed = (dealt,)
-            case PeerBox(), AwaitingHeld():
+            case messages.PeerBox(), AwaitingHeld():
                 after, share = server.on_share(phase, sender, message)
                 relayed = (share,)
-            case PeerBox(), AwaitingVerdicts():
+            case messages.PeerBox(), AwaitingVerdicts():
                 after, words = server.on_words(phase, sender, message)
                 relayed = (words,)
-            case Held(), AwaitingHeld():
+            case messages.Held(), AwaitingHeld():
                 after = server.on_held(phase, sender, message, signed)
-            case SketchNonce(), AwaitingNonces():
+            case messages.SketchNonce(), AwaitingNonces():
                 after = server.on_nonce(phase, sender, message, signed)
-            case Verdict(), AwaitingVerdicts():
+            case messages.Verdict(), AwaitingVerdicts():
                 after = server.on_verdict(phase, sender, message, signed)
             case _:
                 return SharesServer.receive(self, phase, sender, message, signed, store)
-        return Taken(after, relayed)
+        return port.Taken(after, relayed)
 
-    def close(self, phase: ServerPhase, max_attempts: int) -> Closed:
+    def close(self, phase: ServerPhase, max_attempts: int) -> port.Closed:
         match phase:
             case CollectingKeys():
                 awaiting, key_list, request = server.close_keys(phase, self.tests.validation)
                 if isinstance(awaiting, Lost) or key_list is None or request is None:
-                    return Closed(awaiting)
+                    return port.Closed(awaiting)
                 closed = _next(awaiting, awaiting, key_list, "training", vectors=True)
                 return replace(closed, said=(*closed.said, (self.tests.validation.dealer, request)))
             case AwaitingHeld():
@@ -295,7 +262,7 @@ class _Server(SharesServer):
         return SharesServer.complaint(self, found, sender, accused, over=over)
 
     def doubt(self, phase: CollectingInputs, opened: Ring, weights: Mapping[PartyId, float]) -> str:
-        accepted = own(phase, CheckedShares).accepted
+        accepted = port.own(phase, CheckedShares).accepted
         # The longest that the sum of the accepted updates can be, in steps.
         longest = exact_sum(self.tests.of(weights[phase.setup.members[i]]).norm for i in accepted)
         if is_too_long(opened, longest):
@@ -306,21 +273,21 @@ class _Server(SharesServer):
 def _next(
     before: ValidatedPhase,
     after: ServerPhase,
-    message: AnyMessage | None,
-    step: WaitFor,
+    message: messages.AnyMessage | None,
+    step: port.Step,
     *,
     vectors: bool = False,
-) -> Closed:
+) -> port.Closed:
     said = () if message is None else tuple((name, message) for name in _listed(before))
-    return Closed(after, step, vectors, said)
+    return port.Closed(after, step, vectors, said)
 
 
-def _passed(phase: AwaitingVerdicts) -> Passed | None:
+def _passed(phase: AwaitingVerdicts) -> port.Passed | None:
     if phase.frames.keys() != phase.listed:
         return None
     rejected = server.rejected(phase)
     accepted = tuple(name for name in _listed(phase) if name not in rejected)
-    return Passed(accepted, rejected, phase.validation.projections)
+    return port.Passed(accepted, rejected, phase.validation.projections)
 
 
 def _listed(phase: ValidatedPhase) -> tuple[PartyId, ...]:

@@ -13,40 +13,22 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
+from securefl.base import crypto
 from securefl.base.arrays import Ring, expect
-from securefl.base.crypto import BadKeyError, Roster, add_masks, digest
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.privacy import NormTest
-from securefl.protocol.messages import (
-    Dealt,
-    DealtTo,
-    Held,
-    KeyAdvert,
-    KeyList,
-    PeerBox,
-    UpdateShareBox,
-    Verdicts,
-)
+from securefl.methods import privacy
+from securefl.protocol import messages, wire
+from securefl.protocol.secure_sum import evidence
 from securefl.protocol.secure_sum.adverts import read_key_list
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten.peers import Peers
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
-from securefl.protocol.secure_sum.evidence import input_with_receipt, stated_input
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key
+from securefl.protocol.secure_sum.validated import phases, sketch
 from securefl.protocol.secure_sum.validated.check import check_zeros
 from securefl.protocol.secure_sum.validated.dealer import read_deal
-from securefl.protocol.secure_sum.validated.phases import (
-    Advertised,
-    CheckLines,
-    Core,
-    Gathering,
-    Holding,
-    Judged,
-    Spoiled,
-    Step,
-)
 from securefl.protocol.secure_sum.validated.relayed import accepted_of
 from securefl.protocol.secure_sum.validated.shares import (
     LEAST_MEMBERS,
@@ -57,14 +39,12 @@ from securefl.protocol.secure_sum.validated.shares import (
     split,
     words_of,
 )
-from securefl.protocol.secure_sum.validated.sketch import NONCE_BYTES, nonce_commitment
 from securefl.protocol.secure_sum.validated.validation import SHARE_NUMBER, Validation, validated_lists
-from securefl.protocol.wire import decode_struct, encode, open_relayed
 
 
 def advertise(
-    setup: Setup, me: PartyId, validation: Validation, tests: tuple[NormTest, ...], entropy: Entropy
-) -> tuple[Advertised, KeyAdvert]:
+    setup: Setup, me: PartyId, validation: Validation, tests: tuple[privacy.NormTest, ...], entropy: Entropy
+) -> tuple[phases.Advertised, messages.KeyAdvert]:
     """Draw fresh keys, the seed of a blind and a nonce for the sketch; publish keys and commitments.
 
     Args:
@@ -79,12 +59,14 @@ def advertise(
     if setup.ring_bits != 64 or setup.removable is not None:
         raise UsageError("validated sums are in the ring of 64 bits, and without removable noise")
     base, plain = member.advertise(setup, me, entropy)
-    nonce = entropy.child("sketch nonce").draw(NONCE_BYTES)
-    advert = msgspec.structs.replace(plain, shares_root=nonce_commitment(nonce, setup.instance, me))
-    return Advertised(replace(base, advert=advert), validation, tests, nonce), advert
+    nonce = entropy.child("sketch nonce").draw(sketch.NONCE_BYTES)
+    advert = msgspec.structs.replace(plain, shares_root=sketch.nonce_commitment(nonce, setup.instance, me))
+    return phases.Advertised(replace(base, advert=advert), validation, tests, nonce), advert
 
 
-def on_key_list(phase: Advertised, message: KeyList, roster: Roster, entropy: Entropy) -> Gathering:
+def on_key_list(
+    phase: phases.Advertised, message: messages.KeyList, roster: crypto.Roster, entropy: Entropy
+) -> phases.Gathering:
     """Check the relayed adverts and agree on all keys.
 
     Raises:
@@ -103,13 +85,13 @@ def on_key_list(phase: Advertised, message: KeyList, roster: Roster, entropy: En
     checks = {}
     for owner in box_keys:
         evaluators = tuple(others_of(owner, listed.listed))
-        context = digest("check", listed.context, owner)
+        context = crypto.digest("check", listed.context, owner)
         lines = {i: named for i, named in box_keys.items() if i != owner}
         zeros = {i: _zero_key(phase, i, adverts[i], context) for i in lines}
-        checks[owner] = CheckLines(
+        checks[owner] = phases.CheckLines(
             evaluators, Peers(me, base.box, lines, context), check_zeros(zeros, evaluators, me)
         )
-    core = Core(
+    core = phases.Core(
         listed,
         phase.validation,
         phase.tests,
@@ -117,13 +99,13 @@ def on_key_list(phase: Advertised, message: KeyList, roster: Roster, entropy: En
         base.box,
         key_list,
         {index: advert.shares_root for index, advert in adverts.items()},
-        Peers(me, base.box, box_keys, digest("update shares", listed.context)),
+        Peers(me, base.box, box_keys, crypto.digest("update shares", listed.context)),
         checks,
     )
-    return Gathering(core)
+    return phases.Gathering(core)
 
 
-def share_update(phase: Gathering, encoded: Ring, entropy: Entropy) -> Step:
+def share_update(phase: phases.Gathering, encoded: Ring, entropy: Entropy) -> phases.Step:
     """Share an encoded update (u64 ring words, shape (d,), not changed) among the others.
 
     Raises:
@@ -137,13 +119,13 @@ def share_update(phase: Gathering, encoded: Ring, entropy: Entropy) -> Step:
     shares = split(encoded.view(np.uint64), me, core.listed.listed, context, entropy)
     boxes = []
     for holder, share in shares.items():
-        plain = encode(UpdateShareBox(seed=share.seed, words=share.words))
+        plain = wire.encode(messages.UpdateShareBox(seed=share.seed, words=share.words))
         box = core.lines.seal(holder, SHARE_NUMBER, plain, entropy.child("share nonce", holder))
-        boxes.append(PeerBox(peer=holder, number=SHARE_NUMBER, box=box))
+        boxes.append(messages.PeerBox(peer=holder, number=SHARE_NUMBER, box=box))
     return _gathered(replace(phase, shared=True), *boxes)
 
 
-def on_share(phase: Gathering, message: PeerBox) -> Step:
+def on_share(phase: phases.Gathering, message: messages.PeerBox) -> phases.Step:
     """Take one other member's share of its update; one that cannot be used is complained about.
 
     Raises:
@@ -156,18 +138,20 @@ def on_share(phase: Gathering, message: PeerBox) -> Step:
     if owner in phase.words:
         raise PeerError(name, f"shares its update twice in {core.setup.describe()}")
     try:
-        plain = decode_struct(UpdateShareBox, core.lines.open(owner, SHARE_NUMBER, message.box), name)
+        plain = wire.decode_struct(
+            messages.UpdateShareBox, core.lines.open(owner, SHARE_NUMBER, message.box), name
+        )
         share = UpdateShare(plain.seed, plain.words)
         words = words_of(share, core.setup.length, context, owner, me, name)
     except PeerError as error:
-        return Step(Spoiled(core.setup), accused=PeerError(name, error.reason))
+        return phases.Step(phases.Spoiled(core.setup), accused=PeerError(name, error.reason))
     stated = share.digest(share_context(context, owner, me))
     return _gathered(
         replace(phase, words={**phase.words, owner: words}, digests={**phase.digests, owner: stated})
     )
 
 
-def on_deal(phase: Gathering, message: DealtTo, roster: Roster) -> Step:
+def on_deal(phase: phases.Gathering, message: messages.DealtTo, roster: crypto.Roster) -> phases.Step:
     """Take the triples; a deal that cannot be used is complained about.
 
     Raises:
@@ -175,9 +159,9 @@ def on_deal(phase: Gathering, message: DealtTo, roster: Roster) -> Step:
     """
     core, dealer = phase.core, phase.core.validation.dealer
     setup, listed = core.setup, core.listed
-    delivery = open_relayed(message.frame, roster, setup.instance.run, SERVER, SERVER)
+    delivery = wire.open_relayed(message.frame, roster, setup.instance.run, SERVER, SERVER)
     dealt = delivery.message
-    if delivery.sender != dealer or delivery.place != setup.place or not isinstance(dealt, Dealt):
+    if delivery.sender != dealer or delivery.place != setup.place or not isinstance(dealt, messages.Dealt):
         raise PeerError(SERVER, f"relays something that is not a deal for {setup.describe()}")
     if phase.tuples is not None:
         raise PeerError(dealer, f"deals twice for {setup.describe()}: triples are used once")
@@ -194,11 +178,11 @@ def on_deal(phase: Gathering, message: DealtTo, roster: Roster) -> Step:
             dealer,
         )
     except PeerError as error:
-        return Step(Spoiled(setup), accused=PeerError(dealer, error.reason))
+        return phases.Step(phases.Spoiled(setup), accused=PeerError(dealer, error.reason))
     return _gathered(replace(phase, tuples=tuples))
 
 
-def on_verdicts(phase: Judged, message: Verdicts, roster: Roster) -> Step:
+def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto.Roster) -> phases.Step:
     """Export the share of the sum of those whom all their evaluators accept, blinded.
 
     Raises:
@@ -215,30 +199,32 @@ def on_verdicts(phase: Judged, message: Verdicts, roster: Roster) -> Step:
     if not isinstance(listed.zeros, ZeroShares):
         raise UsageError("validated sums draw shares of zero from pairwise keys")
     share = released(phase.words, accepted, listed.zeros.arithmetic(setup.length))
-    add_masks(share, [(self_mask_key(listed.seed, listed.context), 1)])
+    crypto.add_masks(share, [(self_mask_key(listed.seed, listed.context), 1)])
     lists = validated_lists(listed.lists_digest, accepted)
-    said = input_with_receipt(setup, listed.me, share, lists)
-    everyone, stated = frozenset(listed.listed), stated_input(said[1])
+    said = evidence.input_with_receipt(setup, listed.me, share, lists)
+    everyone, stated = frozenset(listed.listed), evidence.stated_input(said[1])
     submitted = member.Submitted(setup, listed.me, listed.seed, accepted, lists, everyone, stated)
-    return Step(submitted, said)
+    return phases.Step(submitted, said)
 
 
-def _gathered(phase: Gathering, *said: PeerBox) -> Step:
+def _gathered(phase: phases.Gathering, *said: messages.PeerBox) -> phases.Step:
     """Acknowledge once everything is here."""
     core = phase.core
     if not phase.shared or phase.tuples is None or phase.words.keys() != set(core.others):
-        return Step(phase, said)
+        return phases.Step(phase, said)
     fields: list[bytes | int] = []
     for owner in sorted(phase.digests):
         fields += [owner, phase.digests[owner]]
-    held = Held(lists=core.listed.lists_digest, shares=digest("shares held", core.listed.context, *fields))
-    return Step(Holding(core, phase.words, phase.tuples), (*said, held))
+    held = messages.Held(
+        lists=core.listed.lists_digest, shares=crypto.digest("shares held", core.listed.context, *fields)
+    )
+    return phases.Step(phases.Holding(core, phase.words, phase.tuples), (*said, held))
 
 
-def _zero_key(phase: Advertised, other: int, advert: KeyAdvert, context: bytes) -> bytes:
+def _zero_key(phase: phases.Advertised, other: int, advert: messages.KeyAdvert, context: bytes) -> bytes:
     low, high = sorted((phase.base.me, other))
     try:
         (key,) = phase.base.pair.agree(advert.mask_key, context, f"check zero {low} {high}")
-    except BadKeyError as error:
+    except crypto.BadKeyError as error:
         raise PeerError(phase.setup.members[other], f"advertised a bad key ({error})") from error
     return key

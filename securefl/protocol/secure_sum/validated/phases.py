@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from securefl.base import crypto
 from securefl.base.arrays import U64
-from securefl.base.crypto import KeyPair
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
-from securefl.methods.privacy import NormTest
-from securefl.protocol.messages import AnyMessage, KeyAdvert
+from securefl.methods import privacy
+from securefl.protocol import messages
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten.peers import Peers
 from securefl.protocol.secure_sum.crypten.ports import Computation
@@ -46,10 +46,10 @@ class Core:
 
     listed: member.Listed
     validation: Validation
-    tests: tuple[NormTest, ...]
+    tests: tuple[privacy.NormTest, ...]
     """By member number."""
     nonce: bytes = field(repr=False)
-    box: KeyPair = field(repr=False)
+    box: crypto.KeyPair = field(repr=False)
     key_list: bytes
     commitments: Mapping[int, bytes]
     """To sketch nonces, by member."""
@@ -75,7 +75,7 @@ class Advertised:
 
     base: member.Advertised
     validation: Validation
-    tests: tuple[NormTest, ...]
+    tests: tuple[privacy.NormTest, ...]
     """By member number."""
     nonce: bytes = field(repr=False)
 
@@ -85,7 +85,7 @@ class Advertised:
         return self.base.setup
 
     @property
-    def advert(self) -> KeyAdvert:
+    def advert(self) -> messages.KeyAdvert:
         """The advert that was sent; it holds the commitment to the nonce."""
         return self.base.advert
 
@@ -171,7 +171,7 @@ class UpdateChecks(Protocol):
         rank: int,
         zeros: ZeroShares,
         projections: U64,
-        test: NormTest,
+        test: privacy.NormTest,
         tuples: Tuples,
     ) -> Computation[bool]:
         """Prepare one evaluator's part in the check of a shared update; ``members`` by rank."""
@@ -183,5 +183,5 @@ class Step:
     """A phase, and what is to be said to the server with it."""
 
     phase: ValidatedPhase | member.Submitted
-    said: tuple[AnyMessage, ...] = ()
+    said: tuple[messages.AnyMessage, ...] = ()
     accused: PeerError | None = None

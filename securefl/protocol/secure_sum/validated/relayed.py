@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from securefl.base.crypto import Roster
+from securefl.base import crypto
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
-from securefl.protocol.messages import Held, SketchNonce, Verdict
+from securefl.protocol import messages, wire
 from securefl.protocol.secure_sum.setup import Setup
+from securefl.protocol.secure_sum.validated import validation
 from securefl.protocol.secure_sum.validated.sketch import nonce_commitment
-from securefl.protocol.secure_sum.validated.validation import accepted_by, receipts_digest
-from securefl.protocol.wire import open_relayed
 
-SaidT = TypeVar("SaidT", Held, SketchNonce, Verdict)
+SaidT = TypeVar("SaidT", messages.Held, messages.SketchNonce, messages.Verdict)
 
 
 def read_all(
-    setup: Setup, listed: Sequence[int], frames: Sequence[bytes], kind: type[SaidT], roster: Roster
+    setup: Setup, listed: Sequence[int], frames: Sequence[bytes], kind: type[SaidT], roster: crypto.Roster
 ) -> dict[int, tuple[SaidT, bytes]]:
     """Return each listed member's message of one kind with its frame, by number.
 
@@ -27,7 +26,7 @@ def read_all(
     """
     said: dict[int, tuple[SaidT, bytes]] = {}
     for frame in frames:
-        delivery = open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
+        delivery = wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
         if delivery.place != setup.place or not isinstance(delivery.message, kind):
             raise PeerError(SERVER, f"relays something that is not a {kind.__name__} of {setup.describe()}")
         index = setup.index(delivery.sender)
@@ -40,35 +39,35 @@ def read_all(
 
 
 def receipts_of(
-    setup: Setup, listed: Sequence[int], lists: bytes, frames: Sequence[bytes], roster: Roster
+    setup: Setup, listed: Sequence[int], lists: bytes, frames: Sequence[bytes], roster: crypto.Roster
 ) -> bytes:
     """Return the digest of everybody's receipt of shares.
 
     Raises:
         PeerError: as :func:`read_all`, or somebody was shown another key list.
     """
-    held = read_all(setup, listed, frames, Held, roster)
+    held = read_all(setup, listed, frames, messages.Held, roster)
     for index, (receipt, _) in held.items():
         if receipt.lists != lists:
             raise PeerError(SERVER, f"{setup.members[index]} was not shown our lists in {setup.describe()}")
-    return receipts_digest({index: frame for index, (_, frame) in held.items()})
+    return validation.receipts_digest({index: frame for index, (_, frame) in held.items()})
 
 
 def nonces_of(
-    setup: Setup, commitments: Mapping[int, bytes], frames: Sequence[bytes], roster: Roster
+    setup: Setup, commitments: Mapping[int, bytes], frames: Sequence[bytes], roster: crypto.Roster
 ) -> dict[PartyId, bytes]:
     """Return everybody's nonce.
 
     Raises:
         PeerError: as :func:`read_all`, or of a member: not the nonce that it committed to.
     """
-    said = read_all(setup, sorted(commitments), frames, SketchNonce, roster)
+    said = read_all(setup, sorted(commitments), frames, messages.SketchNonce, roster)
     for index, (revealed, _) in said.items():
         check_nonce(setup, index, commitments[index], revealed)
     return {setup.members[index]: revealed.nonce for index, (revealed, _) in said.items()}
 
 
-def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: SketchNonce) -> None:
+def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.SketchNonce) -> None:
     """Refuse a nonce that is not the one committed to.
 
     Raises:
@@ -80,13 +79,13 @@ def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: SketchNon
 
 
 def accepted_of(
-    setup: Setup, listed: Sequence[int], frames: Sequence[bytes], roster: Roster, me: int
+    setup: Setup, listed: Sequence[int], frames: Sequence[bytes], roster: crypto.Roster, me: int
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Return whom all others accept, and what this member is said to have accepted.
 
     Raises:
         PeerError: as :func:`read_all`.
     """
-    said = read_all(setup, listed, frames, Verdict, roster)
+    said = read_all(setup, listed, frames, messages.Verdict, roster)
     verdicts = {index: frozenset(verdict.accepted) for index, (verdict, _) in said.items()}
-    return accepted_by(verdicts), verdicts[me]
+    return validation.accepted_by(verdicts), verdicts[me]

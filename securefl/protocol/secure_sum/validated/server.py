@@ -13,22 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from securefl.base import text
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
-from securefl.base.text import count
-from securefl.protocol.messages import (
-    DealRequest,
-    Dealt,
-    DealtTo,
-    Held,
-    HeldList,
-    KeyList,
-    PeerBox,
-    SketchNonce,
-    SketchNonces,
-    Verdict,
-    Verdicts,
-)
+from securefl.protocol import messages
 from securefl.protocol.secure_sum.collecting import CollectingKeys, Lost, retry
 from securefl.protocol.secure_sum.crypten import server
 from securefl.protocol.secure_sum.crypten.server import BlindedShares, least_said
@@ -150,21 +138,23 @@ ValidatedPhase = AwaitingHeld | AwaitingNonces | AwaitingVerdicts
 
 def close_keys(
     phase: CollectingKeys, validation: Validation
-) -> tuple[AwaitingHeld | Lost, KeyList | None, DealRequest | None]:
+) -> tuple[AwaitingHeld | Lost, messages.KeyList | None, messages.DealRequest | None]:
     """End the key step; the list goes to the listed members and to the dealer."""
     base, key_list = server.close_keys(phase)
     if isinstance(base, Lost) or key_list is None:
         return Lost(phase.setup, base.reason if isinstance(base, Lost) else ""), None, None
     if len(base.sharers) < LEAST_MEMBERS:
-        reason = f"{count(len(base.sharers), 'member')} advertised keys, validation takes {LEAST_MEMBERS}"
+        reason = (
+            f"{text.count(len(base.sharers), 'member')} advertised keys, validation takes {LEAST_MEMBERS}"
+        )
         return Lost(phase.setup, reason), None, None
-    request = DealRequest(members=tuple(phase.setup.members), adverts=key_list.adverts)
+    request = messages.DealRequest(members=tuple(phase.setup.members), adverts=key_list.adverts)
     return AwaitingHeld(base, validation), key_list, request
 
 
 def on_share(
-    phase: AwaitingHeld, sender: PartyId, message: PeerBox
-) -> tuple[AwaitingHeld, tuple[PartyId, PeerBox]]:
+    phase: AwaitingHeld, sender: PartyId, message: messages.PeerBox
+) -> tuple[AwaitingHeld, tuple[PartyId, messages.PeerBox]]:
     """Pass on a share of an update.
 
     Raises:
@@ -178,8 +168,8 @@ def on_share(
 
 
 def on_dealt(
-    phase: AwaitingHeld, sender: PartyId, message: Dealt, signed: bytes
-) -> tuple[AwaitingHeld, tuple[PartyId, DealtTo]]:
+    phase: AwaitingHeld, sender: PartyId, message: messages.Dealt, signed: bytes
+) -> tuple[AwaitingHeld, tuple[PartyId, messages.DealtTo]]:
     """Pass on one member's triples.
 
     Raises:
@@ -191,10 +181,10 @@ def on_dealt(
     if message.member not in phase.listed or message.member in phase.dealt:
         raise PeerError(sender, f"deals member {message.member} out of turn in {setup.describe()}")
     after = replace(phase, dealt=phase.dealt | {message.member})
-    return after, (setup.members[message.member], DealtTo(frame=signed))
+    return after, (setup.members[message.member], messages.DealtTo(frame=signed))
 
 
-def on_held(phase: AwaitingHeld, sender: PartyId, message: Held, signed: bytes) -> AwaitingHeld:
+def on_held(phase: AwaitingHeld, sender: PartyId, message: messages.Held, signed: bytes) -> AwaitingHeld:
     """Take one receipt.
 
     Raises:
@@ -208,7 +198,7 @@ def on_held(phase: AwaitingHeld, sender: PartyId, message: Held, signed: bytes) 
 
 def close_held(
     phase: AwaitingHeld, max_attempts: int
-) -> tuple[AwaitingNonces | CollectingKeys | Lost, HeldList | None]:
+) -> tuple[AwaitingNonces | CollectingKeys | Lost, messages.HeldList | None]:
     """End the step: all receipts to all, or another attempt without those who have none.
 
     Without the dealer no attempt can succeed. Without one member's shares nobody has a receipt, so that
@@ -217,9 +207,9 @@ def close_held(
     missing = silent_owners(phase) or phase.listed - phase.held.keys()
     if not missing:
         frames = tuple(frame for _, frame in sorted(phase.held.items()))
-        return AwaitingNonces(phase.base, phase.validation), HeldList(receipts=frames)
+        return AwaitingNonces(phase.base, phase.validation), messages.HeldList(receipts=frames)
     if phase.dealt != phase.listed:
-        undealt = count(len(phase.listed - phase.dealt), "member")
+        undealt = text.count(len(phase.listed - phase.dealt), "member")
         reason = f"{phase.validation.dealer} has dealt no triples for {undealt}"
         return Lost(phase.setup, reason), None
     return retry(phase.base, frozenset(phase.setup.members[i] for i in missing), max_attempts), None
@@ -230,7 +220,9 @@ def silent_owners(phase: AwaitingHeld) -> frozenset[int]:
     return frozenset(i for i in phase.listed for j in phase.listed - {i} if (i, j) not in phase.shared)
 
 
-def on_nonce(phase: AwaitingNonces, sender: PartyId, message: SketchNonce, signed: bytes) -> AwaitingNonces:
+def on_nonce(
+    phase: AwaitingNonces, sender: PartyId, message: messages.SketchNonce, signed: bytes
+) -> AwaitingNonces:
     """Take one nonce.
 
     Raises:
@@ -241,18 +233,18 @@ def on_nonce(phase: AwaitingNonces, sender: PartyId, message: SketchNonce, signe
     return replace(phase, nonces={**phase.nonces, index: signed})
 
 
-def close_nonces(phase: AwaitingNonces) -> tuple[AwaitingVerdicts | Lost, SketchNonces | None]:
+def close_nonces(phase: AwaitingNonces) -> tuple[AwaitingVerdicts | Lost, messages.SketchNonces | None]:
     """End the step: all nonces to all. Without one there is no sketch, and there is no second one."""
     missing = _names(phase, phase.listed - phase.nonces.keys())
     if missing:
         return Lost(phase.setup, f"no sketch without the nonce of {missing}"), None
     frames = tuple(frame for _, frame in sorted(phase.nonces.items()))
-    return AwaitingVerdicts(phase.base, phase.validation), SketchNonces(nonces=frames)
+    return AwaitingVerdicts(phase.base, phase.validation), messages.SketchNonces(nonces=frames)
 
 
 def on_words(
-    phase: AwaitingVerdicts, sender: PartyId, message: PeerBox
-) -> tuple[AwaitingVerdicts, tuple[PartyId, PeerBox]]:
+    phase: AwaitingVerdicts, sender: PartyId, message: messages.PeerBox
+) -> tuple[AwaitingVerdicts, tuple[PartyId, messages.PeerBox]]:
     """Pass on one message of a check, and count it.
 
     Raises:
@@ -267,7 +259,9 @@ def without_verdict(phase: AwaitingVerdicts) -> frozenset[int]:
     return least_said(phase.listed - phase.frames.keys(), phase.base.said)
 
 
-def on_verdict(phase: AwaitingVerdicts, sender: PartyId, message: Verdict, signed: bytes) -> AwaitingVerdicts:
+def on_verdict(
+    phase: AwaitingVerdicts, sender: PartyId, message: messages.Verdict, signed: bytes
+) -> AwaitingVerdicts:
     """Take one verdict.
 
     Raises:
@@ -284,7 +278,7 @@ def on_verdict(phase: AwaitingVerdicts, sender: PartyId, message: Verdict, signe
     )
 
 
-def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, Verdicts | None]:
+def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, messages.Verdicts | None]:
     """End the step: all verdicts to all; the sum will hold those whom all others accept."""
     setup = phase.setup
     missing = _names(phase, without_verdict(phase))
@@ -306,7 +300,7 @@ def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, Verdi
         said=base.said,
         accepted=accepted,
     )
-    return checked, Verdicts(verdicts=frames)
+    return checked, messages.Verdicts(verdicts=frames)
 
 
 def rejected(phase: AwaitingVerdicts) -> tuple[PartyId, ...]:

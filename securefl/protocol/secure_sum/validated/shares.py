@@ -16,7 +16,7 @@ from securefl.base.arrays import U64, expect
 from securefl.base.crypto import KEY_BYTES, Sign, add_masks, derive_key, digest, expand
 from securefl.base.entropy import Entropy
 from securefl.base.errors import PeerError, UsageError
-from securefl.methods.encoding import from_wire, to_wire
+from securefl.methods import encoding
 
 LEAST_MEMBERS = 3
 """An update is shared among at least two others."""
@@ -64,7 +64,9 @@ def split(
     words = update.copy()
     minus: Sign = -1
     add_masks(words, [(_key(seed, keys_context, owner, h), minus) for h, seed in seeds.items()])
-    return {first: UpdateShare(words=to_wire(words))} | {h: UpdateShare(seed=s) for h, s in seeds.items()}
+    return {first: UpdateShare(words=encoding.to_wire(words))} | {
+        h: UpdateShare(seed=s) for h, s in seeds.items()
+    }
 
 
 def words_of(
@@ -78,7 +80,7 @@ def words_of(
     if bool(share.seed) == bool(share.words) or len(share.seed) not in (0, KEY_BYTES):
         raise PeerError(culprit, "sent a share that is neither a seed nor words")
     if share.words:
-        words = from_wire(share.words, length, 64, culprit)
+        words = encoding.from_wire(share.words, length, 64, culprit)
         expect(words, "words", np.uint64, (length,))
         return words.view(np.uint64)
     return expand(_key(share.seed, keys_context, owner, holder), length, np.uint64)

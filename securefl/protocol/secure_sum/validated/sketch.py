@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from securefl.base import crypto
 from securefl.base.arrays import F64, U64, expect
-from securefl.base.crypto import derive_key, digest, expand
 from securefl.base.errors import UsageError
 from securefl.base.ids import Instance, PartyId
 
@@ -28,7 +28,7 @@ _LIMB_BITS = 16
 
 def nonce_commitment(nonce: bytes, instance: Instance, party: PartyId) -> bytes:
     """A member's commitment to its part of the seed, 32 bytes, published before any share leaves."""
-    return digest("sketch nonce commitment", *instance, party, nonce)
+    return crypto.digest("sketch nonce commitment", *instance, party, nonce)
 
 
 def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: bytes) -> bytes:
@@ -49,7 +49,7 @@ def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: b
     fields: list[str | bytes] = []
     for party in sorted(nonces):
         fields += [party, nonces[party]]
-    return digest("sketch seed", *instance, receipts, *fields)
+    return crypto.digest("sketch seed", *instance, receipts, *fields)
 
 
 def project(seed: bytes, vectors: U64, projections: int) -> U64:
@@ -92,7 +92,7 @@ def _bits(seed: bytes, length: int, projections: int) -> npt.NDArray[np.uint8]:
     if projections % 8 or not 0 < projections <= MAX_PROJECTIONS:
         raise UsageError(f"projections come in multiples of 8 up to {MAX_PROJECTIONS}, not {projections}")
     size = 2 * length * projections // 8
-    stream = expand(derive_key(seed, "sketch", b""), -(-size // 8), np.uint64)
+    stream = crypto.expand(crypto.derive_key(seed, "sketch", b""), -(-size // 8), np.uint64)
     raw = stream.astype("<u8", copy=False).view(np.uint8)[:size]
     return raw.reshape(length, 2, projections // 8)
 

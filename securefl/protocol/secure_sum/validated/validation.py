@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from securefl.base import crypto, sums
 from securefl.base.arrays import Ring
-from securefl.base.crypto import digest
 from securefl.base.ids import DEALER, PartyId
-from securefl.base.sums import exact_sum
-from securefl.methods.encoding import from_ring
+from securefl.methods import encoding
 
 SHARE_NUMBER = 1 << 30
 """``PeerBox.number`` of a share of an update."""
@@ -43,8 +42,8 @@ class Validation:
 
 def is_too_long(opened: Ring, norm: int) -> bool:
     """Whether an opened sum is longer than ``norm``, the C of all in it together: some share is wrong."""
-    values = [int(v) for v in from_ring(opened)]
-    return exact_sum(v * v for v in values) > norm**2
+    values = [int(v) for v in encoding.from_ring(opened)]
+    return sums.exact_sum(v * v for v in values) > norm**2
 
 
 def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:
@@ -59,7 +58,7 @@ def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:
 
 def validated_lists(lists_digest: bytes, accepted: frozenset[int]) -> bytes:
     """The lists that a validated sum's receipt states: holders of the shares, and members of the sum."""
-    return digest("validated lists", lists_digest, *sorted(accepted))
+    return crypto.digest("validated lists", lists_digest, *sorted(accepted))
 
 
 def receipts_digest(frames: Mapping[int, bytes]) -> bytes:
@@ -67,4 +66,4 @@ def receipts_digest(frames: Mapping[int, bytes]) -> bytes:
     fields: list[bytes | int] = []
     for index in sorted(frames):
         fields += [index, frames[index]]
-    return digest("held shares", *fields)
+    return crypto.digest("held shares", *fields)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64
-from securefl.scenario import Partition
-from securefl.training.data.apportion import cut, even_sizes, largest_remainders
+from securefl.training.data import apportion
 
 
-class ClassShares(Partition, tag="class-shares", frozen=True, kw_only=True):
+class ClassShares(scenario.Partition, tag="class-shares", frozen=True, kw_only=True):
     """Each class is cut in proportion to uniform draws, one per party; then sizes are made equal.
 
     Xiang et al. 2023, Algorithm 4 (GetNonIID), which has no parameters but the number of parties.
@@ -33,8 +33,8 @@ def _by_class_shares(labels: I64, parties: int, rng: np.random.Generator) -> lis
     for label in np.unique(labels):
         samples = rng.permutation(np.flatnonzero(labels == label))
         # In (0, 1], so that not all of them can be 0.
-        sizes = largest_remainders(len(samples), 1.0 - rng.random(parties))
-        for own, piece in zip(pieces, cut(samples, sizes), strict=True):
+        sizes = apportion.largest_remainders(len(samples), 1.0 - rng.random(parties))
+        for own, piece in zip(pieces, apportion.cut(samples, sizes), strict=True):
             own.append(piece)
     line = np.concatenate([piece for own in pieces for piece in own])
-    return [rng.permutation(part) for part in cut(line, even_sizes(len(labels), parties))]
+    return [rng.permutation(part) for part in apportion.cut(line, apportion.even_sizes(len(labels), parties))]

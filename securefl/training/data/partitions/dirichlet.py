@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import F64, I64
-from securefl.scenario import Partition, PositiveReal
 from securefl.training.data.apportion import even_sizes
 
 
-class Dirichlet(Partition, tag="dirichlet", frozen=True, kw_only=True):
+class Dirichlet(scenario.Partition, tag="dirichlet", frozen=True, kw_only=True):
     """Class shares of each party drawn from a symmetric Dirichlet distribution; small ``alpha`` is uneven."""
 
     by_label = True
-    alpha: PositiveReal
+    alpha: scenario.PositiveReal
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         return _by_dirichlet(labels, parties, self.alpha, rng)

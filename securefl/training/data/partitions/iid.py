@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64
-from securefl.scenario import Partition
-from securefl.training.data.apportion import cut, even_sizes
+from securefl.training.data import apportion
 
 
-class Iid(Partition, tag="iid", frozen=True, kw_only=True):
+class Iid(scenario.Partition, tag="iid", frozen=True, kw_only=True):
     """Every party draws from the same distribution; sizes differ by at most one."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
-        return cut(rng.permutation(len(labels)), even_sizes(len(labels), parties))
+        return apportion.cut(rng.permutation(len(labels)), apportion.even_sizes(len(labels), parties))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
-from securefl.scenario import Partition, Positive
-from securefl.training.data.apportion import cut, even_sizes
+from securefl.training.data import apportion
 
 
-class LabelsPerParty(Partition, tag="labels", frozen=True, kw_only=True):
+class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True):
     """Each party holds samples of only ``labels`` classes."""
 
     by_label = True
-    labels: Positive
+    labels: scenario.Positive
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         return _by_labels(labels, parties, self.labels, rng)
@@ -47,7 +47,9 @@ def _by_labels(labels: I64, parties: int, wanted: int, rng: np.random.Generator)
         samples = rng.permutation(np.flatnonzero(labels == label))
         # The larger pieces go to those who have least so far.
         poorest = sorted(members, key=lambda member: (int(sizes[member]), member))
-        for member, piece in zip(poorest, cut(samples, even_sizes(len(samples), len(members))), strict=True):
+        for member, piece in zip(
+            poorest, apportion.cut(samples, apportion.even_sizes(len(samples), len(members))), strict=True
+        ):
             pieces[member].append(piece)
             sizes[member] += len(piece)
     if not sizes.all():

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64
-from securefl.scenario import Partition, PositiveReal
-from securefl.training.data.apportion import cut, largest_remainders
+from securefl.training.data import apportion
 
 
-class LogNormal(Partition, tag="log-normal", frozen=True, kw_only=True):
+class LogNormal(scenario.Partition, tag="log-normal", frozen=True, kw_only=True):
     """Sample counts proportional to log-normal draws; every party keeps at least one sample."""
 
-    sigma: PositiveReal = 1.0
+    sigma: scenario.PositiveReal = 1.0
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         # The mean of the logarithms would scale all draws alike and cancel in the proportions.
         sizes = _log_normal_sizes(len(labels), parties, self.sigma, rng)
-        return cut(rng.permutation(len(labels)), sizes)
+        return apportion.cut(rng.permutation(len(labels)), sizes)
 
 
 def _log_normal_sizes(total: int, parties: int, sigma: float, rng: np.random.Generator) -> I64:
     """One sample each, the rest in proportion to exp(sigma z), z ~ N(0, 1), by largest remainders."""
     exponents = sigma * rng.standard_normal(parties)
-    return 1 + largest_remainders(total - parties, np.exp(exponents - exponents.max()))
+    return 1 + apportion.largest_remainders(total - parties, np.exp(exponents - exponents.max()))

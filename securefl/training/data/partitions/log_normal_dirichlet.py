@@ -7,13 +7,13 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
+from securefl import scenario
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
-from securefl.scenario import Partition, Positive
 from securefl.training.data.apportion import cut
 
 
-class LogNormalDirichlet(Partition, tag="log-normal-dirichlet", frozen=True, kw_only=True):
+class LogNormalDirichlet(scenario.Partition, tag="log-normal-dirichlet", frozen=True, kw_only=True):
     """Sample counts multinomial, by shares from a Dirichlet distribution with log-normal parameters.
 
     Portnoy et al. 2022, section 3.1.1, as the authors' code has it: ``drawn`` clients, of which those without
@@ -22,7 +22,7 @@ class LogNormalDirichlet(Partition, tag="log-normal-dirichlet", frozen=True, kw_
 
     mu: Annotated[float, Meta(ge=-20, le=20)] = 1.5
     sigma: Annotated[float, Meta(gt=0, le=20)] = 3.45
-    drawn: Positive = 100
+    drawn: scenario.Positive = 100
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         sizes = _multinomial_sizes(len(labels), parties, self, rng)

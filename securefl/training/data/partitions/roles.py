@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from securefl import scenario
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
-from securefl.scenario import Partition
 
 
-class ByRole(Partition, tag="roles", frozen=True, kw_only=True):
+class ByRole(scenario.Partition, tag="roles", frozen=True, kw_only=True):
     """Each party is one speaking role of a text: the first ones with enough to say (``shakespeare`` only)."""
 
     by_role = True

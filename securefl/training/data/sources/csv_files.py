@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from securefl.scenario import Data
+from securefl import scenario
 from securefl.training.data.cells import Cells
 from securefl.training.data.csv_cells import read_csv
 from securefl.training.data.table_source import TableSource
 
 
-def source(place: Path, config: Data) -> TableSource:
+def source(place: Path, config: scenario.Data) -> TableSource:
     """See :mod:`securefl.training.data.sources`."""
     delimiter = config.table.delimiter if config.table else ","
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from securefl.scenario import Data
+from securefl import scenario
 from securefl.training.data.image_folder import pictures_in
 from securefl.training.data.source import Half, Labelled, SampleSource
 
@@ -15,7 +15,7 @@ class PictureFolder(SampleSource):
     noun = "pictures"
     divided = False
 
-    def __init__(self, path: Path, config: Data) -> None:
+    def __init__(self, path: Path, config: scenario.Data) -> None:
         self.path, self.config = path, config
         self.name, self.title = str(path), path.resolve().name or "folder"
 
@@ -25,6 +25,6 @@ class PictureFolder(SampleSource):
         return Labelled(found.x, found.y, self.name, self.name, found.classes)
 
 
-def source(place: Path, config: Data) -> PictureFolder:
+def source(place: Path, config: scenario.Data) -> PictureFolder:
     """See :mod:`securefl.training.data.sources`."""
     return PictureFolder(place, config)

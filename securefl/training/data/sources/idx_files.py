@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.scenario import Data
 from securefl.training.data.idx import read_idx
 from securefl.training.data.source import Half, Labelled, SampleSource
 
@@ -43,6 +43,6 @@ class IdxFolder(SampleSource):
         return there[0]
 
 
-def source(place: Path, _config: Data) -> IdxFolder:
+def source(place: Path, _config: scenario.Data) -> IdxFolder:
     """See :mod:`securefl.training.data.sources`."""
     return IdxFolder(place)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.scenario import Data
-from securefl.training.data.npz import MAX_CLASSES, names_in, read_npz
+from securefl.training.data import npz
 from securefl.training.data.source import Half, Labelled, SampleSource
 
 
@@ -22,7 +22,7 @@ class NpzFile(SampleSource):
     @cached_property
     def prepared(self) -> Path | None:  # type: ignore[override]
         """The file, if it has ``x`` and ``y`` in place of halves."""
-        names = names_in(self.path)
+        names = npz.names_in(self.path)
         halves = sorted(names & {"x_train", "y_train", "x_test", "y_test"})
         if "x" in names and halves:
             reason = f"holds x, one party's prepared samples, and {', '.join(halves)}"
@@ -32,8 +32,8 @@ class NpzFile(SampleSource):
     def read(self, half: Half) -> Labelled:
         """See :class:`SampleSource`."""
         x, y = f"x_{half}", f"y_{half}"
-        has_classes = "classes" in names_in(self.path)
-        arrays = read_npz(self.path, (x, y, "classes") if has_classes else (x, y))
+        has_classes = "classes" in npz.names_in(self.path)
+        arrays = npz.read_npz(self.path, (x, y, "classes") if has_classes else (x, y))
         classes = None
         if has_classes:
             stated, where = arrays["classes"], f"{self.path}[classes]"
@@ -44,11 +44,11 @@ class NpzFile(SampleSource):
                     "one integer, as in classes=10",
                 )
             classes = int(stated)
-            if not 2 <= classes <= MAX_CLASSES:
-                raise ConfigError(where, f"is {classes}, must lie in [2, {MAX_CLASSES}]")
+            if not 2 <= classes <= npz.MAX_CLASSES:
+                raise ConfigError(where, f"is {classes}, must lie in [2, {npz.MAX_CLASSES}]")
         return Labelled(arrays[x], arrays[y], f"{self.path}[{x}]", f"{self.path}[{y}]", classes)
 
 
-def source(place: Path, _config: Data) -> NpzFile:
+def source(place: Path, _config: scenario.Data) -> NpzFile:
     """See :mod:`securefl.training.data.sources`."""
     return NpzFile(place)

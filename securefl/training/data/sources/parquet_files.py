@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from securefl.scenario import Data
-from securefl.training.data.parquet_cells import PARQUET, read_parquet
+from securefl import scenario
+from securefl.training.data import parquet_cells
 from securefl.training.data.table_source import TableSource
 
 
-def source(place: Path, config: Data) -> TableSource:
+def source(place: Path, config: scenario.Data) -> TableSource:
     """See :mod:`securefl.training.data.sources`."""
-    return TableSource(place, config, PARQUET, read_parquet)
+    return TableSource(place, config, parquet_cells.PARQUET, parquet_cells.read_parquet)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from securefl.scenario import Fraction, LocalMethod, Tensor
+from securefl import scenario
 
 
-class Scaffold(LocalMethod, tag="scaffold", frozen=True, kw_only=True):
+class Scaffold(scenario.LocalMethod, tag="scaffold", frozen=True, kw_only=True):
     """Each gradient has c - c_i added: everybody's mean gradient less the party's own, of the last time.
 
     In the source c_i+ = c_i - c + (x - y_i) / (K eta) (option II), which is the mean of the K gradients
@@ -23,11 +23,17 @@ class Scaffold(LocalMethod, tag="scaffold", frozen=True, kw_only=True):
 
     controls: ClassVar[bool] = True
 
-    share: Fraction = 1.0
+    share: scenario.Fraction = 1.0
     """How far c moves towards the mean c_i+ of a round's participants: |S| / N in the source."""
 
-    def correct(self, slope: Tensor, weight: Tensor, begun: Tensor, shift: Tensor | None) -> Tensor:
+    def correct(
+        self,
+        slope: scenario.Tensor,
+        weight: scenario.Tensor,
+        begun: scenario.Tensor,
+        shift: scenario.Tensor | None,
+    ) -> scenario.Tensor:
         return slope if shift is None else slope + shift
 
-    def reported(self, control: Tensor, own: Tensor) -> Tensor:
+    def reported(self, control: scenario.Tensor, own: scenario.Tensor) -> scenario.Tensor:
         return control + self.share * (own - control)

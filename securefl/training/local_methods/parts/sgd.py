@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from securefl.scenario import LocalMethod, Tensor
+from securefl import scenario
 
 
-class LocalSgd(LocalMethod, tag="sgd", frozen=True, kw_only=True):
+class LocalSgd(scenario.LocalMethod, tag="sgd", frozen=True, kw_only=True):
     """Gradients as they are (McMahan et al. 2017)."""
 
     @property
     def plain(self) -> bool:
         return True
 
-    def correct(self, slope: Tensor, weight: Tensor, begun: Tensor, shift: Tensor | None) -> Tensor:
+    def correct(
+        self,
+        slope: scenario.Tensor,
+        weight: scenario.Tensor,
+        begun: scenario.Tensor,
+        shift: scenario.Tensor | None,
+    ) -> scenario.Tensor:
         return slope

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.scenario import Model
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-class CustomModel(Model, tag="custom", frozen=True, kw_only=True):
+class CustomModel(scenario.Model, tag="custom", frozen=True, kw_only=True):
     """Your own: ``factory`` is ``"module:function"``: (input_shape, classes) to torch Module."""
 
     reads = "both"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from securefl.scenario import Activation, Model, Positive
+from securefl import scenario
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-class GroupNormCnn(Model, tag="group-norm-cnn", frozen=True, kw_only=True):
+class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=True):
     """Convolutions, each with group normalisation, a pool to ``pool`` x ``pool``, two dense layers.
 
     Group normalisation goes by one sample at a time, so that each has a gradient of its own. It has no
@@ -18,13 +18,13 @@ class GroupNormCnn(Model, tag="group-norm-cnn", frozen=True, kw_only=True):
     """
 
     class_biases = True
-    channels: tuple[Positive, ...] = (16, 16, 16)
+    channels: tuple[scenario.Positive, ...] = (16, 16, 16)
     """One number per convolution."""
-    kernel: Positive = 5
-    groups: Positive = 4
-    pool: Positive = 4
-    dense: Positive = 32
-    activation: Activation = "elu"
+    kernel: scenario.Positive = 5
+    groups: scenario.Positive = 4
+    pool: scenario.Positive = 4
+    dense: scenario.Positive = 32
+    activation: scenario.Activation = "elu"
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
         from securefl.training.models.convolutions import group_norm_cnn

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from securefl.scenario import Activation, Model, Positive
+from securefl import scenario
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-class Mlp(Model, tag="mlp", frozen=True, kw_only=True):
+class Mlp(scenario.Model, tag="mlp", frozen=True, kw_only=True):
     """Fully connected layers with ``activation`` between them."""
 
     class_biases = True
     flat = True
-    hidden: tuple[Positive, ...] = (64,)
-    activation: Activation = "relu"
+    hidden: tuple[scenario.Positive, ...] = (64,)
+    activation: scenario.Activation = "relu"
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Share of each hidden layer's outputs that are left out at random in training."""
 

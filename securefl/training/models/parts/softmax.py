@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from securefl.scenario import Model
+from securefl import scenario
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-class Softmax(Model, tag="softmax", frozen=True, kw_only=True):
+class Softmax(scenario.Model, tag="softmax", frozen=True, kw_only=True):
     """Softmax regression."""
 
     class_biases = True

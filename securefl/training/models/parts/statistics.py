@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from securefl.scenario import Model
+from securefl import scenario
 
 if TYPE_CHECKING:
     from torch import nn
@@ -13,7 +13,7 @@ NAME = "statistics"
 """Of the number."""
 
 
-class StatisticsOnly(Model, tag="statistics", frozen=True, kw_only=True):
+class StatisticsOnly(scenario.Model, tag="statistics", frozen=True, kw_only=True):
     """No model: sites say the metrics of ``[evaluation]`` of their columns (docs/statistics.md)."""
 
     reads = "both"

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from securefl.scenario import Model
+from securefl import scenario
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-class SiteWeights(Model, tag="weights", frozen=True, kw_only=True):
+class SiteWeights(scenario.Model, tag="weights", frozen=True, kw_only=True):
     """Initial parameters from a safetensors file; each party's site trains them (docs/sites.md)."""
 
     reads = "both"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from securefl.training.models import limit_threads
+from securefl.training import models
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -30,7 +30,7 @@ def ahead(
     todo = iter(items)
     pending: deque[tuple[ItemT, Future[ResultT]]] = deque()
     # torch's limit is one of each thread where the linear algebra library is concerned.
-    with ThreadPoolExecutor(threads, initializer=limit_threads) as pool:
+    with ThreadPoolExecutor(threads, initializer=models.limit_threads) as pool:
         try:
             for item in todo:
                 pending.append((item, pool.submit(work, item)))

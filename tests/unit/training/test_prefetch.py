@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from securefl.training.sgd.ahead import ahead
+from securefl.training.sgd.prefetch import ahead
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -50,7 +50,7 @@ def test_one_thread_is_the_callers() -> None:
 
 PROGRAM = """
 import torch
-from securefl.training.sgd.ahead import ahead
+from securefl.training.sgd.prefetch import ahead
 from securefl.training.models.device import limit_threads
 limit_threads()
 torch.manual_seed(0)
