@@ -3,6 +3,10 @@
 ``python tools/unchanged.py --write`` simulates every bundled scenario under ``--exact``, entropy seeded, and
 writes the digests to tests/vectors/models.json; without ``--write`` it compares with that file. Last bits of
 torch depend on processor and version: write the file on the machine that compares. Some four CPU minutes.
+
+``python tools/unchanged.py --nets --write`` runs the regression nets instead (tests/nets): all effects of the
+machines of small seeded runs. Without ``--write`` it names the first message, report, checkpoint or other
+effect of each net that differs, with its round, sender and field. Some 45 CPU seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
 COMMITTED = ROOT / "tests" / "vectors" / "models.json"
 
 
@@ -46,12 +51,37 @@ def outcome(scenario: Path, data: Path, out: Path) -> dict[str, str]:
     return {model.name: hashlib.sha256(model.read_bytes()).hexdigest() for model in models}
 
 
+def nets(*, write: bool, only: str) -> int:
+    """Write or compare the traces of all nets whose names hold ``only``; exit code 1 where one differs."""
+    from tests.nets import committed  # noqa: PLC0415 - from this checkout, and only where it is asked for
+    from tests.nets.nets import NETS  # noqa: PLC0415
+
+    found = {name: run() for name, run in NETS.items() if only in name}
+    if write:
+        committed.write(found if not only else {**committed.everything(), **found})
+        return 0
+    wrong = 0
+    for name, lines in found.items():
+        if found_difference := committed.difference(committed.read(name), lines):
+            print(f"{name}: {found_difference}", flush=True)
+            wrong += 1
+    for name in sorted(committed.everything().keys() - NETS.keys()):
+        print(f"{name}: is committed, and there is no such net")
+        wrong += 1
+    print(f"{wrong} of {len(found)} nets differ" if wrong else f"all {len(found)} nets equal")
+    return 1 if wrong else 0
+
+
 def main() -> int:
     """Write or compare; exit code 1 where a digest differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the file instead of comparing with it")
     parser.add_argument("--data-dir", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--nets", action="store_true", help="the regression nets instead of the scenarios")
+    parser.add_argument("--only", default="", help="nets whose names hold this text")
     options = parser.parse_args()
+    if options.nets:
+        return nets(write=options.write, only=options.only)
     found: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for scenario in sorted((ROOT / "scenarios").glob("*.toml")):

@@ -195,6 +195,8 @@ class World:
         self.train = train or (lambda _party, _round, params: params + np.float32(1))
         self.consult = consult or (lambda _round, params, asked: (np.full(len(params), -1.0),) * len(asked))
         self.choose = choose
+        self.measured: Callable[[PartyId, int, int], F64] = lambda _party, _round, size: np.ones(size)
+        """Words of the metrics of a party in a round; by default one sample with a value of one for each."""
         self.dawdling: dict[PartyId, float] = {}
         """Seconds that a party takes to choose."""
         self.working: dict[PartyId, float] = {}
@@ -398,8 +400,8 @@ class World:
                         after = of_work(effect.work, effect.params, params)
                         with np.errstate(invalid="ignore"):
                             update = after.astype(np.float64) - effect.params
-                        # One sample with a value of one, for every metric of the scenario.
-                        update = np.append(update, np.ones(self.plan.brought - self.plan.length))
+                        extra = self.plan.brought - self.plan.length
+                        update = np.append(update, self.measured(node.name, effect.round, extra))
                     failure = "" if update is not None else "training failed"
                     seconds = self.working.get(node.name, 1.0)
                     done = Trained(self.now + seconds, effect.round, effect.work, update, failure)
