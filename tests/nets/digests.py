@@ -12,7 +12,7 @@ import numpy as np
 
 SHORT = 6
 """Hexadecimal digits of one field's digest; the digest at the end of a trace pins all bits."""
-_PLAIN = 40
+_PLAIN = 200
 """Longest text that is printed as it is."""
 
 

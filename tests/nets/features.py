@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from securefl.base.arrays import F32, F64
 from securefl.base.ids import SERVER, PartyId
+from securefl.methods.leakage.repeats import Given
 from securefl.protocol.kernel.events import Offline, Online, PauseAsked
 from securefl.protocol.messages.control import Software
 from securefl.protocol.messages.masking import VectorReceipt
 from securefl.protocol.messages.verification import Attest
 from securefl.protocol.round.party.upload import Seams
+from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.shared.statement import model_digest
 from tests.nets.traced import Rounded, Traced
 from tests.simulation.test_blame import another_secret, says_twice
 from tests.simulation.test_verified_rounds import LIES
@@ -94,6 +98,11 @@ def silent(noise: Any, _occasion: object) -> Any:
 def loud(values: Any, _occasion: object) -> Any:
     """Return an encoding beyond what an honest party can encode."""
     return values + (1 << 26)
+
+
+def pairs_given(plan: RunPlan, _party: PartyId) -> Given:
+    """Return sums of neighbouring pairs on the first model, as accounts of earlier runs have them."""
+    return {model_digest(np.zeros(plan.broadcast, np.float32)): tuple(pairwise(P[:6]))}
 
 
 def nothing(_world: World) -> None:
@@ -288,6 +297,17 @@ FEATURES: Mapping[str, Feature] = {
     ),
     "attest missing": Feature(
         options={"ops": [Op("drop", name, "Attest", 0) for name in P[:8]]}, rounds=3, places=("verified",)
+    ),
+    "attests never come": Feature(
+        options={"ops": [Op("drop", name, "Attest", nth) for name in P[:8] for nth in range(6)]},
+        rounds=6,
+        places=("verified",),
+    ),
+    "account has sums": Feature(options={"given": pairs_given}, places=("plain", "verified")),
+    "account has atoms": Feature(
+        METRICS | {"clustering__atoms": "2", "size": "4", "evaluation__repeats": '"refuse"'},
+        options={"kept": lambda name: (tuple(sorted({name, P[0], P[5]})),)},
+        places=("plain", "verified"),
     ),
     "attests lost": Feature(
         options={"ops": [Op("drop", name, "Attest", 0) for name in P[:2]]}, rounds=3, places=("verified",)

@@ -10,7 +10,9 @@ from functools import partial
 from securefl.base.errors import SecureflError
 from securefl.base.ids import SERVER
 from securefl.scenario import statistics_round
+from tests.nets.accounts import ACCOUNTS
 from tests.nets.features import FEATURES, KILLS, PLACES, Feature, learn, measured, parity, samples
+from tests.nets.sites import SITES
 from tests.simulation.world import Op, scenario
 
 Lines = list[str]
@@ -78,4 +80,5 @@ def _all() -> Iterator[tuple[str, Callable[[], Lines]]]:
                 yield f"{name}, {place}, killed: {when}", partial(killed, name, place, who, kind, nth)
 
 
-NETS: Mapping[str, Callable[[], Lines]] = dict(_all())
+NETS: Mapping[str, Callable[[], Lines]] = {**dict(_all()), **ACCOUNTS, **SITES}
+"""All nets that are the same on every machine."""

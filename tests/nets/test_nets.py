@@ -9,6 +9,7 @@ import pytest
 
 from tests.nets import committed
 from tests.nets.nets import NETS
+from tests.nets.torch_sites import TORCH_NETS
 
 
 @pytest.mark.parametrize("net", NETS)
@@ -17,4 +18,4 @@ def test_every_effect_is_as_committed(net: str) -> None:
 
 
 def test_every_committed_net_is_run() -> None:
-    assert committed.everything().keys() == NETS.keys()
+    assert committed.everything().keys() == {*NETS, *TORCH_NETS}

@@ -101,7 +101,7 @@ class Traced(World):
                 yield from self._sent(effect, frames, whole=node.name in WATCHED)
             case Report(item=item):
                 yield type(item).__name__
-                whole = node.name == SERVER
+                whole = node.name in WATCHED
                 yield from _pairs(self.reported, item) if whole else (f"digest={self.reported.digest(item)}",)
             case Keep():
                 yield from self._kept(effect)
