@@ -131,7 +131,7 @@ class Restepper:
 
     def _supply(self, entry: Entry) -> bool:
         """Deliver what may have come before ``entry`` without a message; False if nothing may."""
-        now, fields = entry.time or 0.0, entry.fields
+        now, fields, asked_before = entry.time or 0.0, entry.fields, len(self._asked)
         self._hint(now + _CLOCKS)
         if self._made:
             return True
@@ -154,7 +154,8 @@ class Restepper:
                 self._step(kernel.DeadlinePassed(now))
             case _:
                 return False
-        return bool(self._made)
+        # An update may be held back until a deadline: its training alone makes nothing.
+        return bool(self._made) or (len(self._asked) < asked_before and self._supply(entry))
 
     def _connected(self, kind: str, now: float, fields: Any) -> None:
         """Deliver what the shell told the machine of its connection, which the machine reported."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,8 +45,15 @@ def drifting(party: PartyId, round_: int, params: F32) -> F32:
 class RecordedWorld(World):
     """A world whose nodes have witnesses."""
 
-    witnesses: Mapping[PartyId, ProcessWitness]
+    witnesses: dict[PartyId, ProcessWitness]
+    witness_of: Callable[[PartyId], ProcessWitness]
+    """Makes a process's witness; that of a process that starts again writes a transcript of its own."""
     metrics: RunMetrics
+
+    def _revive(self, node: Node) -> None:
+        self.witnesses[node.name]._writer.abandon()
+        self.witnesses[node.name] = self.witness_of(node.name)
+        super()._revive(node)
 
     def _perform(self, node: Node, effects: tuple[RunEffect, ...]) -> None:
         witness = self.witnesses[node.name]
@@ -123,9 +130,8 @@ def record(
         frozen=frozen,
     )
     bits = world.plan.limits.ring_bits
-    world.witnesses = {
-        name: ProcessWitness(settings[name], lambda _news: None, bits, world.plan) for name in names
-    }
+    world.witness_of = lambda name: ProcessWitness(settings[name], lambda _news: None, bits, world.plan)
+    world.witnesses = {name: world.witness_of(name) for name in names}
     rows = directory.metrics()
     world.metrics = RunMetrics(scenario, rows.append, parties=parties)
     prepare(world)

@@ -103,6 +103,21 @@ def test_frozen_parameters_are_those_of_the_run(tmp_path: Path) -> None:
     assert found.severity is Severity.HOLDS, found.claim
 
 
+def test_parties_whose_updates_wait_for_a_deadline_come_out_the_same(tmp_path: Path) -> None:
+    """With noise a masked input leaves at ``deadlines.submit``, not at the end of its training."""
+    noise = {
+        "privacy__unit": "party",
+        "privacy__multiplier": "0.5",
+        "privacy__delta": "0.05",
+        "encoding__clip": "64.0",
+        "encoding__scale_bits": "2",
+    }
+    record(tmp_path / "run", scenario(6, rounds="2", **noise), lab=True)
+    (found,) = stepped(tmp_path / "run")
+    assert found.severity is Severity.HOLDS, found.claim
+    assert "7 machines (server, p00" in found.claim
+
+
 def test_parties_with_metrics_are_left_out_and_said(tmp_path: Path) -> None:
     """What a site measures is in no file. The server comes out the same."""
     made = scenario(
