@@ -68,8 +68,10 @@ def _named(old: str | None, new: str | None) -> str:
         for name in {**before, **after}
         if before.get(name) != after.get(name)
     ]
+    if before.keys() == after.keys() and list(before) != list(after):
+        changed.append(f"fields are in another order: {', '.join(after)}")
     where = f" of round {before['round']}" if "round" in before else ""
-    return f"{_head(old)}{where}: {'; '.join(changed) or 'the order of its fields'}"
+    return f"{_head(old)}{where}: {'; '.join(changed)}"
 
 
 def _head(line: str) -> str:
