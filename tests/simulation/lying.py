@@ -14,6 +14,7 @@ from msgspec import structs
 from securefl.base.arrays import F32
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import SERVER, PartyId
+from securefl.protocol import messages
 from securefl.protocol.kernel.effects import Send
 from securefl.protocol.kernel.events import Place, Received
 from securefl.protocol.kernel.machine import Event
@@ -181,7 +182,7 @@ def other_outcome(**changes: Callable[[Any], Any]) -> Iterator[None]:
         lied = {name: change(getattr(after, name)) for name, change in changes.items()}
         return honest(ctx, before, replace(after, **lied), *rest)
 
-    with patch.object(opening, "claim_step", claim):
+    with patch.object(proving, "claim_step", claim):
         yield
 
 
@@ -189,8 +190,14 @@ def other_outcome(**changes: Callable[[Any], Any]) -> Iterator[None]:
 def other_claim(change: Callable[[RoundClaim], RoundClaim]) -> Iterator[None]:
     """The server claims and proves something else about its round."""
 
-    def claim(**fields: Any) -> RoundClaim:
-        return change(RoundClaim(**fields))
+    class Changed:
+        """The package of messages as the server's proofs use it, with other claims."""
 
-    with patch.object(proving, "RoundClaim", claim):
+        def RoundClaim(self, **fields: Any) -> RoundClaim:  # noqa: N802 - the name of the message
+            return change(RoundClaim(**fields))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(messages, name)
+
+    with patch.object(proving, "messages", Changed()):
         yield
