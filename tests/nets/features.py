@@ -191,6 +191,17 @@ def doubled(kind: type[Any], **changes: Any) -> Callable[[World], None]:
     return prepare
 
 
+def killed_at_consult(world: World) -> None:
+    """Kill the server once, as it asks its own data."""
+
+    def consult(round_: int, params: F32, asked: tuple[int, ...]) -> tuple[F64, ...] | None:
+        if world.starts == 1 and round_ == 0:
+            world.kill_server()
+        return gradients(2 * round_, params, asked)
+
+    world.consult = consult
+
+
 def versions(name: PartyId) -> Software:
     """Return the versions of a process, of which one differs."""
     return Software(python="3.99.0" if name == P[2] else "3.98.1", numpy="1.99", securefl="0.2.0")
@@ -247,6 +258,12 @@ FEATURES: Mapping[str, Feature] = {
     ),
     "fltrust": Feature(
         OWN_DATA | {"aggregation__rule": '{type="fltrust"}'}, rounds=3, options={"consult": gradients}
+    ),
+    "killed as its data are asked": Feature(
+        OWN_DATA | {"aggregation__rule": '{type="inner-product", gamma=0.5, half_life=2.0}'},
+        rounds=3,
+        prepare=killed_at_consult,
+        places=("plain",),
     ),
     "noise": Feature(NOISE),
     "threshold noise": Feature(NOISE | {"privacy__placement": "threshold"}, places=("plain", "verified")),
@@ -392,3 +409,15 @@ KILLS: tuple[tuple[str, str, str, int], ...] = (
     ("end", SERVER, "Goodbye", 0),
 )
 """When a server is killed: before the n-th message of a kind that a process sends."""
+KILLS_IN: Mapping[str, tuple[tuple[str, str, str, int], ...]] = {
+    "plain": (),
+    "verified": (
+        ("endorsement", "p03", "Endorse", 1),
+        ("certificate", SERVER, "Certificate", 1),
+        ("proof of a sum", SERVER, "OpeningProof", 1),
+        ("proof of the step", SERVER, "StepProof", 1),
+        ("attest", "p01", "Attest", 1),
+    ),
+    "hidden": (("slots", SERVER, "SlotCounts", 1), ("release of slots", "p05", "Release", 2)),
+}
+"""The same for what only some federations have."""

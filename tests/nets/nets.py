@@ -11,7 +11,7 @@ from securefl.base.errors import SecureflError
 from securefl.base.ids import SERVER
 from securefl.scenario import statistics_round
 from tests.nets.accounts import ACCOUNTS
-from tests.nets.features import FEATURES, KILLS, PLACES, Feature, learn, measured, parity, samples
+from tests.nets.features import FEATURES, KILLS, KILLS_IN, PLACES, Feature, learn, measured, parity, samples
 from tests.nets.sites import SITES
 from tests.simulation.world import Op, scenario
 
@@ -75,7 +75,7 @@ def _all() -> Iterator[tuple[str, Callable[[], Lines]]]:
             yield f"{name}, {place}", partial(run, feature, place)
     for name in KILLED:
         for place in FEATURES[name].places:
-            kills = KILLS if name == "base" else KILLS[-3:-1]
+            kills = (*KILLS, *KILLS_IN[place]) if name == "base" else KILLS[-3:-1]
             for when, who, kind, nth in kills:
                 yield f"{name}, {place}, killed: {when}", partial(killed, name, place, who, kind, nth)
 
