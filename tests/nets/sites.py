@@ -25,8 +25,8 @@ from tests.nets.digests import Digester
 
 Lines = list[str]
 _ROUNDED = Digester(9)
-_OF_TIME = frozenset({"seconds", "securefl", "run", "traffic"})
-"""Fields of rows and summaries that change from run to run, or from version to version."""
+_OF_TIME = frozenset({"seconds", "securefl", "run", "traffic", "traceback"})
+"""Fields that change from run to run, from version to version, or with the lines of the code."""
 
 
 class Site:
