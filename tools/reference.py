@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,13 +47,18 @@ def signature(function: object) -> str:
     return str(made.replace(parameters=kept, return_annotation=bare))
 
 
+_MODULES = sorted(
+    path.stem for path in Path(securefl.__file__).parent.rglob("[a-z]*") if path.suffix in {"", ".py"}
+)
+
+
 class _Written(str):
-    """An annotation that is shown without quotes."""
+    """An annotation shown without quotes, and without the modules of the product that its types are from."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return str(self)
+        return re.sub(rf"(?<![\w.])(?:{'|'.join(_MODULES)})\.(?=[A-Z])", "", self)
 
 
 def page() -> str:

@@ -26,6 +26,7 @@ from securefl.protocol.messages import AnyMessage, Certificate, OpeningProof, St
 from securefl.protocol.round.party import release
 from securefl.protocol.round.server import opening, stepping
 from securefl.protocol.round.shared.reports import RunEffect, SatOut
+from tests.seen import patch_seen
 from tests.simulation.test_repeated_model import Repeater, errors
 from tests.simulation.world import Node, World
 
@@ -128,7 +129,7 @@ class InTurn(Repeater):
             return None if ctx.me in self.setting.liars else judge(ctx, *others)
 
         with (
-            patch.object(opening, "after_evaluation", again),
+            patch_seen(opening, "after_evaluation", again),
             patch.object(release, "_crossed_by_repeats", unless_liar),
         ):
             return World.run(self)

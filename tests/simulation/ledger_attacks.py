@@ -31,6 +31,7 @@ from securefl.protocol.round.shared import draw
 from securefl.protocol.round.shared.leakage import Question
 from securefl.protocol.round.shared.reports import RunEffect
 from securefl.scenario.scenario import Scenario
+from tests.seen import patch_seen
 from tests.simulation.world import Op, World, scenario
 
 P = [PartyId(f"p{i:02d}") for i in range(10)]
@@ -86,7 +87,7 @@ def greedy() -> AbstractContextManager[object]:
     def asked(*fields: Any) -> Question:
         return demanding_nothing(Question(*fields))
 
-    return patch.object(server_freeze, "Question", asked)
+    return patch_seen(server_freeze, "Question", asked)
 
 
 @contextmanager
@@ -131,8 +132,8 @@ def forgetful() -> Iterator[None]:
         return again(ctx, certificate(ctx, *message))
 
     with (
-        patch.object(party, "on_freeze", on_freeze),
-        patch.object(party, "on_certificate", on_certificate),
+        patch_seen(party, "on_freeze", on_freeze),
+        patch_seen(party, "on_certificate", on_certificate),
     ):
         yield
 
@@ -143,7 +144,7 @@ def counting_everybody() -> AbstractContextManager[object]:
     def everybody(clusters: Mapping[object, Sequence[PartyId]], *_: object) -> frozenset[PartyId]:
         return frozenset(name for members in clusters.values() for name in members)
 
-    return patch.object(server_freeze, "survivor_set", everybody)
+    return patch_seen(server_freeze, "survivor_set", everybody)
 
 
 def without_receipts() -> AbstractContextManager[object]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -35,6 +34,7 @@ from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import dimension
 from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.task_groups import Chooser
+from tests.seen import patch_seen
 from tests.simulation.world import World, scenario
 
 CLASSES, SAMPLES, GROUPS, PARTIES, ROUNDS = 10, 200, 4, 24, 20
@@ -93,7 +93,7 @@ class Oracle(World):
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=crafted(after.round)), outcome
 
-        with patch.object(server_open, "after_evaluation", asking):
+        with patch_seen(server_open, "after_evaluation", asking):
             return super().run()
 
     def named(self) -> dict[PartyId, list[tuple[int, int]]]:
@@ -165,7 +165,7 @@ def test_but_for_the_answer_nothing_that_leaves_depends_on_the_choice(server: st
     config = scenario(12, rounds="3", groups__choice_epsilon="1.0", weighting__mode="ignore", **sets)
 
     def frames(preferred: int) -> list[bytes]:
-        with patch.object(choices, "randomised_response", lambda *_: 1):
+        with patch_seen(choices, "randomised_response", lambda *_: 1):
             return World(config, 3, choose=lambda name, _: preferred if name == "p05" else 0).run().frames
 
     one, other = frames(0), frames(2)

@@ -29,6 +29,7 @@ from securefl.protocol.round.shared.leakage import Question
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone, SatOut, SharesReleased, SumOpened, SumsWithheld
 from securefl.scenario.scenario import Scenario
+from tests.seen import patch_seen
 from tests.simulation.ledger_attacks import (
     ALONE,
     ATTACKS,
@@ -308,7 +309,7 @@ class TestOwnConfiguration:
             return replace(phase, hellos={**phase.hellos, sender: (m, f)})
 
         world, spy = self._world(
-            clusters_are(ALONE), self.ONE_DIGEST, patch.object(server, "on_hello", any_hello)
+            clusters_are(ALONE), self.ONE_DIGEST, patch_seen(server, "on_hello", any_hello)
         )
         assert V in refusals(world, "with other limits than its configuration has")
         assert not any(name == V for _, name in spy.masked)

@@ -64,6 +64,7 @@ from securefl.protocol.secure_sum.collecting import CollectingInputs
 from securefl.protocol.secure_sum.masking import client, kind
 from securefl.protocol.wire.outbox import Outbox
 from securefl.scenario.scenario import Scenario
+from tests.seen import patch_seen
 from tests.simulation.spy import Grasp, Spy, spying
 from tests.simulation.world import RUN, Op, World, scenario
 
@@ -175,7 +176,7 @@ class TestSurvivorSets:
             phase, effects = real(*args)
             return (args[1] if isinstance(phase, Outside) else phase), effects
 
-        with patch.object(party, "on_freeze", forgetful):
+        with patch_seen(party, "on_freeze", forgetful):
             _, spy = attacked(rewriting(Freeze, self._twice), scenario(6))
         assert Grasp(spy).both_kinds()
         assert P[0] in Grasp(spy).alone()
@@ -423,7 +424,7 @@ class TestCountedInOneSumOnly:
             threshold="3" if kind == "active" else "2",
             min_survivors="2" if kind == "curious" else "3",
         )
-        with spying() as spy, patch.object(server_freeze, "survivor_set", lambda *_args: frozenset(P)):
+        with spying() as spy, patch_seen(server_freeze, "survivor_set", lambda *_args: frozenset(P)):
             world = World(made, train=distinct)
             world.nodes[P[7]].seam = accuse
             world.run()
@@ -464,7 +465,7 @@ class TestModelsAndHellos:
         ) -> Any:
             return replace(phase, hellos={**phase.hellos, sender: (message, frame)})
 
-        return patch.object(server, "on_hello", on_hello)
+        return patch_seen(server, "on_hello", on_hello)
 
     @staticmethod
     def _any_announcement() -> Any:
@@ -474,7 +475,7 @@ class TestModelsAndHellos:
             revealed = Revealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos)
             return revealed, (Send(SERVER, at, Reveal(nonce=phase.nonce)),)
 
-        return patch.object(party, "on_announce", on_announce)
+        return patch_seen(party, "on_announce", on_announce)
 
     @both
     def test_another_model_for_one_party_is_refused(self, kind: str) -> None:
@@ -493,8 +494,8 @@ class TestModelsAndHellos:
         with (
             self._any_hello(),
             self._any_announcement(),
-            patch.object(party_draw, "mask_binding", lambda *_args: bytes(32)),
-            patch.object(server_gather, "mask_binding", lambda *_args: bytes(32)),
+            patch_seen(party_draw, "mask_binding", lambda *_args: bytes(32)),
+            patch_seen(server_gather, "mask_binding", lambda *_args: bytes(32)),
             patch.object(draw, "certified_seed", lambda *_args: bytes(32)),
         ):
             _, spy = attacked(self._split_model(), scenario(6))
@@ -530,9 +531,9 @@ class TestModelsAndHellos:
 
     def test_unbound_counts_leave_one_party_with_all_the_weight(self) -> None:
         with (
-            patch.object(party_draw, "announced_digest", lambda *_args: bytes(32)),
+            patch_seen(party_draw, "announced_digest", lambda *_args: bytes(32)),
             patch.object(party_release, "announced_digest", lambda *_args: bytes(32)),
-            patch.object(server_gather, "announced_digest", lambda *_args: bytes(32)),
+            patch_seen(server_gather, "announced_digest", lambda *_args: bytes(32)),
         ):
             world, _ = self._two_counts()
         (opened,) = (s.opened for s in world.reports(SumOpened) if P[0] in s.opened.survivors)

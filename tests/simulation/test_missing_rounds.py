@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -15,6 +14,7 @@ from securefl.protocol.messages.verification import OpeningProof, StepProof
 from securefl.protocol.round.server import opening, stepping
 from securefl.protocol.round.shared.missing import WINDOW, WITHIN
 from securefl.protocol.round.shared.reports import RunEffect, SharesReleased
+from tests.seen import patch_seen
 from tests.simulation.lying import distinct, verified
 from tests.simulation.world import Node, Op, World
 
@@ -56,7 +56,7 @@ class Endless(World):
         def again(plan: Any, standing: Any, done: Any) -> Any:
             return honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
 
-        with patch.object(opening, "after_evaluation", again):
+        with patch_seen(opening, "after_evaluation", again):
             return super().run()
 
     @property

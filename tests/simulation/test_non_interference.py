@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -31,6 +30,7 @@ from securefl.protocol.messages.validation import Held
 from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.server import stepping
 from securefl.protocol.round.shared.reports import RunEffect, SatOut
+from tests.seen import patch_seen
 from tests.simulation.test_silence_oracle import falls_silent
 from tests.simulation.world import Node, Op, Revival, World, scenario
 from tests.vectors.test_transcripts import CRYPTEN, MODES, PARTY_NOISE
@@ -191,7 +191,7 @@ class Seen(World):
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=first), outcome
 
-        with patch.object(server_open, "after_evaluation", chosen), np.errstate(all="ignore"):
+        with patch_seen(server_open, "after_evaluation", chosen), np.errstate(all="ignore"):
             return super().run()
 
     def _schedule(self, delay: float, to: PartyId, event: Event[AnyMessage] | bytes | Revival) -> None:

@@ -40,6 +40,7 @@ from securefl.training.models.device import limit_threads
 from securefl.training.models.flatten import dimension
 from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.trainer import LocalTrainer
+from tests.seen import patch_seen
 from tests.simulation import world as tests_world
 from tests.simulation.world import World, scenario
 
@@ -133,7 +134,7 @@ class Repeater(World):
                 self._start_again()
             return replace(after, params=self.start), outcome
 
-        with patch.object(server_open, "after_evaluation", again):
+        with patch_seen(server_open, "after_evaluation", again):
             return super().run()
 
     def opened(self) -> list[tuple[int, frozenset[PartyId], F64]]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -44,6 +43,7 @@ from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.outcomes import TrainingDivergedError
 from securefl.training.sgd.task_groups import Chooser
 from securefl.training.sgd.trainer import LocalTrainer
+from tests.seen import patch_seen
 from tests.simulation.world import World, scenario
 
 CPU = torch.device("cpu")
@@ -107,7 +107,7 @@ class Oracle(World):
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=np.tile(trap(after.round % FEATURES), plan.models)), outcome
 
-        with patch.object(server_open, "after_evaluation", trapped):
+        with patch_seen(server_open, "after_evaluation", trapped):
             return super().run()
 
     def answered(self, kinds: tuple[type[AnyMessage], ...] = (MaskedInput,)) -> set[tuple[str, int]]:
@@ -139,7 +139,7 @@ def falls_silent() -> Iterator[None]:
     def on_chosen(ctx: PartyContext, phase: Any, event: Any) -> tuple[PartyPhase, Effects]:
         return (sit_out(phase), ()) if event.group is None else chosen(ctx, phase, event)
 
-    with patch.object(party, "on_trained", on_trained), patch.object(party, "on_chosen", on_chosen):
+    with patch_seen(party, "on_trained", on_trained), patch_seen(party, "on_chosen", on_chosen):
         yield
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, cast
-from unittest.mock import patch
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from securefl.protocol.round.server import opening
 from securefl.protocol.round.server.gather import begin_round
 from securefl.protocol.round.shared.chain import Attested
 from securefl.protocol.round.shared.reports import ClaimConfirmed
+from tests.seen import patch_seen
 from tests.simulation.lying import Trained, distinct, verified
 from tests.simulation.test_verified_rounds import START, P
 from tests.simulation.world import Node, World
@@ -67,7 +67,7 @@ def restarted(*, goes_back: bool) -> tuple[World, set[Trained]]:
                 )
         return begin_round(ctx, standing, now)
 
-    with patch.object(opening, "begin_round", begin):
+    with patch_seen(opening, "begin_round", begin):
         world.run()
     return world, trained
 

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -50,6 +49,7 @@ from securefl.protocol.secure_sum.crypten import member as crypten_member
 from securefl.protocol.secure_sum.evidence import OpenedSecrets
 from securefl.protocol.secure_sum.masking import client as masking_client
 from securefl.scenario.scenario import Scenario
+from tests.seen import patch_seen
 from tests.simulation.lying import (
     Sums,
     distinct,
@@ -352,7 +352,7 @@ def test_a_member_that_masks_what_cannot_be_encoded_takes_no_round_from_the_othe
             masked = masked + masked.dtype.type(1 << 30)
         return honest(setup, member, masked, *rest)
 
-    with patch.object(client, "input_with_receipt", too_much):
+    with patch_seen(client, "input_with_receipt", too_much):
         run = followed(verified(secure_sum__kind=f'"{kind}"'))
     assert run.confirmed == [0, 1, 2]
     drawn = [one.clusters[0] for one in run.world.reports(ClustersDrawn)]

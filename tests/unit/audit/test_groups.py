@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from securefl.protocol.round.shared import draw
 from securefl.protocol.round.shared.groups import draw_inside_groups
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.slots import slot_uploads
+from tests.seen import patch_seen
 from tests.simulation.test_task_groups import HIDDEN, OPEN, learn, lying, members_in, one_odd, parity
 from tests.simulation.world import World, scenario
 from tests.unit.audit.runs import record
@@ -122,10 +124,10 @@ def test_colluders_in_a_slot_are_reckoned_with(hidden: Path) -> None:
     assert set(warned.parties) == set(members) - set(two)
 
 
-def test_a_slot_of_one_that_was_opened_is_a_breach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as careless:
+def test_a_slot_of_one_that_was_opened_is_a_breach(tmp_path: Path) -> None:
+    with ExitStack() as careless:
         for module in (party_shares, opening):
-            careless.setattr(module, "least_in_slot", lambda _plan, _limits: 1)
+            careless.enter_context(patch_seen(module, "least_in_slot", lambda _plan, _limits: 1))
         out = tmp_path / "careless"
         record(out, scenario(8, **SHORT, **HIDDEN), length=16, lab=True, choose=one_odd)
     report = audited(out)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from securefl.lab.audit.openings import opened_versions
 from securefl.lab.audit.repeated_models import repeated_models
 from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.server import stepping
+from tests.seen import patch_seen
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record
 from tests.vectors.test_transcripts import CRYPTEN
@@ -32,7 +32,7 @@ def found(out: Path, *, repeats: bool, mode: str, rounds: int = 6) -> list[Findi
         return replace(after, params=np.zeros_like(after.params)), outcome
 
     config = scenario(9, rounds=str(rounds), leakage__mode=f'"{mode}"')
-    with patch.object(server_open, "after_evaluation", again if repeats else honest):
+    with patch_seen(server_open, "after_evaluation", again if repeats else honest):
         record(out, config, length=8)
     recorded = load(out)
     return list(repeated_models(recorded, exposed_in(recorded), "exposure"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +22,7 @@ from securefl.lab.audit.truth import GroundTruth
 from securefl.runtime.transcript.chain import Entry
 from securefl.runtime.transcript.samples import SAMPLES, sample_positions, vector_record
 from securefl.scenario.scenario import Scenario
+from tests.seen import patch_seen
 from tests.simulation.world import RUN, Op, scenario
 from tests.unit.audit.runs import record
 
@@ -161,14 +163,15 @@ def test_runs_of_former_versions_are_compared_where_samples_meet(length: int, tm
     assert any(f"on {places:,} sampled coordinates" in claim for _, claim in claims(former))
 
 
-def test_samples_that_do_not_meet_tell_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_that_do_not_meet_tell_nothing(tmp_path: Path) -> None:
     """A note, and neither a breach nor a claim that models follow."""
     record(tmp_path / "run", small(metric=True), length=5000)
     nowhere = np.empty(0, dtype=np.int64)
-    for module in ("replay_rounds", "masks", "estimates"):
-        found = importlib.import_module(f"securefl.lab.audit.{module}")
-        monkeypatch.setattr(found, "common_places", lambda *_: nowhere)
-    told_of = list(claims(load(tmp_path / "run")))
+    with ExitStack() as patched:
+        for module in ("replay_rounds", "masks", "estimates"):
+            found = importlib.import_module(f"securefl.lab.audit.{module}")
+            patched.enter_context(patch_seen(found, "common_places", lambda *_: nowhere))
+        told_of = list(claims(load(tmp_path / "run")))
     assert Severity.BREACH not in {severity for severity, _ in told_of}
     told = " ".join(claim for _, claim in told_of)
     assert "Models were not replayed: models and sums are sampled at no common coordinate" in told
