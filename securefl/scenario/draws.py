@@ -8,6 +8,7 @@ their default count, and a version that is raised whenever a default itself chan
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -54,12 +55,21 @@ def chosen_fields(table: Struct) -> dict[str, Any]:
     unsaid = isinstance(table, Part) and table.implied and table.name == table.usual
     named = {config.tag_field: config.tag} if config.tag_field and not unsaid else {}
     always = {name for owner, name in _REQUIRED_ONCE if isinstance(table, owner)}
-    fields = ((field, getattr(table, field.name)) for field in msgspec.structs.fields(table))
+    fields = ((field, default, getattr(table, field.name)) for field, default in _declared(type(table)))
     return named | {
         field.encode_name: _plain(one)
-        for field, one in fields
-        if field.name in always or one != _default(field)
+        for field, default, one in fields
+        if field.name in always or one != default
     }
+
+
+@cache
+def _declared(kind: type[Struct]) -> tuple[tuple[FieldInfo, object], ...]:
+    """Fields of a type of table with their defaults.
+
+    Cached, since msgspec evaluates the annotations anew at each call, a thousand compilations for a scenario.
+    """
+    return tuple((field, _default(field)) for field in msgspec.structs.fields(kind))
 
 
 def _default(field: FieldInfo) -> object:

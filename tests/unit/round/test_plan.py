@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from securefl.protocol.kernel.effects import Aborted, Finished, Send
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import Hello
 from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round.shared import plan as plans
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
     Effects,
@@ -186,3 +188,13 @@ def test_who_has_another_file_of_own_rules_has_another_configuration() -> None:
     }
     assert len(digests) == 3
     assert plan.config_digest() in digests, "built-in rules have no file that counts"
+
+
+def test_a_run_computes_the_digests_of_its_scenario_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were computed again for each draw of each party: a quarter of a round in memory."""
+    counted = {name: Mock(wraps=getattr(plans, name)) for name in ("drawn_digest", "scenario_digest")}
+    for name, function in counted.items():
+        monkeypatch.setattr(plans, name, function)
+    world = World(scenario(6, rounds="3")).run()
+    assert len(world.reports(ClustersDrawn)) == 3
+    assert [function.call_count for function in counted.values()] == [1, 1]

@@ -80,7 +80,7 @@ def groups_of(plan: RunPlan) -> tuple[reports.Group, ...]:
         return ()
     if kind != "clusters":
         return tuple((party,) for party in sorted(plan.roster.parties))
-    seed, everybody = fixed_seed(plan.run, plan.drawn_digest()), plan.roster.parties
+    seed, everybody = fixed_seed(plan.run, plan.drawn_digest), plan.roster.parties
     return fixed_assignment(seed, everybody, everybody.keys(), plan.scenario.clustering.size, 1).clusters[0]
 
 

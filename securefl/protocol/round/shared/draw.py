@@ -124,7 +124,7 @@ def draw_round(
     Raises:
         PeerError: a sample count that nobody may declare.
     """
-    seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest())
+    seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest)
     if plan.scenario.clustering.atoms == 1:
         atom_seed = b""
     elif not is_founded(atom_seed):
@@ -254,6 +254,6 @@ def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> Cl
 
 
 def _fixed(plan: RunPlan, present: Collection[PartyId]) -> Assignment:
-    seed = fixed_seed(plan.run, plan.drawn_digest())
+    seed = fixed_seed(plan.run, plan.drawn_digest)
     size, fewest = plan.scenario.clustering.size, plan.scenario.secure_sum.min_survivors
     return fixed_assignment(seed, plan.roster.parties, present, size, fewest)

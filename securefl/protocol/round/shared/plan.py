@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from msgspec.structs import replace
@@ -23,9 +24,12 @@ def dealer_digest(run: RunId, scenario: Scenario, roster: crypto.Roster) -> byte
     return crypto.digest("dealer config", run, scenario_digest(scenario), roster.digest())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunPlan:
-    """A checked scenario, its roster, and the length of the model's parameter vector."""
+    """A checked scenario, its roster, and the length of the model's parameter vector.
+
+    It has no slots, so that digests which never change are computed once (``cached_property``).
+    """
 
     run: RunId
     scenario: Scenario
@@ -44,6 +48,11 @@ class RunPlan:
         Who has another backbone joins no run: its updates would be of another model. Nor does, where steps
         are repeated, who has another file of a user's own rules.
         """
+        return self._config_digest
+
+    @cached_property
+    def _config_digest(self) -> bytes:
+        """Digest that :meth:`config_digest` returns, which stands in several messages of each round."""
         scenario, roster = scenario_digest(self.scenario), self.roster.digest()
         frozen = (self.frozen,) if self.frozen else ()
         own = ("own rules", self.limits.own_rules) if self.limits.own_rules else ()
@@ -56,8 +65,9 @@ class RunPlan:
             return dealer_digest(self.run, self.scenario, self.roster)
         return self.config_digest()
 
+    @cached_property
     def drawn_digest(self) -> bytes:
-        """Return what clusters are drawn under (:mod:`securefl.scenario.draws`), for one run and roster."""
+        """Digest that clusters are drawn under (:mod:`securefl.scenario.draws`), for one run and roster."""
         return crypto.digest(
             "config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length
         )
