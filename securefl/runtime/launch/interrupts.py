@@ -73,6 +73,17 @@ def undisturbed() -> Iterator[None]:
             signal.raise_signal(came[0])
 
 
+def detach_wakeup() -> None:
+    """Stop signals from writing to the event loop that is about to close.
+
+    asyncio closes the descriptor before it forgets it; Python reports each signal in between on stderr
+    ("Exception ignored when trying to write to the signal wakeup fd"). Outside the main thread, which alone
+    gets signals, this does nothing.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.set_wakeup_fd(-1)
+
+
 def _leave_lost_terminals(terminals: list[int]) -> None:
     """Let what is said go nowhere from here on if the terminal is gone: a summary has still to be written."""
     for stream in terminals:

@@ -24,6 +24,7 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol import kernel, messages, wire
 from securefl.runtime import process, report, transcript
+from securefl.runtime.launch.interrupts import detach_wakeup
 from securefl.runtime.transport import (
     OBSERVER,
     ArrivedFrame,
@@ -285,3 +286,4 @@ async def _take_all(transport: MqttTransport, observations: Observations) -> Non
             observations.take(arriving.result())
     finally:
         ending.cancel()
+        detach_wakeup()

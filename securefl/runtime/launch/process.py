@@ -13,7 +13,7 @@ from securefl.protocol import kernel
 from securefl.protocol.round import RunPlan
 from securefl.runtime import process, report
 from securefl.runtime.launch.heap import limit_arenas, settled
-from securefl.runtime.launch.interrupts import undisturbed
+from securefl.runtime.launch.interrupts import detach_wakeup, undisturbed
 from securefl.runtime.launch.observer import ObserverSettings, watch
 from securefl.runtime.launch.threads import ready_threads
 
@@ -96,6 +96,7 @@ def _run(
             with undisturbed():
                 # Half a loop complains, at the end of the process, that it cannot be closed.
                 runner = stack.enter_context(asyncio.Runner())
+                stack.callback(detach_wakeup)
             return runner.run(to_the_end())
     except (Exception, KeyboardInterrupt) as error:
         for witness in opened:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from asyncio.selector_events import BaseSelectorEventLoop
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,25 @@ def test_a_signal_waits_until_there_is_a_whole_loop(tmp_path: Path, monkeypatch:
     with pytest.raises(SignalledError), ended_by_signals():
         run_process(settings(tmp_path), list[News]().append, body)
     assert made[0].is_closed()
+
+
+def test_a_signal_as_the_loop_closes_is_not_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A second SIGTERM, sent after the loop has closed the descriptor that signals wake it by."""
+    close, closed = BaseSelectorEventLoop.close, list[BaseSelectorEventLoop]()
+
+    def signalled(loop: BaseSelectorEventLoop) -> None:
+        close(loop)
+        closed.append(loop)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    async def body(_settings: ProcessSettings, witness: OpenWitness) -> Aborted:
+        witness(None)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)
+        return Aborted("stopped by SIGTERM")
+
+    monkeypatch.setattr(BaseSelectorEventLoop, "close", signalled)
+    assert run_process(settings(tmp_path), list[News]().append, body) == Aborted("stopped by SIGTERM")
+    assert closed
+    assert capfd.readouterr().err == ""
