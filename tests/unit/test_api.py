@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import securefl
+from tests.looped import looped
 
 SMALL = {"stop.rounds": 2, "expect": [], "training.epochs": 1}
 
@@ -28,7 +29,7 @@ def test_names_are_imported_when_they_are_used() -> None:
     assert told.stdout.split() == ["False"]
 
 
-@pytest.mark.parametrize("name", dir(securefl))
+@looped("name", dir(securefl))
 def test_every_name_is_there_and_documented(name: str) -> None:
     assert getattr(securefl, name).__doc__
 

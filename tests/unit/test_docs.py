@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.looped import looped
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs" / "adr", ROOT / "docs" / "results")
@@ -61,7 +61,7 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@looped("page", PAGES)
 def test_links_lead_somewhere(page: Path) -> None:
     missing = [
         f"{target.relative_to(ROOT)}#{anchor}"
@@ -71,7 +71,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("page", sorted({*PAGES} - HISTORY), ids=lambda page: str(page.relative_to(ROOT)))
+@looped("page", sorted({*PAGES} - HISTORY))
 def test_paths_in_the_text_are_there(page: Path) -> None:
     named = PATH.findall(page.read_text(encoding="utf-8"))
     assert [one for one in named if not (ROOT / one).exists()] == []
@@ -87,9 +87,7 @@ def test_every_page_is_reached_from_the_index() -> None:
     assert [str(page.relative_to(ROOT)) for page in PAGES if page not in reached | {ROOT / "README.md"}] == []
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.parent in FOLDERS[:2]], ids=lambda page: page.name
-)
+@looped("page", [page for page in PAGES if page.parent in FOLDERS[:2]])
 def test_titles_are_no_relative_clauses(page: Path) -> None:
     titles = re.findall(r"^#+ (.+)$", unfenced(page), flags=re.MULTILINE)
     assert [title for title in titles if re.match(r"(What|Where|Whom?|Whose|How|When|Why)\b", title)] == []
@@ -120,6 +118,6 @@ def lines() -> tuple[tuple[str, str], ...]:
     )
 
 
-@pytest.mark.parametrize("name", RETIRED)
+@looped("name", RETIRED)
 def test_retired_names_do_not_come_back(name: str) -> None:
     assert [place for place, line in lines() if re.search(name, line)] == [], RETIRED[name]

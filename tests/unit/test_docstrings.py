@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import securefl
+from tests.looped import looped
 
 ROOT = Path(securefl.__file__).parent
 CLAUSES = {
@@ -40,7 +39,7 @@ def first_word(docstring: str) -> str:
     return subject.split()[0].lower().strip(",.:;")
 
 
-@pytest.mark.parametrize("name", MODULES)
+@looped("name", MODULES)
 def test_a_module_begins_with_its_subject(name: str) -> None:
     said = ast.get_docstring(ast.parse((ROOT / name).read_text(encoding="utf-8")))
     assert said, f"{name} has no docstring"
@@ -78,7 +77,7 @@ def test_what_docstrings_point_at_is_there() -> None:
     assert not named("securefl.methods.robust.krum.krum")
 
 
-@pytest.mark.parametrize(
+@looped(
     "said",
     [
         "What a process is told when it starts.",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from securefl.base.ids import EVERYONE, SERVER, Instance, RunId, is_name
+from tests.looped import looped
 
 
 @pytest.mark.parametrize("name", ["a", "0", "party-01", "a_b", "a" * 32, "alle", "servers", "0-_"])
@@ -15,7 +16,7 @@ WRONG += ["a:b", "$a", "all", "\N{LATIN SMALL LETTER E WITH ACUTE}", "\N{ARABIC-
 WRONG += ["\N{CYRILLIC SMALL LETTER A}"]
 
 
-@pytest.mark.parametrize("name", WRONG, ids=ascii)
+@looped("name", WRONG)
 def test_no_names(name: str) -> None:
     assert not is_name(name)
 

@@ -22,6 +22,7 @@ from securefl.protocol.kernel.effects import Keep
 from securefl.protocol.round import Checkpoint
 from securefl.protocol.round.shared.reports import EpochLed, RoundDone, RunEffect
 from securefl.runtime.process.checkpoint import checkpoint_bytes, checkpoint_from
+from tests.looped import looped
 from tests.simulation.test_exact_sums import samples, uneven
 from tests.simulation.test_resumed_server import SETTINGS, check
 from tests.simulation.world import Node, World
@@ -84,7 +85,7 @@ def parts(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@looped("path", FILES)
 def test_nothing_of_it_is_lost(path: Path) -> None:
     plan = Swapped(path).plan
     state = checkpoint_from(path.read_bytes(), plan, path.name)

@@ -14,6 +14,7 @@ from rich.text import Text
 from typer.main import get_command
 
 from securefl.cli.app import COMMANDS, Deferred, app
+from tests.looped import looped
 
 
 def helps(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple[str, str]]:
@@ -38,7 +39,7 @@ def test_help_waits_for_no_large_library() -> None:
     assert run.stdout.split() == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@looped("name", COMMANDS)
 def test_the_list_of_commands_says_what_a_command_says_of_itself(name: str) -> None:
     deferred = Deferred(name)
     own = str(deferred.load().help).split("\n\n")[0].replace("\n", " ")

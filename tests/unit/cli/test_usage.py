@@ -8,11 +8,12 @@ import pytest
 
 import securefl.cli.party
 from securefl.cli.program import run_program
+from tests.looped import looped
 from tests.unit.cli.programs import call, refusal
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
+@looped(
+    "words, said",
     [
         (
             "run",

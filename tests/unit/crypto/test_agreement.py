@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from Crypto.Hash import SHA256
 from Crypto.Protocol import DH
@@ -11,6 +13,7 @@ from securefl.base.crypto.agreement import BadKeyError, KeyPair, check_public, d
 from securefl.base.crypto.labels import encode
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import UsageError
+from tests.looped import looped
 
 KEY = st.binary(min_size=32, max_size=32)
 
@@ -50,8 +53,7 @@ EIGHTH = 39382357235489614581723060781553021112529911719440698176882885853963445
 OTHER_EIGHTH = 325606250916557431795983626356110631294008115727848805560023387167927233504
 
 
-@pytest.mark.parametrize("point", [0, 1, P - 1, P, P + 1, EIGHTH, OTHER_EIGHTH])
-@pytest.mark.parametrize("top_bit", [0, 1])
+@looped("top_bit, point", product([0, 1], [0, 1, P - 1, P, P + 1, EIGHTH, OTHER_EIGHTH]))
 def test_every_spelling_of_every_point_of_low_order_is_refused(point: int, top_bit: int) -> None:
     public = (point | top_bit << 255).to_bytes(32, "little")
     with pytest.raises(BadKeyError):

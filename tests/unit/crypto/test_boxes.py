@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from securefl.base.crypto.boxes import NONCE_BYTES, OVERHEAD, TAG_BYTES, BoxError, open_box, seal_box
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import UsageError
+from tests.looped import looped
 
 KEY = bytes(range(32))
 BOX = seal_box(KEY, b"share", b"place", InsecureSeededEntropy(7))
@@ -23,14 +24,14 @@ def test_round_trip_and_a_second_implementation(key: bytes, plaintext: bytes, as
     assert second.decrypt_and_verify(box[NONCE_BYTES:-TAG_BYTES], box[-TAG_BYTES:]) == plaintext
 
 
-@pytest.mark.parametrize("bit", range(8 * len(BOX)))
+@looped("bit", range(8 * len(BOX)))
 def test_every_flipped_bit_is_refused(bit: int) -> None:
     flipped = (int.from_bytes(BOX, "big") ^ 1 << bit).to_bytes(len(BOX), "big")
     with pytest.raises(BoxError):
         open_box(KEY, flipped, b"place")
 
 
-@pytest.mark.parametrize("size", range(len(BOX)))
+@looped("size", range(len(BOX)))
 def test_every_cut_is_refused(size: int) -> None:
     with pytest.raises(BoxError):
         open_box(KEY, BOX[:size], b"place")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from Crypto.Cipher import AES
 from Crypto.Hash import SHA256
@@ -18,6 +20,7 @@ from securefl.base.crypto.labels import encode
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER, PartyId
+from tests.looped import looped
 
 ALICE = Identity.generate(PartyId("alice"), InsecureSeededEntropy(1))
 BOB = Identity.generate(PartyId("bob"), InsecureSeededEntropy(2))
@@ -157,8 +160,7 @@ def test_the_point_of_order_8_is_one() -> None:
     assert (d * ORDER_8**4 + 2 * ORDER_8**2 - 1) % FIELD == 0
 
 
-@pytest.mark.parametrize("y", LOW_ORDER)
-@pytest.mark.parametrize("top_bit", [0, 1])
+@looped("top_bit, y", product([0, 1], LOW_ORDER))
 def test_low_order_verify_keys_are_weak(y: int, top_bit: int) -> None:
     key = (y | top_bit << 255).to_bytes(32, "little")
     assert PublicIdentity(PartyId("p"), key, ALICE.public.seal_key).has_weak_key()

@@ -6,6 +6,7 @@ import pytest
 
 from securefl.base.crypto.merkle import merkle_paths, merkle_root, merkle_verify
 from securefl.base.errors import UsageError
+from tests.looped import looped
 
 COUNTS = range(1, 41)
 
@@ -18,7 +19,7 @@ def sha(*parts: bytes) -> bytes:
     return hashlib.sha256(b"".join(parts)).digest()
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@looped("count", COUNTS)
 def test_every_leaf_of_every_size(count: int) -> None:
     items = leaves(count)
     root, paths = merkle_root(items), merkle_paths(items)
@@ -28,7 +29,7 @@ def test_every_leaf_of_every_size(count: int) -> None:
         assert merkle_verify(root, items[index], index, count, path)
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@looped("count", COUNTS)
 def test_what_is_wrong_is_refused(count: int) -> None:
     items = leaves(count)
     root, paths = merkle_root(items), merkle_paths(items)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import securefl
+from tests.looped import looped
 
 PACKAGES = ("base/crypto", "protocol/secure_sum", "methods/encoding", "methods/privacy")
 BANNED_MODULES = ("random", "secrets", "uuid", "numpy.random", "torch", "os.urandom", "torch.Generator")
@@ -43,7 +44,7 @@ def other_randomness(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+@looped("path", SOURCES)
 def test_no_other_source_of_randomness(path: Path) -> None:
     assert other_randomness(path.read_text()) == []
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from securefl.base.crypto import prg
 from securefl.base.crypto.prg import CHUNK_BYTES, Sign, add_masks, expand
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
+from tests.looped import looped
 
 KEY = st.binary(min_size=32, max_size=32)
 RingType = type[np.uint32] | type[np.uint64]
@@ -47,8 +49,7 @@ def ramp(words: int, dtype: RingType) -> Ring:
     return values.astype(np.uint32) if dtype == np.uint32 else values
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("words", SIZES)
+@looped("words, dtype", product(SIZES, DTYPES))
 def test_a_mask_is_the_little_endian_keystream(words: int, dtype: RingType) -> None:
     little = np.dtype(dtype).newbyteorder("<")
     expected = np.frombuffer(second_keystream(some_key(0), words * little.itemsize), dtype=little)
@@ -58,9 +59,7 @@ def test_a_mask_is_the_little_endian_keystream(words: int, dtype: RingType) -> N
     assert np.array_equal(mask, expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("words", SIZES)
-@pytest.mark.parametrize("sign", [1, -1])
+@looped("sign, words, dtype", product([1, -1], SIZES, DTYPES))
 def test_a_mask_is_added_modulo_the_ring(words: int, dtype: RingType, sign: Literal[1, -1]) -> None:
     target, mask = ramp(words, dtype), expand(some_key(1), words, dtype)
     expected = target + mask if sign == 1 else target - mask
@@ -121,8 +120,7 @@ def test_every_16_bit_value_occurs_at_every_place(dtype: RingType) -> None:
         assert counts.min() > 0, f"{np.argmin(counts):#06x} never occurs"
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("shift", [0, 5, 24])
+@looped("shift, seed", product([0, 5, 24], range(4)))
 def test_words_are_uniform(seed: int, shift: int) -> None:
     # Chi-square over 256 equal cells; Wilson and Hilferty's cube root is standard normal. |z| > 5 has
     # probability 6e-7 for uniform words, 7e-6 over the 12 fixed cases.

@@ -21,6 +21,7 @@ from securefl.lab.experiments.claims import (
     measured,
     overall,
 )
+from tests.looped import looped
 
 
 def flat(**finals: float) -> dict[str, list[tuple[float, ...]]]:
@@ -28,8 +29,8 @@ def flat(**finals: float) -> dict[str, list[tuple[float, ...]]]:
     return {label: [(value,)] for label, value in finals.items()}
 
 
-@pytest.mark.parametrize(
-    ("claim", "ruling"),
+@looped(
+    "claim, ruling",
     [
         (Decreasing(says="-", curves=("a", "b", "c"), margin=0.1), "holds"),
         (Decreasing(says="-", curves=("a", "b", "c"), margin=0.3), "does not hold"),

@@ -32,6 +32,7 @@ from securefl.training.data.partitions.iid import Iid
 from securefl.training.models.parts.group_norm_cnn import GroupNormCnn
 from securefl.training.models.parts.mlp import Mlp
 from securefl.training.models.parts.residual_cnn import ResidualCnn
+from tests.looped import looped
 from tests.unit.cli.programs import call, files, refusal
 
 SCALES: tuple[ScaleName, ...] = ("desk", "paper")
@@ -105,7 +106,7 @@ def test_every_cell_is_feasible_on_every_data_set(scale: ScaleName) -> None:
             assert all("threshold, f = " in label for label in refused), (key, dataset, refused)
 
 
-@pytest.mark.parametrize("key", sorted(ATTACKS))
+@looped("key", sorted(ATTACKS))
 def test_attack_and_split_are_those_of_the_caption(key: str) -> None:
     kind, split = ATTACKS[key]
     for label, made in attacked(key).items():

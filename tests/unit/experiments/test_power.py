@@ -23,6 +23,7 @@ from securefl.lab.experiments.power_page import power_page
 from securefl.lab.experiments.record import encode
 from securefl.methods.privacy.checks.family import OpenedSum, check_sums
 from securefl.methods.privacy.checks.verdict import KINDS
+from tests.looped import looped
 
 SMALL = PowerSetting(dim=500, members=6)
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
@@ -33,10 +34,9 @@ def measured(trials: int = 2) -> PowerRecord:
     return measure_power(trials, 1, [SMALL], lambda *_: None)
 
 
-@pytest.mark.parametrize(
-    ("deviation", "members"),
+@looped(
+    "deviation, members",
     [(deviation, members) for deviation in DEVIATIONS for members in (deviation.fewest, 20)],
-    ids=lambda value: value.name if isinstance(value, Deviation) else str(value),
 )
 def test_every_kind_of_sum_can_be_made(deviation: Deviation, members: int) -> None:
     root = InsecureSeededEntropy(1)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
-
-import pytest
 
 import scenarios
 from securefl.lab.experiments.exhibits import Exhibit, exhibits
@@ -24,6 +23,7 @@ from securefl.scenario.scenario import Scenario
 from securefl.training.data.partitions.labels import LabelsPerParty
 from securefl.training.models.parts.cnn import Cnn
 from securefl.training.models.parts.lstm import Lstm
+from tests.looped import looped
 
 
 class Panel(NamedTuple):
@@ -87,8 +87,7 @@ def test_every_panel_is_there() -> None:
     assert share().keys() == PANELS.keys()
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("panel", PANELS)
+@looped("panel, scale", product(PANELS, SCALES))
 def test_a_panel_has_the_papers_numbers(panel: str, scale: ScaleName) -> None:
     says, made = PANELS[panel], curves(panel, scale)
     assert {scenario.parties for scenario in made.values()} == {says.parties}
@@ -115,8 +114,7 @@ def test_a_panel_has_the_papers_numbers(panel: str, scale: ScaleName) -> None:
             assert scenario.data.partition == LabelsPerParty(labels=says.labels)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("panel", PANELS)
+@looped("panel, scale", product(PANELS, SCALES))
 def test_rules_have_the_papers_parameters(panel: str, scale: ScaleName) -> None:
     for label, scenario in curves(panel, scale).items():
         clusters = scenario.parties // scenario.clustering.size
@@ -138,7 +136,7 @@ def test_rules_have_the_papers_parameters(panel: str, scale: ScaleName) -> None:
             assert scenario.data.server_fraction == 0.05
 
 
-@pytest.mark.parametrize("panel", PANELS)
+@looped("panel", PANELS)
 def test_paper_scale_is_the_papers(panel: str) -> None:
     text = panel.startswith("4")
     for scenario in curves(panel, "paper").values():
@@ -155,7 +153,7 @@ def test_paper_scale_is_the_papers(panel: str) -> None:
             assert scenario.data.set == "cifar10"
 
 
-@pytest.mark.parametrize("panel", PANELS)
+@looped("panel", PANELS)
 def test_desk_scale_says_what_it_replaces(panel: str) -> None:
     for scenario in curves(panel, "desk").values():
         if panel.startswith("4"):
@@ -168,15 +166,14 @@ def test_desk_scale_says_what_it_replaces(panel: str) -> None:
         assert f"{scenario.stop.rounds} rounds" in scenario.description
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("panel", PANELS)
+@looped("panel, scale", product(PANELS, SCALES))
 def test_sums_beyond_the_limits_are_marked(panel: str, scale: ScaleName) -> None:
     for scenario in curves(panel, scale).values():
         if scenario.clustering.reclusterings > 1 or scenario.clustering.size == 1:
             assert scenario.leakage.mode == "report"
 
 
-@pytest.mark.parametrize("panel", PANELS)
+@looped("panel", PANELS)
 def test_what_the_text_lost_is_marked_as_chosen(panel: str) -> None:
     figure, says = share()[panel].sheet, PANELS[panel]
     chosen = " ".join(figure.chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from securefl.lab.plots.figures import HeatMap
 from securefl.methods.attacks.parts.model_negation import ModelNegation
 from securefl.scenario.behaviours import FalseCount
 from securefl.scenario.load import parse_scenario
+from tests.looped import looped
 from tests.unit.cli.programs import SCENARIO, call
 
 EXHIBITS = exhibits(Path(scenarios.__path__[0]) / "papers", "weighting")
@@ -35,8 +37,7 @@ def test_all_figures_of_the_paper_and_two_of_ours() -> None:
     assert set(NUMBERS) == {"1", "2", "3", "4", "A1", "A2", "clusters", "seeds"}
 
 
-@pytest.mark.parametrize("scale", ["desk", "paper"])
-@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda one: one.item.key)
+@looped("exhibit, scale", product(EXHIBITS, ["desk", "paper"]))
 def test_every_cell_is_feasible(exhibit: Exhibit, scale: ScaleName) -> None:
     for dataset in exhibit.datasets():
         plan = exhibit.plan(scale, nowhere(dataset, None))

@@ -19,6 +19,7 @@ from securefl.protocol.messages.rounds import (
 from securefl.protocol.messages.union import KINDS, AnyMessage
 from securefl.protocol.messages.validation import CheckWords, Deals, OwnerDeal, UpdateShareBox
 from securefl.protocol.messages.verification import Opened, RoundClaim, Step
+from tests.looped import looped
 
 INSIDE = {
     SharePair,
@@ -50,7 +51,7 @@ def test_the_union_is_all_messages() -> None:
     assert {kind.__name__ for kind in get_args(AnyMessage)} == KINDS
 
 
-@pytest.mark.parametrize("kind", Message.__subclasses__(), ids=lambda kind: kind.__name__)
+@looped("kind", Message.__subclasses__())
 def test_every_message_is_a_closed_tagged_frozen_array(kind: type[Message]) -> None:
     config = kind.__struct_config__
     assert config.frozen
@@ -78,16 +79,14 @@ def bounded(kind: msgspec.inspect.Type) -> bool:
             )
 
 
-@pytest.mark.parametrize("kind", Message.__subclasses__(), ids=lambda kind: kind.__name__)
+@looped("kind", Message.__subclasses__())
 def test_every_length_has_a_cap(kind: type[Message]) -> None:
     described = msgspec.inspect.type_info(kind)
     assert isinstance(described, msgspec.inspect.StructType)
     assert [field.name for field in described.fields if not bounded(field.type)] == []
 
 
-@pytest.mark.parametrize(
-    "text", ["a", "a-b_0", "a" * 32, "A", "", "a\n", "all", "server", "alla", "a" * 33, "*", "-"]
-)
+@looped("text", ["a", "a-b_0", "a" * 32, "A", "", "a\n", "all", "server", "alla", "a" * 33, "*", "-"])
 def test_names_in_messages_are_names(text: str) -> None:
     raw = msgspec.msgpack.encode(text)
     if is_name(text):

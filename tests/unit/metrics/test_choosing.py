@@ -8,6 +8,7 @@ from securefl.methods.metrics import Measured, gain_of, is_better, why_unused
 from securefl.methods.metrics.derived import bounds_of, names_of
 from securefl.scenario import Scenario
 from securefl.scenario.load import parse_scenario
+from tests.looped import looped
 
 NOISE = ("privacy={unit='party',multiplier=1,delta=1e-5}", "encoding.clip=1")
 TEXT = """
@@ -40,8 +41,8 @@ def number(name: str, value: float, deviation: float) -> Measured:
     return Measured(name, value, value, value, value, value, 1, higher, deviation)
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "deviation", "reason"),
+@looped(
+    "metric, value, deviation, reason",
     [
         ("scores.auc", 0.959, 0.01, ""),
         ("scores.auc", 0.959, 0.0101, "its deviation by noise is 0.0101, and stop.min_gain is 0.01"),

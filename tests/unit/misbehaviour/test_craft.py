@@ -27,6 +27,7 @@ from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.misbehaviour.knowledge import Knowledge
 from securefl.scenario.behaviours import Behaviour, CoalitionAttack, UpdateAttack
 from securefl.scenario.parts import find, names
+from tests.looped import looped
 from tests.unit.misbehaviour.attacks.rows import honest
 
 NAMES = tuple(PartyId(f"p{index:02d}") for index in range(6))
@@ -56,8 +57,8 @@ KNOWN = ROWS[[0, 2, 4]]
 HONEST = ROWS[[1, 3, 5]]
 
 
-@pytest.mark.parametrize(
-    ("attack", "expected"),
+@looped(
+    "attack, expected",
     [
         (Scale(parties=MATES, factor=-10.0), -10 * ROWS[2]),
         (ModelNegation(parties=MATES), -2 * occasion().before.astype(np.float64)),

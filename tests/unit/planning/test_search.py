@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from securefl.lab.planning.search import Plan, merits, plan
 from securefl.methods.feasibility.limits import check
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.resolved import to_toml
+from tests.looped import looped
 
 DEMAND = Demand(parties=40, colluders=2, byzantine=0.05, dropout=0.02, rounds=10)
 ACTIVE = replace(DEMAND, server="active", lost=0.2, dropout=0.005)
@@ -69,8 +71,7 @@ def test_every_row_is_a_scenario_that_the_loader_accepts_and_agrees_with(found: 
         assert row.p_clean == pytest.approx(once, abs=0.0 if row.design.shape.atoms == 1 else 0.05)
 
 
-@pytest.mark.parametrize("parameters", [10, 650, 700, 4_810, 10_000, 25_450, 1_000_000])
-@pytest.mark.parametrize("data", sorted(DATA))
+@looped("data, parameters", product(sorted(DATA), [10, 650, 700, 4_810, 10_000, 25_450, 1_000_000]))
 def test_the_model_is_as_large_as_asked_for(parameters: int, data: str) -> None:
     shape = DATA[data]
     _, found = model_of(shape, parameters)
@@ -78,8 +79,8 @@ def test_the_model_is_as_large_as_asked_for(parameters: int, data: str) -> None:
     assert found == smallest or abs(found - parameters) <= (shape.inputs + shape.classes + 1)
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
+@looped(
+    "changed, said",
     [
         (
             {"parties": 2},

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from securefl.methods.privacy.distance import (
     summed_distance,
 )
 from securefl.methods.privacy.table import noise_table
+from tests.looped import looped
 
 
 def test_the_distance_adds_up_over_draws() -> None:
@@ -94,8 +96,7 @@ def gaussian_sum_divergence(std: float, parties: int) -> float:
     return 10 * sum(math.exp(-2 * (math.pi * std) ** 2 * k / (k + 1)) for k in range(1, parties))
 
 
-@pytest.mark.parametrize("std", [0.5, 0.7, 0.9])
-@pytest.mark.parametrize("parties", [1, 2, 3, 5])
+@looped("parties, std", product([1, 2, 3, 5], [0.5, 0.7, 0.9]))
 def test_sums_of_discrete_gaussians_stay_within_the_bound(std: float, parties: int) -> None:
     """Against the convolution, where the bound is still visible in floats; only where both laws are."""
     ks = np.arange(-60, 61)

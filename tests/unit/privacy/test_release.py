@@ -14,6 +14,7 @@ from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
 from securefl.methods.privacy.exposure import exposures, fresh_exposure, leverage
 from securefl.methods.privacy.release import ReleaseEvent
+from tests.looped import looped
 
 BASE: dict[str, Any] = {"noise_multiplier": 2.0, "steps": 10}
 
@@ -169,7 +170,7 @@ def test_the_multiplier_of_all_openings() -> None:
     assert ReleaseEvent(**BASE, leverage=math.inf).multiplier == 0.0
 
 
-@pytest.mark.parametrize(
+@looped(
     "wrong",
     [
         {"noise_multiplier": 0.0},

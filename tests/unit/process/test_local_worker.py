@@ -18,6 +18,7 @@ from securefl.runtime.process.local_worker import LocalWorker
 from securefl.runtime.process.ports import LocalWork
 from securefl.runtime.process.work_thread import any_is_busy
 from tests.foreign_errors import all_errors
+from tests.looped import looped
 
 MODEL = np.zeros(2, dtype=np.float32)
 
@@ -57,7 +58,7 @@ def raising(error: BaseException) -> Callable[[object], F64]:
     return work
 
 
-@pytest.mark.parametrize("error", all_errors(), ids=lambda error: type(error).__name__)
+@looped("error", all_errors())
 def test_an_exception_of_any_class_is_a_failed_training(error: BaseException) -> None:
     """And the worker takes the next round: ``StopIteration`` once blocked all of them."""
     fail, rounds = raising(error), []

@@ -7,6 +7,7 @@ import pytest
 from securefl.runtime.report.expect import MEANING, exit_code, in_words, judge
 from securefl.runtime.report.outcome import Outcome
 from securefl.scenario.scenario import Expect
+from tests.looped import looped
 
 GOOD = Outcome(
     accuracy=0.934,
@@ -56,8 +57,8 @@ def test_rounding_never_hides_why_it_failed() -> None:
     assert "0.899999" in judgement.text
 
 
-@pytest.mark.parametrize(
-    ("expects", "outcome", "code"),
+@looped(
+    "expects, outcome, code",
     [
         ([], GOOD, 0),
         ([Expect(metric="accuracy", at_least=0.9)], GOOD, 0),

@@ -21,6 +21,7 @@ from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.progress import PlainProgress
 from securefl.runtime.report.witness import Fact
 from securefl.scenario.load import parse_scenario
+from tests.looped import looped
 
 P0, P1 = PartyId("p00"), PartyId("p01")
 BOTH = (P0, P1)
@@ -110,7 +111,7 @@ def _line(report: AnyReport) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("report", SERVERS.values(), ids=lambda one: type(one).__name__)
+@looped("report", SERVERS.values())
 def test_what_the_server_reports_is_shown(report: AnyReport) -> None:
     shown = DisplayState(3)
     nothing = reports.ModelSent(0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from securefl.methods.robust.pre_aggregation.norm_clipping import NormClipping
 from securefl.methods.robust.rules.inner_product import InnerProduct, above_mean, inner_product, products
 from securefl.methods.robust.tolerance import breakdown, places
 from securefl.scenario.aggregation import Aggregation
+from tests.looped import looped
 
 QUICK = settings(max_examples=60, deadline=None)
 GAMMAS = st.sampled_from([0.1, 0.2, 0.4, 0.5, 2 / 3, 0.9, 1.0])
@@ -63,8 +65,7 @@ def test_what_is_earned_is_zero_below_the_mean_of_the_highest(scores: list[int],
     assert got.tolist() == [0 if score < mean else score for score in scores]
 
 
-@pytest.mark.parametrize("value", [0.1, -0.3, 1e290, 7e-310])
-@pytest.mark.parametrize("clusters", range(1, 12))
+@looped("clusters, value", product(range(1, 12), [0.1, -0.3, 1e290, 7e-310]))
 def test_equal_scores_all_reach_their_mean(value: float, clusters: int) -> None:
     """The mean of n equal floats may come out above them."""
     assert above_mean(np.full(clusters, value), 1.0).tolist() == [value] * clusters

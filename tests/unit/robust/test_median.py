@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
-import pytest
 
 from securefl.base.arrays import F64
 from securefl.base.stack import Stack
 from securefl.methods.robust.blocks import column_blocks, tag_mask
 from securefl.methods.robust.rules.median import weighted_median
+from tests.looped import looped
 
 HUGE = float(np.finfo(np.float64).max) / 2
 Rows = Callable[[np.random.Generator, int], F64]
@@ -33,8 +34,7 @@ def by_counting(values: list[float], weights: list[int]) -> float:
     return (lower + upper) / 2
 
 
-@pytest.mark.parametrize("clusters", [1, 2, 5, 33, 64])
-@pytest.mark.parametrize("kind", ROWS)
+@looped("kind, clusters", product(ROWS, [1, 2, 5, 33, 64]))
 def test_equals_the_definition(kind: str, clusters: int) -> None:
     rng = np.random.default_rng(clusters)
     means = ROWS[kind](rng, clusters)

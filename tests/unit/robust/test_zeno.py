@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from securefl.base.arrays import F64, I64
 from securefl.base.stack import Stack
 from securefl.methods.robust.rules.zeno_plus_plus import PRESETS, ZenoPlusPlus, zeno_plus_plus, zeno_scores
+from tests.looped import looped
 
 CLASSES, FEATURES, PARTIES, SIZE = 10, 40, 60, 3
 Scale = Literal["sum", "mean", "normalised"]
@@ -97,8 +99,7 @@ def test_without_slack_no_scale_matters_and_it_never_passes(seed: int) -> None:
     assert first_accepted(ZenoPlusPlus(), seed=seed) is None
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("name", ["sum", "mean", "normalised"])
+@looped("name, scale", product(["sum", "mean", "normalised"], [1e-6, 1e-3, 1.0, 1e3]))
 def test_which_thresholds_have_a_scale(name: Scale, scale: float) -> None:
     """Gradient and updates of a smaller loss are shorter; what is accepted should not depend on that."""
     gradient = scale * np.array([1.0, 0.0])

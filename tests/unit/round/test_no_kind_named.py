@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import securefl
 from securefl.protocol.secure_sum import kinds
+from tests.looped import looped
 
 ROOT = Path(securefl.__file__).parent
 ROUNDS = sorted((ROOT / "protocol" / "round").rglob("*.py"))
@@ -41,7 +40,7 @@ def _of_a_kind(module: str) -> bool:
     return kind[: len(parent)] == parent and len(kind) > len(parent) and kind[len(parent)] in KINDS
 
 
-@pytest.mark.parametrize("path", ROUNDS, ids=lambda path: path.name)
+@looped("path", ROUNDS)
 def test_no_kind_is_named(path: Path) -> None:
     assert named_kinds(path.read_text()) == []
 
@@ -51,7 +50,7 @@ def test_all_kinds_are_known() -> None:
     assert len(ROUNDS) > 30
 
 
-@pytest.mark.parametrize(
+@looped(
     "source",
     [
         "from securefl.protocol.secure_sum.masking.client import mask",

@@ -12,11 +12,12 @@ from securefl.methods.attacks.parts.alie import Alie, alie_z
 from securefl.methods.attacks.parts.backdoor import Backdoor
 from securefl.methods.attacks.parts.label_shift import LabelShift
 from securefl.methods.attacks.parts.scale import Scale
+from tests.looped import looped
 from tests.unit.scenario.samples import checked, headed, refusal, small
 
 
-@pytest.mark.parametrize(
-    ("behaviours", "path", "reason"),
+@looped(
+    "behaviours, path, reason",
     [
         ("{kind='alie', count=1, z=1}", "behaviours.0.count", "2 known updates or more, the coalition has 1"),
         ("{kind='mimic', parties=['p01']}", "behaviours.0.count", "the coalition has 1"),

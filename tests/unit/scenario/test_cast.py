@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from securefl.base.ids import SERVER, PartyId, is_name
 from securefl.methods.attacks.assignment import behaviours_of, party_names
+from tests.looped import looped
 from tests.unit.scenario.samples import refusal, small
 
 SCALE_TWO = "behaviours=[{kind='scale', factor=-10, count=2}, {kind='label-flip', parties=['p03']}]"
@@ -57,8 +56,8 @@ def test_one_party_may_show_several_kinds() -> None:
     assert [b.kind for b in behaviours_of(scenario, 0)[PartyId("p01")]] == ["scale", "drop", "drop"]
 
 
-@pytest.mark.parametrize(
-    ("behaviours", "path", "reason"),
+@looped(
+    "behaviours, path, reason",
     [
         ("{kind='scale', parties=['p12']}", "behaviours.0.parties", "there is no party p12"),
         ("{kind='scale', parties=['server']}", "behaviours.0.parties", "there is no party server"),

@@ -14,6 +14,7 @@ from securefl.methods.feasibility.limits import check
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.parts import expanded
 from securefl.scenario.scenario import Scenario
+from tests.looped import looped
 
 TEXT = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text()
 SILENT, LIARS = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
@@ -38,7 +39,7 @@ def words(node: inspect.Type) -> Iterator[str]:
         yield from map(str, node.values)
 
 
-@pytest.mark.parametrize("word", sorted(set(words(inspect.type_info(Scenario)))))
+@looped("word", sorted(set(words(inspect.type_info(Scenario)))))
 def test_the_reference_has_every_field_and_choice(word: str) -> None:
     assert re.search(rf"[`\".\[ ]{re.escape(word)}[`\".\], ]", TEXT), word
 

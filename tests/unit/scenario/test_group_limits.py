@@ -11,6 +11,7 @@ from securefl.methods.feasibility.limits import check
 from securefl.methods.feasibility.task_groups import judged_together, unheard
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.resolved import scenario_digest
+from tests.looped import looped
 from tests.unit.scenario.samples import header_of
 
 OPEN = """
@@ -118,8 +119,8 @@ def test_two_groups_part_once_and_have_no_pace() -> None:
     assert "then it is parted, and one of them again every round, until in round 4 there are 3" in three
 
 
-@pytest.mark.parametrize(
-    ("overrides", "field", "says"),
+@looped(
+    "overrides, field, says",
     [
         (("groups.count=13",), "groups.count", "12 parties are fewer than 13 groups"),
         (("groups.count=5", "groups.tasks='rotations'"), "groups.count", "4 rotations"),

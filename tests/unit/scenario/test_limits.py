@@ -16,13 +16,14 @@ from securefl.methods.clustering.sizes import cluster_sizes, participants_of, qu
 from securefl.methods.feasibility.limits import MAX_CLUSTER, MAX_STEPS
 from securefl.methods.privacy.limits import noise_of
 from securefl.scenario.load import load_scenario
+from tests.looped import looped
 from tests.unit.scenario.samples import attempt, checked, complaint, headed, header_of, refusal, small
 
 FILES = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
 ACTIVE = ("clustering.size=5", "parties=15", "secure_sum.server=active", "secure_sum.verify=off")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@looped("path", FILES)
 def test_every_bundled_scenario_is_feasible_and_expects_something(path: Path) -> None:
     scenario = load_scenario(path)
     assert header_of(scenario)
@@ -206,7 +207,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("path", "overrides", "reason"), REFUSED)
+@looped("path, overrides, reason", REFUSED)
 def test_refused(path: str, overrides: tuple[str, ...], reason: str) -> None:
     error = refusal(*overrides)
     assert error.path == path
@@ -405,8 +406,8 @@ ZENO = (
 TRUST = ("aggregation.rule={type='inner-product', gamma=0.6}", "data.server_per_class=2")
 
 
-@pytest.mark.parametrize(
-    ("overrides", "words"),
+@looped(
+    "overrides, words",
     [
         (ZENO, "server data: 5 % of the training samples; a gradient on 64 of them"),
         (ZENO, "with eta = 1, rho = 1e-05, eps = 0.2; g (sum) is its share n_i / n of the sum"),

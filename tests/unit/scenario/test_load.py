@@ -19,6 +19,7 @@ from securefl.scenario.resolved import scenario_digest, to_toml
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.partitions.iid import Iid
 from securefl.training.models.parts.mlp import Mlp
+from tests.looped import looped
 from tests.unit.scenario.samples import SMALL, complaint, small
 
 FILES = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
@@ -32,8 +33,8 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
     assert scenario.data.partition == Iid()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@looped(
+    "text, message",
     [
         (
             "[secure_sum]\ntreshold = 2",
@@ -280,7 +281,7 @@ def test_any_value_of_any_type_decodes_or_is_a_config_error(path: str, value: st
     assert error is None or error.path.startswith(path)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@looped("path", FILES)
 def test_resolved_scenarios_load_to_the_same(path: Path) -> None:
     scenario = load_scenario(path)
     assert parse_scenario(to_toml(scenario)) == scenario

@@ -8,6 +8,7 @@ from securefl.base.errors import ConfigError
 from securefl.methods.feasibility.limits import check
 from securefl.scenario import statistics_round
 from securefl.scenario.load import parse_scenario
+from tests.looped import looped
 
 BASE = """
 name = "metrics"
@@ -39,8 +40,8 @@ def test_metrics_at_sites_are_feasible() -> None:
     check(parse_scenario(BASE, (*NOISE, "stop.metric='scores.auc'", "stop.min_gain=0.02")))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "said"),
+@looped(
+    "overrides, said",
     [
         (("stop.metric='auc'",), "stop.metric: auc is not a number of [evaluation] (one of: scores.auc)"),
         (("stop.target=0.9",), "stop.target: it is a value of stop.metric, which is not given"),

@@ -9,6 +9,7 @@ from securefl.methods.privacy.limits import MAX_NOISE, check_delta, forgoes_priv
 from securefl.methods.privacy.table import MAX_STD, noise_table
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.resolved import scenario_digest, to_toml
+from tests.looped import looped
 from tests.unit.scenario.samples import checked, headed, refusal, small
 
 RECORD = (
@@ -58,7 +59,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("path", "overrides", "reason"), REFUSED)
+@looped("path, overrides, reason", REFUSED)
 def test_refused(path: str, overrides: tuple[str, ...], reason: str) -> None:
     error = refusal(*overrides)
     assert error.path == path

@@ -16,6 +16,7 @@ from securefl.methods.clustering.reclustering import (
     worst_case_tolerance,
 )
 from securefl.methods.clustering.sizes import cluster_sizes
+from tests.looped import looped
 
 DRAWS = 4_000
 
@@ -91,7 +92,7 @@ def test_the_worst_case() -> None:
     assert worst_case_tolerance(60, 3, 20) == 60
 
 
-@pytest.mark.parametrize(
+@looped(
     "call",
     [
         lambda: p_never_clean(10, 11, 3, 1),

@@ -27,6 +27,7 @@ from securefl.scenario.load import parse_scenario
 from securefl.scenario.optimiser import ServerOptimiser
 from securefl.scenario.parts import find, names
 from securefl.scenario.resolved import to_toml
+from tests.looped import looped
 
 FLOWER = json.loads((Path(__file__).parents[2] / "vectors" / "flower_optimisers.json").read_text())
 SMALL = 'name = "x"\nparties = 12\n'
@@ -45,7 +46,7 @@ def as_flower(name: str, given: dict[str, float]) -> ServerOptimiser:
     return optimiser
 
 
-@pytest.mark.parametrize("run", FLOWER["cases"], ids=lambda run: run["strategy"])
+@looped("run", FLOWER["cases"])
 def test_equal_to_flower_over_twenty_rounds(run: dict[str, Any]) -> None:
     optimiser = as_flower(run["strategy"], {k: v for k, v in run.items() if k not in {"strategy", "models"}})
     weights = np.array(FLOWER["samples"], dtype=np.float64)

@@ -29,6 +29,7 @@ from securefl.training.sites.log import SiteLog
 from securefl.training.sites.torch_site import TorchSite
 from securefl.training.sites.trainer import SiteTrainer
 from tests.foreign_errors import all_errors
+from tests.looped import looped
 
 CPU = torch.device("cpu")
 RECORDS, INPUTS, CLASSES = 24, 5, 3
@@ -321,8 +322,8 @@ class Stream(torch.utils.data.IterableDataset[Any]):
         return iter([])
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
+@looped(
+    "make, said",
     [
         (lambda: site_of(train=lambda _m, _t: None), r"TorchSite\(train=\): privacy.unit = record takes"),
         (lambda: site_of(personal=["0.*"]), r"TorchSite\(personal=\): privacy"),

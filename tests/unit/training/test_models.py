@@ -19,6 +19,7 @@ from securefl.training.models.parts.custom import CustomModel
 from securefl.training.models.parts.lstm import Lstm
 from securefl.training.models.parts.mlp import Mlp
 from securefl.training.models.parts.softmax import Softmax
+from tests.looped import looped
 
 FACTORIES = "tests.unit.training.factories"
 
@@ -27,8 +28,8 @@ def custom(name: str) -> CustomModel:
     return CustomModel(factory=f"{FACTORIES}:{name}")
 
 
-@pytest.mark.parametrize(
-    ("config", "input_shape", "parameters"),
+@looped(
+    "config, input_shape, parameters",
     [
         (Softmax(), (1, 8, 8), 64 * 10 + 10),
         (Softmax(), (3,), 3 * 10 + 10),

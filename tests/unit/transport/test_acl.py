@@ -8,6 +8,7 @@ from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.wire import topics
 from securefl.runtime.transport.acl import OBSERVER, mosquitto_acl, permits
 from securefl.runtime.transport.base import topic_matches
+from tests.looped import looped
 
 RUN = RunId("r1")
 P1, P2 = PartyId("p1"), PartyId("p2")
@@ -39,8 +40,8 @@ def test_every_subscription_yields_something(user: PartyId) -> None:
         assert any(topic_matches(topic_filter, one) and permits(user, "read", one) for one in readable)
 
 
-@pytest.mark.parametrize(
-    ("user", "access", "topic"),
+@looped(
+    "user, access, topic",
     [
         ("p1", "write", "sfl/1/r1/up/p2"),
         ("p1", "read", "sfl/1/r1/up/p1"),

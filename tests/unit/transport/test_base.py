@@ -14,6 +14,7 @@ from securefl.runtime.transport.base import (
     parse_broker_url,
     topic_matches,
 )
+from tests.looped import looped
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_good_urls(text: str, expected: BrokerUrl) -> None:
     assert parse_broker_url(text) == expected
 
 
-@pytest.mark.parametrize(
+@looped(
     "text",
     [
         "",
@@ -83,8 +84,8 @@ def test_an_ipv6_url_reads_back() -> None:
     assert parse_broker_url(str(url)) == url
 
 
-@pytest.mark.parametrize(
-    ("topic_filter", "topic", "expected"),
+@looped(
+    "topic_filter, topic, expected",
     [
         ("a/b", "a/b", True),
         ("a/b", "a/b/c", False),

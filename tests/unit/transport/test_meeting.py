@@ -11,6 +11,7 @@ from securefl.protocol.wire import topics
 from securefl.runtime.transport.acl import OBSERVER, permits
 from securefl.runtime.transport.base import ArrivedFrame, MqttLimits
 from securefl.runtime.transport.meeting import ANSWERS, ASKS, Company, meeting_of
+from tests.looped import looped
 
 RUN, P00 = RunId("r"), PartyId("p00")
 P01 = PartyId("p01")
@@ -32,8 +33,8 @@ def company(name: str, clock: Clock) -> Company:
     return Company(meeting_of(RUN, PartyId(name)), GONE, clock)
 
 
-@pytest.mark.parametrize(
-    ("name", "topic", "counts"),
+@looped(
+    "name, topic, counts",
     [
         ("p00", topics.down(RUN, P00), True),
         ("p00", topics.down(RUN, EVERYONE), True),

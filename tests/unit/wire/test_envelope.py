@@ -20,6 +20,7 @@ from securefl.protocol.wire.envelope import (
     peek,
     seal_frame,
 )
+from tests.looped import looped
 
 from .ends import BODY, HEADER, IDENTITIES, PLACE, RUN, A, B, sealed
 
@@ -85,7 +86,7 @@ def test_the_longest_header_fits_its_room() -> None:
     assert peek(frame, "deliverer").header == longest
 
 
-@pytest.mark.parametrize("field", Header.__struct_fields__)
+@looped("field", Header.__struct_fields__)
 def test_every_header_field_is_signed(field: str) -> None:
     honest = msgspec.structs.replace(HEADER, parts=3)
     changed = msgspec.structs.replace(honest, **{field: OTHER_VALUES[field]})
@@ -135,7 +136,7 @@ def test_frames_to_everyone_reach_parties_not_the_server() -> None:
     assert refusal(sealed(recipient=EVERYONE), me=SERVER).culprit == A
 
 
-@pytest.mark.parametrize(
+@looped(
     "changes",
     [
         {"round": -2},
@@ -167,7 +168,6 @@ def test_frames_to_everyone_reach_parties_not_the_server() -> None:
         {"run": "run\n"},
         {"run": ""},
     ],
-    ids=str,
 )
 def test_bad_headers(changes: dict[str, Any]) -> None:
     error = refusal(sealed(**changes))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.wire import topics
+from tests.looped import looped
 
 RUN = RunId("run")
 P = PartyId("p-1_x")
@@ -37,8 +39,7 @@ def test_subscriptions() -> None:
     )
 
 
-@pytest.mark.parametrize("name", BAD_NAMES)
-@pytest.mark.parametrize("topic", [*TOPICS, topics.subscriptions])
+@looped("topic, name", product([*TOPICS, topics.subscriptions], BAD_NAMES))
 def test_names_that_are_none(topic: Callable[[RunId, PartyId], object], name: str) -> None:
     with pytest.raises(UsageError):
         topic(RUN, PartyId(name))

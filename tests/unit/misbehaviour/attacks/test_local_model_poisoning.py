@@ -17,6 +17,7 @@ from securefl.methods.attacks.parts.local_model_poisoning import (
 )
 from securefl.methods.robust.rules.krum import krum
 from securefl.methods.robust.rules.trimmed_mean import trimmed_mean
+from tests.looped import looped
 from tests.unit.misbehaviour.attacks.rows import honest, known_updates
 
 ENTROPY = InsecureSeededEntropy(4)
@@ -81,7 +82,7 @@ def test_krum_chooses_the_crafted_row(rows: int, attackers: int, seed: int, shif
         assert (np.sign(row) == -np.sign(krum(stacked(known), min(attackers, rows - 3)).vector)).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_a_larger_step_is_not_chosen(seed: int) -> None:
     """Within Krum's guarantee (11 rows, 3 attackers): on a grid of larger steps, all lose."""
     known = honest(8, 6, seed, shift=0.2)
