@@ -13,17 +13,10 @@ from tests.live.federated import environment
 
 CASES = Path(__file__).parent / "users"
 ROOT = Path(__file__).parents[2]
-LIVE = {"case_15_interpreter_lock"}
-"""Cases that start processes and a broker."""
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.live] if path.stem in LIVE else [])
-        for path in sorted(CASES.glob("case_*.py"))
-    ],
-)
+@pytest.mark.live
+@pytest.mark.parametrize("case", sorted(CASES.glob("case_*.py")), ids=lambda path: path.stem)
 def test_the_result_is_right(case: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 
+@pytest.mark.slow
 def test_contracts_hold_on_a_device_that_is_no_cpu() -> None:
     files = [*sorted(HERE.glob("test_device_*.py")), HERE / "waits.py"]
     assert len(files) > 4

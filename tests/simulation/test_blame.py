@@ -52,8 +52,9 @@ from securefl.protocol.wire.envelope import peek
 from securefl.scenario.scenario import Scenario
 from tests.simulation import world as world_module
 from tests.simulation.lying import Followed, distinct, followed, other_claim, verified
-from tests.simulation.test_verified_rounds import LIES, MODES, P
+from tests.simulation.test_verified_rounds import CORRUPT, LIES, MODES, P
 from tests.simulation.world import RUN, Node, Op, World
+from tests.tiers import covering
 
 KINDS: dict[str, type[Charge]] = {
     "another model": BadStep,
@@ -77,8 +78,7 @@ def found(run: Followed, honest: Collection[PartyId] = P) -> list[Convicted]:
     return [one for name in (*honest, SERVER) for one in run.world.reports(Convicted, name)]
 
 
-@pytest.mark.parametrize("corrupt", [(), ("p02",), ("p02", "p07")], ids=["alone", "f", "q"])
-@pytest.mark.parametrize("lie", TOLD)
+@pytest.mark.parametrize(("lie", "corrupt"), covering(TOLD, CORRUPT))
 def test_each_lie_convicts_the_server(lie: str, corrupt: tuple[str, ...]) -> None:
     honest = [name for name in P if name not in corrupt]
     with LIES[lie]():
@@ -90,8 +90,13 @@ def test_each_lie_convicts_the_server(lie: str, corrupt: tuple[str, ...]) -> Non
         assert convicts(kept, anybody(run.world.plan)) == (SERVER, one.what) == (one.culprit, one.what)
 
 
-@pytest.mark.parametrize("mode", ["CrypTen", "validated", "two reclusterings", "momentum", "atoms"])
-@pytest.mark.parametrize("lie", ["one step more in one coordinate", "other seeds", "another model"])
+@pytest.mark.parametrize(
+    ("lie", "mode"),
+    covering(
+        ["one step more in one coordinate", "other seeds", "another model"],
+        ["CrypTen", "validated", "two reclusterings", "momentum", "atoms"],
+    ),
+)
 def test_in_other_modes_as_well(mode: str, lie: str) -> None:
     with LIES[lie]():
         run = followed(verified(**{**MODES[mode], "rounds": "1"}))

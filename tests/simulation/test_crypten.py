@@ -29,6 +29,7 @@ from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.test_exact_sums import check_all, samples, uneven
 from tests.simulation.test_faults import powers
 from tests.simulation.world import Op, World, scenario
+from tests.tiers import covering
 
 PARTY_KINDS = (
     "JoinRun",
@@ -115,12 +116,17 @@ def test_any_faults(server: str, reclusterings: int, insecure: bool, ops: list[O
     check(World(made, train=powers, ops=ops).run())
 
 
-@pytest.mark.parametrize("server", ["curious", "active"])
-@pytest.mark.parametrize("phase", ["KeyAdvert", "MaskedInput", "Receipt", "Endorse", "Release"])
-@pytest.mark.parametrize("count", [1, 3])
-def test_members_that_die_at_a_step(server: str, phase: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("phase", "dying"),
+    covering(
+        ["KeyAdvert", "MaskedInput", "Receipt", "Endorse", "Release"],
+        [(server, count) for server in ("curious", "active") for count in (1, 3)],
+    ),
+)
+def test_members_that_die_at_a_step(phase: str, dying: tuple[str, int]) -> None:
     """One cluster of 5, 3 of whom must survive: fewer mean a new attempt, or a lost cluster after the
     freeze."""
+    server, count = dying
     made = crypten("5", size="5", threshold="3", min_survivors="3", server=server)
     ops = [Op("crash", f"p{i:02d}", phase) for i in range(count)]
     world = World(made, train=powers, ops=ops).run()

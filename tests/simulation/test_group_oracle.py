@@ -130,6 +130,7 @@ def blind(world: Oracle) -> float:
     return float(np.mean([np.abs(PRIOR.mean(axis=0) - own).sum() / 2 for own in world.truth.values()]))
 
 
+@pytest.mark.slow
 def test_choices_in_every_round_tell_the_labels() -> None:
     """The attack is real: the error falls from .46 to .21, with questions that were drawn beforehand."""
     world = Oracle()
@@ -139,7 +140,7 @@ def test_choices_in_every_round_tell_the_labels() -> None:
     assert blind(world) > 0.45
 
 
-@pytest.mark.parametrize(("epsilon", "gain"), [(1.0, 0.03), (4.0, 0.05)])
+@pytest.mark.parametrize(("epsilon", "gain"), [pytest.param(1.0, 0.03, marks=pytest.mark.slow), (4.0, 0.05)])
 def test_an_answer_that_is_kept_tells_no_more_than_its_epsilon(epsilon: float, gain: float) -> None:
     """With pure epsilon no guess can gain more than tanh(epsilon / 2) of what there is to gain; the best of
     this server gains less than ``gain``. Seeded, so that nothing here fails by chance."""

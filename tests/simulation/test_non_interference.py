@@ -245,22 +245,32 @@ def _open(message: object) -> object:
     return message
 
 
-def _pairs() -> Iterator[ParameterSet]:
+def _each_in_turn() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each setting under one server and on three data, each server and data under several settings."""
+    for place, setting in enumerate(SETTINGS):
+        data = tuple(WORLDS[(3 * place + k) % len(WORLDS)] for k in range(3))
+        yield setting, tuple(SERVERS)[place % len(SERVERS)], data
+
+
+def _every_pair() -> Iterator[ParameterSet]:
     """Each setting under the honest server and one other, in turn; all pairs with ``-m paper``."""
     names = tuple(SERVERS)
     for place, setting in enumerate(SETTINGS):
         usual = {"honest", names[1 + place % (len(names) - 1)]}
         for server in names:
-            yield pytest.param(setting, server, marks=() if server in usual else (pytest.mark.paper,))
+            mark = pytest.mark.slow if server in usual else pytest.mark.paper
+            yield pytest.param(setting, server, WORLDS, marks=mark, id=f"{setting}-{server}")
 
 
-@pytest.mark.parametrize(("setting", "server"), tuple(_pairs()))
-def test_what_leaves_a_party_is_the_same_on_other_data(setting: str, server: str) -> None:
+@pytest.mark.parametrize(("setting", "server", "worlds"), [*_each_in_turn(), *_every_pair()])
+def test_what_leaves_a_party_is_the_same_on_other_data(
+    setting: str, server: str, worlds: tuple[str, ...]
+) -> None:
     on_d = Seen(setting, server, "ones")
     on_d.run()
     expected = on_d.left()
     assert expected["messages"]
-    for data in WORLDS:
+    for data in worlds:
         other = Seen(setting, server, data)
         other.run()
         for what, seen in other.left().items():

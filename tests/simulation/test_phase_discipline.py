@@ -50,6 +50,7 @@ from securefl.protocol.round.server.phases import ServerPhase
 from securefl.protocol.secure_sum.store import MemoryStore
 from tests.simulation.lying import verified
 from tests.simulation.world import Node, Op, World, scenario
+from tests.tiers import covering
 
 KINDS = [kind.__name__ for kind in get_args(AnyMessage)]
 HIDDEN = {
@@ -333,8 +334,7 @@ def received(kind: str, at: str) -> Iterator[Received[AnyMessage]]:
                 yield Received(original.now, sender, place, original.message, original.signed)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("at", PARTY_PHASES)
+@pytest.mark.parametrize(("at", "kind"), covering(PARTY_PHASES, KINDS))
 def test_party(at: str, kind: str) -> None:
     machine = record_of(at).node("party").machine
     for phase in spread(record_of(at).phases("party", at), 6):
@@ -362,8 +362,7 @@ def unchanged(before: Any, after: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("at", SERVER_PHASES)
+@pytest.mark.parametrize(("at", "kind"), covering(SERVER_PHASES, KINDS))
 def test_server(at: str, kind: str) -> None:
     """``step`` may also close what was due at that time, so the handler is asked about the phase."""
     machine = record_of(at).node("server").machine

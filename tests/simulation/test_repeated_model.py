@@ -43,6 +43,7 @@ from securefl.training.sgd.trainer import LocalTrainer
 from tests.seen import patch_seen
 from tests.simulation import world as tests_world
 from tests.simulation.world import World, scenario
+from tests.tiers import sampled
 
 PARTIES = 20
 CLASSES, FEATURES = 10, 64
@@ -172,6 +173,7 @@ def server_finds(world: Repeater) -> dict[PartyId, float]:
     return errors(world.opened(), world.updates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch", "error"), [("32", 0.03), ("1000000", 0.002)])
 def test_without_limits_everybodys_mean_update_is_found(batch: str, error: float) -> None:
     world = Repeater(batch, leakage__mode='"report"')
@@ -180,7 +182,7 @@ def test_without_limits_everybodys_mean_update_is_found(batch: str, error: float
     assert max(server_finds(world).values()) < error
 
 
-@pytest.mark.parametrize("server", ["curious", "active"])
+@pytest.mark.parametrize("server", sampled(["curious", "active"], ["active"]))
 def test_parties_stop_before_anybodys_is(server: str) -> None:
     world = Repeater(server=server, min_survivors="3", threshold="3", clustering__atoms="1")
     world.run()
@@ -208,6 +210,7 @@ def test_three_run_ids_and_two_restarts_in_each_are_one_account(tmp_path: Path) 
     assert min(errors(opened, updates).values()) > NEARLY_KNOWN
 
 
+@pytest.mark.slow
 def test_without_accounts_three_runs_find_everybodys() -> None:
     """Parties whose memory ends with a run: each run stops in time, and together they say it all."""
     opened: list[tuple[int, frozenset[PartyId], F64]] = []

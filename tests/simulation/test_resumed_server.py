@@ -35,6 +35,7 @@ from tests.simulation.spy import Grasp, spying
 from tests.simulation.test_exact_sums import check_all, samples, uneven
 from tests.simulation.test_verified_rules import five
 from tests.simulation.world import Node, Op, World, scenario
+from tests.tiers import covering, sampled
 from tests.vectors.test_transcripts import MODES
 
 HIDDEN = {
@@ -103,38 +104,62 @@ def check(world: World, setting: str, most_void: int = 1) -> None:
         assert all(count <= slots for count in by_place.values()), by_place
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_a_kill_before_any_message_costs_one_round_at_most(setting: str) -> None:
+def cover() -> list[tuple[str, str, int]]:
+    """Setting, kind and number: each kind of message under one setting, each setting at three or more."""
+    found: dict[str, list[tuple[str, int]]] = {setting: points(setting) for setting in SETTINGS}
+    chosen: list[tuple[str, str, int]] = []
+    for place, kind in enumerate(sorted({kind for sent in found.values() for kind, _ in sent})):
+        able = [setting for setting, sent in found.items() if kind in dict(sent)]
+        numbers = [nth for one, nth in found[able[place % len(able)]] if one == kind]
+        chosen.append((able[place % len(able)], kind, numbers[place % len(numbers)]))
+    for setting, sent in found.items():
+        fewer = 3 - sum(one[0] == setting for one in chosen)
+        chosen += [(setting, *sent[k * len(sent) // fewer]) for k in range(max(0, fewer))]
+    return chosen
+
+
+def kill_before(cases: list[tuple[str, str, int]]) -> None:
     failed: list[str] = []
-    for kind, nth in points(setting):
+    for setting, kind, nth in cases:
         world = world_of(setting, Op("restart", SERVER, kind, nth)).run()
         assert world.starts == 2
         try:
             check(world, setting)
             assert not world.server.rejects, world.server.rejects
         except AssertionError as error:
-            failed.append(f"{kind} {nth}: {str(error).splitlines()[0] if str(error) else error!r}")
+            reason = str(error).splitlines()[0] if str(error) else repr(error)
+            failed.append(f"{setting}, {kind} {nth}: {reason}")
     assert not failed, "\n".join(failed)
 
 
+def test_a_kill_before_each_kind_of_message_costs_one_round_at_most() -> None:
+    kill_before(cover())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_kill_in_each_round_costs_each_of_them_at_most(setting: str) -> None:
+def test_a_kill_before_any_message_costs_one_round_at_most(setting: str) -> None:
+    kill_before([(setting, kind, nth) for kind, nth in points(setting)])
+
+
+@pytest.mark.parametrize(("setting", "kind"), covering(SETTINGS, ("Invite", "Announce", "Reveals", "Freeze")))
+def test_a_kill_in_each_round_costs_each_of_them_at_most(setting: str, kind: str) -> None:
     """Three kills: rounds are lost, and nothing else is."""
-    for kind in ("Invite", "Announce", "Reveals", "Freeze"):
-        named = {"Announce": "ChainedAnnounce", "Freeze": "BindingFreeze"} if setting == "verified" else {}
-        what = named.get(kind, kind)
-        ops = [Op("restart", SERVER, what, nth) for nth in (0, 2, 4)]
-        world = world_of(setting, *ops).run()
-        assert isinstance(world.server.outcome, Finished | Aborted)
-        if isinstance(world.server.outcome, Finished):
-            check(world, setting, most_void=2)
-        if setting in EXACT:
-            check_all(world)
+    named = {"Announce": "ChainedAnnounce", "Freeze": "BindingFreeze"} if setting == "verified" else {}
+    ops = [Op("restart", SERVER, named.get(kind, kind), nth) for nth in (0, 2, 4)]
+    world = world_of(setting, *ops).run()
+    assert isinstance(world.server.outcome, Finished | Aborted)
+    if isinstance(world.server.outcome, Finished):
+        check(world, setting, most_void=2)
+    if setting in EXACT:
+        check_all(world)
 
 
+@pytest.mark.parametrize("every", sampled([8, 1], [8]))
 @pytest.mark.parametrize("setting", ["masking", "reclustered", "active"])
-def test_nobody_is_exposed_over_all_epochs(setting: str) -> None:
-    for kind, nth in points(setting):
+def test_nobody_is_exposed_over_all_epochs(setting: str, every: int) -> None:
+    """At every message of a setting in the slow tier, at every eighth in the other."""
+    for kind, nth in points(setting)[::every]:
         with spying() as spy:
             world = world_of(setting, Op("restart", SERVER, kind, nth)).run()
         fewest = world.scenario.secure_sum.min_survivors
@@ -142,9 +167,11 @@ def test_nobody_is_exposed_over_all_epochs(setting: str) -> None:
             raise AssertionError(f"{kind} {nth}: {group} is exposed; sums have {fewest} members or more")
 
 
-@pytest.mark.parametrize(("who", "kind"), [("p05", "Hello"), ("p00", "Hello"), (SERVER, "Invite")])
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_a_round_that_was_only_invited_begins_again(setting: str, who: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("setting", "sent"), covering(SETTINGS, ["p05 Hello", "p00 Hello", f"{SERVER} Invite"])
+)
+def test_a_round_that_was_only_invited_begins_again(setting: str, sent: str) -> None:
+    who, kind = sent.split()
     world = world_of(setting, Op("restart", who, kind, 1)).run()
     check(world, setting, most_void=0)
     assert [done.round for done in world.reports(RoundDone)] == [0, 0, 1, 2], "its model is tested again"
@@ -197,8 +224,9 @@ class TestKilledAsSharesLeave:
 
     @pytest.mark.parametrize(("parties", "size"), [(4, 2), (6, 2), (6, 3), (12, 4), (12, 6)])
     @pytest.mark.parametrize("server", ["curious", "active"])
-    def test_no_round_is_void(self, parties: int, size: int, server: str) -> None:
-        for seed in range(8):
+    @pytest.mark.parametrize("seeds", sampled([range(1), range(1, 8)], [range(1)]))
+    def test_no_round_is_void(self, parties: int, size: int, server: str, seeds: range) -> None:
+        for seed in seeds:
             threshold = "2" if server == "curious" else str(size // 2 + 1)
             small = {"threshold": threshold, "min_survivors": threshold}
             made = scenario(parties, size=str(size), rounds="4", server=server, **small)

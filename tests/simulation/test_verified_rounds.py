@@ -63,6 +63,7 @@ from tests.simulation.lying import (
     verified,
 )
 from tests.simulation.world import Node, Op, World
+from tests.tiers import covering
 
 P = [PartyId(f"p{i:02d}") for i in range(12)]
 START = np.zeros(16, dtype=np.float32).tobytes()
@@ -238,6 +239,8 @@ LIES: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "no seeds": lambda: other_secrets(lambda _one: OpenedSecrets({})),
 }
 """What a server may claim of every round in place of the truth."""
+CORRUPT: tuple[tuple[str, ...], ...] = ((), ("p02",), ("p02", "p07"))
+"""Parties that the server corrupts: none, f and q of them."""
 
 
 def one_further(values: Any) -> Any:
@@ -265,8 +268,7 @@ def without_first(claim: RoundClaim) -> RoundClaim:
     return structs.replace(claim, sums=(bytes(32), *claim.sums[1:]))
 
 
-@pytest.mark.parametrize("corrupt", [(), ("p02",), ("p02", "p07")], ids=["alone", "f", "q"])
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize(("lie", "corrupt"), covering(LIES, CORRUPT))
 def test_nobody_honest_trains_on_a_lie(lie: str, corrupt: tuple[str, ...]) -> None:
     """Colluders attest everything. In this run's clusters there is never more than one of them."""
     honest = [name for name in P if name not in corrupt]
@@ -361,9 +363,12 @@ def test_a_member_that_masks_what_cannot_be_encoded_takes_no_round_from_the_othe
 
 
 @pytest.mark.parametrize(
-    "lie", ["one step more in one coordinate", "swapped clusters", "other seeds", "no seeds"]
+    ("mode", "lie"),
+    covering(
+        ["CrypTen", "validated", "two reclusterings", "everybody", "momentum"],
+        ["one step more in one coordinate", "swapped clusters", "other seeds", "no seeds"],
+    ),
 )
-@pytest.mark.parametrize("mode", ["CrypTen", "validated", "two reclusterings", "everybody", "momentum"])
 def test_nor_does_anybody_in_other_modes(mode: str, lie: str) -> None:
     with LIES[lie]():
         run = followed(verified(**MODES[mode]))

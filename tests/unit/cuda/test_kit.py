@@ -82,6 +82,7 @@ def test_roots_are_the_extras_crypten_and_the_packages_of_the_tests() -> None:
     assert "torch>=2.6" in {str(one).partition(";")[0] for one in project.requires}
 
 
+@pytest.mark.slow
 def test_a_kit_has_pinned_wheels_and_data(index: Path, data_dir: Path, root: Path, tmp_path: Path) -> None:
     for version in ("1.5", "2.0"):
         make_wheel(index, "alpha", version, ["numpy>=2"])
@@ -106,6 +107,7 @@ def test_a_kit_has_pinned_wheels_and_data(index: Path, data_dir: Path, root: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkout", "data", "index", "kit"]
 
 
+@pytest.mark.slow
 def test_a_kit_that_cannot_be_made_leaves_the_earlier_one(
     index: Path, data_dir: Path, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

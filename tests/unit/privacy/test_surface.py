@@ -16,6 +16,7 @@ from securefl.methods.privacy.mechanism import mechanism_of
 from securefl.methods.privacy.settling import settle
 from securefl.scenario.load import load_scenario
 from securefl.scenario.scenario import Scenario
+from tests.tiers import covering, sampled
 from tests.unit.privacy.scenarios import private
 from tests.unit.privacy.surface import Ask, assert_as_asked
 
@@ -25,7 +26,7 @@ D = 25_450
 """Parameters of the DP figures' network."""
 
 
-@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("accountant", sampled(ACCOUNTANTS, ACCOUNTANTS[:1]))
 def test_party_level(accountant: Accountant) -> None:
     found = [
         assert_as_asked(Ask("party", asked, length, releases, accountant))
@@ -35,14 +36,15 @@ def test_party_level(accountant: Accountant) -> None:
     assert found.count("refused") >= 7, "no table holds so much noise"
 
 
-@pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize(
-    ("asked", "length", "releases"), [(0.1, 1000, 100), (8.0, 10**8, 1), (30.0, 10**8, 10**5)]
+    ("case", "accountant"), covering([(0.1, 1000, 100), (8.0, 10**8, 1), (30.0, 10**8, 10**5)], ACCOUNTANTS)
 )
-def test_record_level(asked: float, length: int, releases: int, accountant: Accountant) -> None:
+def test_record_level(case: tuple[float, int, int], accountant: Accountant) -> None:
+    asked, length, releases = case
     assert assert_as_asked(Ask("record", asked, length, releases, accountant)) == "spent"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize(("asked", "length"), [(8.0, D), (4.0, 800_000), (8.0, 800_000)])
 def test_the_dp_figures_at_large_epsilons(asked: float, length: int, accountant: Accountant) -> None:

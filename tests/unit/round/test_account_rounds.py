@@ -24,6 +24,7 @@ def test_dropouts_make_them_fewer() -> None:
     assert 1 <= few < many < none < MOST_ROUNDS
 
 
+@pytest.mark.slow
 def test_real_parties_give_shares_in_so_many_rounds() -> None:
     """A server that sends one model again and again, to the machines of a run."""
     run = Repeater()

@@ -54,6 +54,7 @@ from securefl.scenario.behaviours import Behaviour, Drop, Kill, NoClip, NoNoise,
 from securefl.scenario.scenario import Scenario
 from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError, TrainingDivergedError
 from tests.simulation.world import of_work, scenario
+from tests.tiers import covering
 from tests.unit.misbehaviour.lab import Lab
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -364,8 +365,7 @@ def test_noise_of_failing_parties_is_the_same(placement: str) -> None:
     assert [len(done.survivors) for done in lab.rounds_done()] == [9, 8]
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", "3.0"])
-@pytest.mark.parametrize("server", ["curious", "active"])
+@pytest.mark.parametrize(("server", "epsilon"), covering(["curious", "active"], ["0.5", "3.0"]))
 def test_task_groups_that_are_named_by_chance_and_kept_are_the_same(server: str, epsilon: str) -> None:
     """Three models, one after the other: parties choose anew as each begins, and once more."""
     config = scenario(

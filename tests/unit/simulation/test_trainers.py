@@ -203,6 +203,7 @@ def test_bugs_are_not_taken_for_failures_of_training() -> None:
             list(PartyByParty([dict.fromkeys(names, broken)] * threads, root).train(task))
 
 
+@pytest.mark.slow
 def test_a_vectorised_simulation_keeps_nothing_of_a_round() -> None:
     """What is resident goes up and down from round to round, so that the least of ten rounds counts."""
     made = federation("stop.rounds=30", "model.hidden=[512]", "data.train_limit=100", threads=2)

@@ -19,6 +19,7 @@ from securefl.training.sites.adapters.offer import Refused
 from securefl.training.sites.layout import Layout
 from securefl.training.sites.load import offered
 from securefl.training.sites.maker import first_of, maker_of
+from tests.tiers import sampled
 from tests.unit.cli.programs import call
 
 PYTHON = Path(sys.executable)
@@ -115,7 +116,7 @@ def test_first_models_of_other_kinds(
     assert set(made.state_head["local"]) == set(made.state_head["order"]) - travels
 
 
-@pytest.mark.parametrize("python", [None, PYTHON])
+@pytest.mark.parametrize("python", sampled([None, PYTHON], [None]))
 @pytest.mark.parametrize(
     ("name", "local", "said"),
     [

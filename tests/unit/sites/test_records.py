@@ -30,6 +30,7 @@ from securefl.training.sites.torch_site import TorchSite
 from securefl.training.sites.trainer import SiteTrainer
 from tests.foreign_errors import all_errors
 from tests.looped import looped
+from tests.tiers import sampled
 
 CPU = torch.device("cpu")
 RECORDS, INPUTS, CLASSES = 24, 5, 3
@@ -137,14 +138,15 @@ def test_a_record_that_cannot_be_used_costs_its_own_gradient_only(spoil: Any) ->
     np.testing.assert_allclose(spoilt, expected * (RECORDS - 1) / RECORDS, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.parametrize("every", sampled([8, 1], [8]))
 @pytest.mark.parametrize("where", ["data set", "loss", "model"])
-def test_an_exception_of_any_class_costs_its_own_gradient_only(where: str) -> None:
+def test_an_exception_of_any_class_costs_its_own_gradient_only(where: str, every: int) -> None:
     """In a worker thread: of the data set, or of the loss or the model on one record."""
     kept = [row for row in range(RECORDS) if row != 7]
     rest = TensorDataset(torch.from_numpy(X[kept]), torch.from_numpy(Y[kept]))
     expected = update_of(site_of(rest), Training(batch_size=RECORDS - 1, dp_sgd=CLIP))
     mark = float(X[7, 0])
-    for error in all_errors():
+    for error in all_errors()[::every]:
 
         def raises(*_: Any, error: BaseException = error) -> Any:
             raise error

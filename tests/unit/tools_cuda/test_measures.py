@@ -156,6 +156,7 @@ def test_a_device_that_is_missing_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert "torch finds no CUDA device" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_a_usable_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tools.cuda", "--device", "cpu", "--only", "federation-quickstart"]
     with subprocess.Popen(
@@ -223,6 +224,7 @@ def test_a_process_without_forked_children_counts_itself() -> None:
     assert size > 1 << 20
 
 
+@pytest.mark.slow
 def test_a_simulation_is_measured(tmp_path: Path) -> None:
     found = measure_rounds(["simulate", "quickstart", "--exact"], task(tmp_path), None, 3)
     assert found["rounds"] == 2
@@ -257,6 +259,7 @@ def test_the_figure_is_a_comparison_with_the_papers_network(tmp_path: Path) -> N
     assert list(curves(file, tmp_path, 1)) == []
 
 
+@pytest.mark.slow
 def test_curves_that_were_interrupted_are_results(tmp_path: Path) -> None:
     figure, scenario = (tomllib.loads((FOLDER / name).read_text()) for name in ("3a.toml", SCALE))
     file = tmp_path / "3a.toml"

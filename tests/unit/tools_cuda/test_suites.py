@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.tiers import sampled
 from tests.unit.tools_cuda.scripts import Bench, unit
 from tools.cuda.environment import ROOT
 from tools.cuda.suites import SUITES, Suite
@@ -63,7 +64,7 @@ def run(folder: Path, processes: int = 1) -> tuple[int, list[Any]]:
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", sampled([1, 2], [1]))
 def test_failed_tests_are_lines_and_all_are_counted(tmp_path: Path, processes: int) -> None:
     (tmp_path / "test_own.py").write_text(TESTS)
     code, lines = run(tmp_path, processes)
@@ -112,7 +113,7 @@ def test_b():
 """
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", sampled([1, 2], [1]))
 def test_an_interrupted_suite_keeps_its_numbers(tmp_path: Path, processes: int) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_own.py").write_text(STOPPED)

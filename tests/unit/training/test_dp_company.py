@@ -22,6 +22,7 @@ from securefl.training.dpsgd.source import DatasetSource, PoolSource
 from securefl.training.dpsgd.step import DpStep, DrawnBatch
 from securefl.training.dpsgd.ways import OneByOne
 from securefl.training.models.flatten import to_vector
+from tests.tiers import covering
 from tests.unit.training import dp_models
 from tests.unit.training.dp_models import CLASSES, SHAPE, images, made
 
@@ -112,8 +113,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dp_step, "BoundedSums", Recorder)
 
 
-@pytest.mark.parametrize("memory", BYTES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "memory"), covering(MODELS, BYTES))
 def test_without_any_one_record_the_others_have_the_same_gradients_to_the_last_bit(
     model: str, memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
