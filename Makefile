@@ -14,7 +14,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live examples interop realistic brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
+.PHONY: help setup demo test quick check unit live slow examples interop realistic brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## the main job: 12 parties, a server and a broker train on real data, one drops out, one lies
 	$(BIN)/securefl run quickstart --broker embedded $(ARGS)
 
-test: check unit  ## everything: linters, types, layers, then all tests
+test: check unit  ## linters, types, layers, then the fast tier of the tests: under five minutes on two cores
 
 check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the page of the API
 	$(BIN)/ruff check .
@@ -41,7 +41,7 @@ check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the p
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-unit: setup  ## all tests, live ones over real brokers included
+unit: setup  ## the fast tier alone: all but what `live`, `slow` and the other targets below run
 	$(TEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
 # The pure core and what it rests on; training, processes, experiments and audits are left to `make test`.
@@ -78,8 +78,12 @@ interop: setup .venv-flower/.installed .venv-nvflare/.installed  ## Flower apps 
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -c interop/$*.txt $(PACKAGES)
 	@touch $@
 
-live: setup  ## only the live tests: real processes over real brokers
-	$(TEST) -m "live and not interop and not brokers and not realistic" $(ARGS)
+live: setup  ## the other live tests: real processes over real brokers
+	$(TEST) -m "live and not smoke and not slow and not paper and not interop and not brokers and not realistic" \
+		-n $(WORKERS) --dist worksteal $(ARGS)
+
+slow: setup  ## products (message x kind), large sizes, long simulations, many samples; the nightly workflow runs it
+	$(TEST) -m "slow and not paper" -n $(WORKERS) --dist worksteal $(ARGS)
 
 realistic: setup  ## two federations of 1.2 million parameters with restarts, and their files in plain torch, minutes
 	$(TEST) -v -m realistic tests/realistic $(ARGS)

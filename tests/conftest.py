@@ -11,6 +11,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.smoke import mark_smoke
+
 # Machines that run tests are shared and slow at times: a deadline would fail tests that are right.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # By default each run tests the same examples, so that a failure belongs to the change; `make search` draws
@@ -28,6 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.mkdtemp(prefix="securefl-state-")
     os.environ["SECUREFL_STATE"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark live tests of the fast tier before any are deselected by their marks."""
+    mark_smoke(items, whole=config.args_source is pytest.Config.ArgsSource.TESTPATHS)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -40,6 +40,13 @@ def _names(test: str) -> set[str]:
 
 
 @cache
+def _left_out(test: str) -> set[str]:
+    """Functions that the fast tier, and so ``make mutants``, leaves to other targets, with all their cases."""
+    text = (ROOT / test).read_text()
+    return set(re.findall(r"^ *@pytest\.mark\.(?:slow|paper)\n(?: *@.*\n)* *def (\w+)", text, re.MULTILINE))
+
+
+@cache
 def _tree(path: str) -> str:
     return ast.dump(ast.parse((ROOT / path).read_text()))
 
@@ -55,6 +62,7 @@ def test_each_fits_its_file_and_its_tests(mutant: Any) -> None:
         path, *names = test.split("[")[0].split("::")
         assert (ROOT / path).exists(), path
         assert {*names} <= (_names(path) if names else set()), test
+        assert not (names and names[-1] in _left_out(path)), f"{test} is not of the fast tier"
 
 
 def test_there_are_many_and_the_page_has_them() -> None:
