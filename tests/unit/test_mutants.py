@@ -41,7 +41,7 @@ def _names(test: str) -> set[str]:
 
 @cache
 def _left_out(test: str) -> set[str]:
-    """Functions that the fast tier, and so ``make mutants``, leaves to other targets, with all their cases."""
+    """Functions that the fast tier, and so ``make mutants``, leaves out with all their cases."""
     text = (ROOT / test).read_text()
     return set(re.findall(r"^ *@pytest\.mark\.(?:slow|paper)\n(?: *@.*\n)* *def (\w+)", text, re.MULTILINE))
 
