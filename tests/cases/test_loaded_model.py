@@ -16,6 +16,7 @@ from torch import nn
 import securefl
 from securefl.training.models.state_dict import completed
 from tests.cases.users.play import MSE, linear, loader, scenario, sgd
+from tests.tiers import covering
 
 
 class Tied(nn.Module):
@@ -109,8 +110,7 @@ def played(
     return securefl.simulate(toml, site=site, out=folder / "out", seed=1), modules
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("wrap", WRAPPERS)
+@pytest.mark.parametrize(("wrap", "kind"), covering(WRAPPERS, KINDS))
 def test_it_loads_strictly_into_a_fresh_module(kind: str, wrap: str, tmp_path: Path) -> None:
     result, sites = played(tmp_path, kind, wrap)
     arrays = result.arrays()
@@ -128,8 +128,7 @@ def test_it_loads_strictly_into_a_fresh_module(kind: str, wrap: str, tmp_path: P
     assert sites.keys() == {"p00", "p01", "p02"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("wrap", WRAPPERS)
+@pytest.mark.parametrize(("wrap", "kind"), covering(WRAPPERS, KINDS))
 def test_a_module_takes_its_own_names_and_keeps_what_did_not_travel(
     kind: str, wrap: str, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ from securefl.protocol.wire.outbox import Outbox
 from securefl.scenario.scenario import Scenario
 from tests.crypten_threads import end_abandoned
 from tests.simulation.world import RUN, Node, World, scenario
+from tests.tiers import sampled
 
 ME = PartyId("p00")
 
@@ -135,7 +136,10 @@ def test_attempts_are_bounded() -> None:
     assert "attempt 2, we are in 0" in refused(kept, phase, members, attempt=2)
 
 
-@pytest.mark.parametrize("kind", [*validated_phases.NO_RETURN[:3], Submitted])
+NO_RETRY = (*validated_phases.NO_RETURN[:3], Submitted)
+
+
+@pytest.mark.parametrize("kind", sampled(NO_RETRY, NO_RETRY[::3]))
 def test_there_is_no_retry_after_a_reveal(kind: type) -> None:
     """Who knows the sketch could send another update that passes it."""
     kept = Kept(

@@ -30,6 +30,7 @@ from securefl.protocol.secure_sum.validated.phases import Checking
 from securefl.scenario.scenario import Scenario
 from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.world import Op, World, scenario
+from tests.tiers import covering, sampled
 
 P0, P1, P2, P3 = (PartyId(f"p0{i}") for i in range(4))
 
@@ -96,7 +97,7 @@ def test_honest_updates_are_all_counted(server: str) -> None:
     assert all(not node.rejects for node in world.nodes.values())
 
 
-@pytest.mark.parametrize("server", ["curious", "active"])
+@pytest.mark.parametrize("server", sampled(["curious", "active"], ["active"]))
 def test_an_oversized_update_is_left_out_and_its_party_helps_to_open_the_others(server: str) -> None:
     threshold = "3" if server == "active" else "2"
     plan = validated(4, rounds="3", server=server, threshold=threshold, min_survivors=threshold)
@@ -172,15 +173,15 @@ def test_masking_counts_it() -> None:
     ("kind", "nth", "attempts"),
     [
         ("KeyAdvert", 0, 1),
-        ("PeerBox", 0, 2),
+        pytest.param("PeerBox", 0, 2, marks=pytest.mark.slow),
         ("Held", 0, 2),
-        ("SketchNonce", 0, 1),
-        ("PeerBox", 3, 1),
-        ("PeerBox", 9, 1),
+        pytest.param("SketchNonce", 0, 1, marks=pytest.mark.slow),
+        pytest.param("PeerBox", 3, 1, marks=pytest.mark.slow),
+        pytest.param("PeerBox", 9, 1, marks=pytest.mark.slow),
         ("PeerBox", 176, 1),
-        ("Verdict", 0, 1),
+        pytest.param("Verdict", 0, 1, marks=pytest.mark.slow),
         ("MaskedInput", 0, 1),
-        ("Receipt", 0, 1),
+        pytest.param("Receipt", 0, 1, marks=pytest.mark.slow),
         ("Release", 0, 1),
     ],
 )
@@ -196,9 +197,13 @@ def test_whoever_dies_there_is_an_end(kind: str, nth: int, attempts: int) -> Non
     assert all(not {P0, P2, P3} & set(report.reason.split()) for report in world.reports(InstanceLost))
 
 
-@pytest.mark.parametrize("act", ["drop", "corrupt"])
-@pytest.mark.parametrize("kind", ["DealRequest", "Dealt", "DealtTo", "HeldList", "SketchNonces", "Verdicts"])
-def test_a_lost_message_costs_a_sum_at_most(act: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "act"),
+    covering(
+        ["DealRequest", "Dealt", "DealtTo", "HeldList", "SketchNonces", "Verdicts"], ["drop", "corrupt"]
+    ),
+)
+def test_a_lost_message_costs_a_sum_at_most(kind: str, act: str) -> None:
     who = DEALER if kind == "Dealt" else SERVER
     world = ended(World(validated(3), ops=[Op(act, who, kind)]).run())  # type: ignore[arg-type]
     assert world.reports(InstanceLost)

@@ -170,6 +170,7 @@ class TestLostSums:
         assert [round_ for round_, _ in run.refused] == [0]
         assert "1 certified sum did not open, and a step takes all of them" in run.refused[0][1]
 
+    @pytest.mark.slow
     def test_a_server_reaches_the_models_of_all_subsets_that_are_allowed_and_no_other(self) -> None:
         made = five(secure_sum__lost_clusters="1")
         reached = set()
@@ -183,6 +184,13 @@ class TestLostSums:
             run = losing(made, *lost)
             assert 0 not in run.confirmed
             assert run.models(1, P[:20]) <= {START}
+
+    def test_two_may_not_be_lost_where_one_may(self) -> None:
+        made = five(secure_sum__lost_clusters="1")
+        assert losing(made, 3).confirmed == [0, 1]
+        run = losing(made, 1, 4)
+        assert 0 not in run.confirmed
+        assert run.models(1, P[:20]) <= {START}
 
     def test_a_server_that_claims_one_more_as_lost_is_refused(self) -> None:
         with other_claim(lambda claim: structs.replace(claim, sums=(LOST, LOST, *claim.sums[2:]))):

@@ -58,6 +58,7 @@ def confirmed_by_a_committee(parties: int, rounds: int) -> None:
         assert [one.round for one in world.reports(LinkFollowed, name)] == list(range(rounds - 1))
 
 
+@pytest.mark.slow
 def test_two_hundred() -> None:
     confirmed_by_a_committee(200, 2)
 

@@ -154,24 +154,35 @@ def _open(message: AnyMessage) -> object:
     return message if opened is None else opened(message)
 
 
-def _pairs() -> Iterator[ParameterSet]:
+def _each_in_turn() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each setting under one server and on three data, each server and data under several settings."""
+    answers = tuple(ANSWERS)
+    for place, setting in enumerate(SETTINGS):
+        data = tuple(answers[(3 * place + k) % len(answers)] for k in range(3))
+        yield setting, tuple(SERVERS)[place % len(SERVERS)], data
+
+
+def _every_pair() -> Iterator[ParameterSet]:
     """Each setting under the honest server and one other, in turn; all pairs with ``-m paper``."""
     names = tuple(SERVERS)
     for place, setting in enumerate(SETTINGS):
         usual = {"honest", names[1 + place % (len(names) - 1)]}
         for server in names:
-            yield pytest.param(setting, server, marks=() if server in usual else (pytest.mark.paper,))
+            mark = pytest.mark.slow if server in usual else pytest.mark.paper
+            yield pytest.param(setting, server, tuple(ANSWERS), marks=mark, id=f"{setting}-{server}")
 
 
-@pytest.mark.parametrize(("setting", "server"), tuple(_pairs()))
-def test_what_leaves_a_verifier_is_the_same_on_other_data(setting: str, server: str) -> None:
+@pytest.mark.parametrize(("setting", "server", "answers"), [*_each_in_turn(), *_every_pair()])
+def test_what_leaves_a_verifier_is_the_same_on_other_data(
+    setting: str, server: str, answers: tuple[str, ...]
+) -> None:
     on_d = Seen(setting, server, "ones")
     on_d.run()
     expected = on_d.left()
     assert expected["messages"]
     if server == "honest":
         assert expected["followed"] == [*range(on_d.plan.scenario.stop.rounds - 1)]
-    for data in ANSWERS:
+    for data in answers:
         if setting == "validated" and data == "huge":
             continue
         other = Seen(setting, server, data)

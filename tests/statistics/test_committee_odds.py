@@ -48,6 +48,7 @@ def failing(parties: int, colluders: int, size: int) -> tuple[int, float]:
     return failed, committee_failure(one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("colluders", "size"), [(100, 5), (100, 11), (200, 11), (200, 21)])
 def test_drawn_committees_of_a_thousand_parties_fail_as_often_as_is_printed(
     colluders: int, size: int

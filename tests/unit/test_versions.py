@@ -144,6 +144,7 @@ def _run_pytest(folder: Path, *options: str) -> tuple[int, Any, str]:
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "xdist"])
+@pytest.mark.slow
 def test_only_what_needs_an_absent_package_is_left_out(tmp_path: Path, options: tuple[str, ...]) -> None:
     code, found, output = _run_pytest(tmp_path, *options)
     assert code == 1, output

@@ -135,6 +135,7 @@ def test_a_state_folder_that_is_given_and_of_no_use_is_named(
     assert not (tmp_path / "new").exists(), "a check writes nothing"
 
 
+@pytest.mark.slow
 def test_no_command_writes_in_a_home_or_complains_of_it(tmp_path: Path) -> None:
     """Simulation, audit and pictures: a process of its own, as matplotlib looks for its folder once."""
     home = tmp_path / "home"

@@ -26,6 +26,7 @@ from securefl.runtime.transcript.segments import former_segments
 from tests.simulation.lying import verified
 from tests.simulation.rosters import seeded_identities
 from tests.simulation.world import scenario
+from tests.tiers import covering, sampled
 from tests.unit.audit.runs import record
 
 NAMES = tuple(map(PartyId, ("bern", "north", "oslo", "rome", "south", "west")))
@@ -236,8 +237,7 @@ def first_rounds(recorded: Recorded) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "who"), covering(MODES, WHO))
 def test_without_its_first_rounds_an_honest_run_is_no_worse(
     mode: str, who: str, baseline: Callable[[str], AuditReport], tmp_path: Path
 ) -> None:
@@ -283,7 +283,7 @@ def test_a_rotated_transcript_is_held_to_the_summary(tmp_path: Path) -> None:
         load(directory.path)
 
 
-@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("who", sampled(WHO, ["the server", "one party"]))
 def test_the_chain_of_a_verified_run_is_followed_from_where_it_begins(who: str, tmp_path: Path) -> None:
     """The links before are not known, as to a party that came late; signatures are those of the roster."""
     names = tuple(PartyId(f"h{number:02d}") for number in range(12))

@@ -93,6 +93,7 @@ def test_every_table_and_figure_is_there() -> None:
     assert {key for key, one in dp().items() if one.item.ours} == {f"table-{name}" for name in OURS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_cell_is_feasible_on_every_data_set(scale: ScaleName) -> None:
     sheets = set()

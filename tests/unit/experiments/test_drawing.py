@@ -225,6 +225,7 @@ def test_a_damaged_checkpoint_or_result_means_from_the_beginning(tmp_path: Path)
     assert heard == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_side_by_side_gives_what_one_after_the_other_gives(tmp_path: Path) -> None:
     """And a refusal in a worker is told as it was, to whoever takes it; then the others go on."""
     (preset,) = exhibits(shelf(tmp_path / "mnist", scenario=SCENARIO.replace('"digits"', '"mnist"')), "tiny")
