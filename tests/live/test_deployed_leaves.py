@@ -62,9 +62,12 @@ def test_a_deployed_run_leaves_what_a_local_one_leaves(broker: str, tmp_path: Pa
 def test_a_server_that_is_stopped_leaves_its_summary_and_everybody_a_model(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    """Ctrl-C ends the run; after the others it goes on, and parties wait."""
+    """Ctrl-C ends the run; after the others it goes on, and parties wait.
+
+    A minute of rounds is left for the signal.
+    """
     with site(tmp_path, "embedded", rounds=300) as place:
-        parties = place.start_parties()
+        parties = place.start_parties(training=0.2)
         server = place.start("server", "--keep-models", "all")
         until_said(server, "server: round 1:")
         signal_to(server, number)

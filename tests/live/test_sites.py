@@ -118,7 +118,7 @@ def told(ended: Run, party: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("broker", BROKERS)
 def test_broken_sites_cost_the_others_nothing(broker: str, scenario: Path, tmp_path: Path) -> None:
     site = ("--site", "ward_of_runs:cast")
-    shorter = ("--set", "deadlines.training=10")
+    shorter = ("--set", "deadlines.training=30")
     ended = run_program(scenario, tmp_path / "run", *site, "--broker", broker, *shorter)
     assert ended.exit_code == 0, ended.stderr
     everybody = {f"p{i:02d}" for i in range(8)}

@@ -43,9 +43,9 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def test_a_second_server_is_refused_and_the_first_one_leads_the_run_to_its_end(
     broker: str, tmp_path: Path
 ) -> None:
-    """While parties train for two seconds, and after the end; from another folder each time."""
+    """While parties train for five seconds, and after the end; from another folder each time."""
     with site(tmp_path, broker, rounds=2) as place:
-        parties = place.start_parties(training=2.0)
+        parties = place.start_parties(training=5.0)
         first = place.start("server")
         until_said(first, "round 0:")
         with stopped(parties):
@@ -68,7 +68,7 @@ def test_a_second_server_is_refused_and_the_first_one_leads_the_run_to_its_end(
 
 def test_of_servers_that_start_at_the_same_time_one_leads(url: BrokerUrl) -> None:
     async def start(over: asyncio.Event) -> None:
-        async with sole_server(url, RunId("same-time"), OURS, seconds=2):
+        async with sole_server(url, RunId("same-time"), OURS, seconds=6):
             await over.wait()
 
     async def body() -> None:
