@@ -17,7 +17,7 @@ from securefl.protocol.wire.outbox import Outbox
 from securefl.runtime.transport.addresses import Brokers
 from securefl.runtime.transport.base import BrokerUrl
 from securefl.runtime.transport.mqtt import MqttTransport
-from tests.live.deployed import Site, signal_to, site, until_said
+from tests.live.deployed import Site, site, until_said
 from tests.live.federated import BROKERS, LIMIT
 
 pytestmark = pytest.mark.live
@@ -43,18 +43,18 @@ def keep(broker: BrokerUrl | Brokers, topic: str, payload: bytes) -> None:
 def test_whoever_comes_after_the_end_is_told_and_nobody_else_can_end_a_run(
     broker: str, tmp_path: Path
 ) -> None:
-    """p03 is away when the server says goodbye. Kept frames that end other runs, or are forged, end none."""
+    """p03 is killed in round 1, before the end. Kept frames that end other runs, or are forged, end none."""
     with site(tmp_path, broker) as place:
         topic = f"sfl/1/{place.run}/down/all"
         keep(place.broker, topic, goodbye(place, "server", "another-run"))
-        parties = place.start_parties(training=0.5)
+        parties = {name: place.start(name) for name in place.parties[:-1]}
+        parties["p03"] = place.start("p03", dies_at=(1, "Reveals"))
         until_said(parties["p00"], "frame of run 'another-run', this is 'deployed'")
         keep(place.broker, topic, goodbye(place, "p01", place.run))
         server = place.start("server")
-        until_said(server, "round 0:")
-        signal_to(parties["p03"], signal.SIGKILL)
         code, said, complaint = server.wait(LIMIT)
         assert (code, complaint) == (0, ""), said
+        assert parties["p03"].wait(LIMIT)[0] == -signal.SIGKILL
         for name in place.parties[:-1]:
             code, said, _ = parties[name].wait(LIMIT)
             assert (code, "done: 3 rounds done" in said) == (0, True)

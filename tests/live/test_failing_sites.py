@@ -110,7 +110,7 @@ size = {parties}
 threshold = 2
 min_survivors = 2
 [deadlines]
-submit = 10
+submit = 15
 [stop]
 rounds = 3
 """

@@ -264,7 +264,7 @@ def test_a_party_that_finds_the_server_nowhere_gives_up_and_says_so(kind: Broker
     with pair(kind, tmp_path) as (first, _, brokers):
 
         async def body() -> None:
-            p00 = await party(brokers, dataclasses.replace(HURRIED, give_up_after=2.0))
+            p00 = await party(brokers, dataclasses.replace(HURRIED, give_up_after=6.0))
             leader = await server(first.url)
             await leader.publish(topics.down(RUN, P00), b"once")
             assert (await p00.receive()).payload == b"once"
