@@ -24,7 +24,7 @@ from securefl.protocol.kernel.effects import Aborted, Finished, Send
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages import AnyMessage, Certificate, OpeningProof, StepProof
 from securefl.protocol.round.party import release
-from securefl.protocol.round.server import opening, stepping
+from securefl.protocol.round.server import opening, walk
 from securefl.protocol.round.shared.reports import RunEffect, SatOut
 from tests.seen import patch_seen
 from tests.simulation.test_repeated_model import Repeater, errors
@@ -117,7 +117,7 @@ class InTurn(Repeater):
         return chosen
 
     def run(self) -> World:
-        honest = stepping.after_evaluation
+        honest = walk.end
 
         def again(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
@@ -129,7 +129,7 @@ class InTurn(Repeater):
             return None if ctx.me in self.setting.liars else judge(ctx, *others)
 
         with (
-            patch_seen(opening, "after_evaluation", again),
+            patch_seen(opening, "end", again),
             patch.object(release, "_crossed_by_repeats", unless_liar),
         ):
             return World.run(self)

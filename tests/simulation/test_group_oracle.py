@@ -24,7 +24,7 @@ from securefl.protocol.messages.rounds import Hello
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.server import opening as server_open
-from securefl.protocol.round.server import stepping
+from securefl.protocol.round.server import walk
 from securefl.protocol.round.shared import choices
 from securefl.protocol.round.shared.choices import KeptChoice, choices_due, told_epsilon
 from securefl.protocol.round.shared.reports import RoundDone, RunEffect, SumOpened
@@ -87,13 +87,13 @@ class Oracle(World):
         return self.choosers[name].choose(crafted(round_))
 
     def run(self) -> World:
-        honest = stepping.after_evaluation
+        honest = walk.end
 
         def asking(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=crafted(after.round)), outcome
 
-        with patch_seen(server_open, "after_evaluation", asking):
+        with patch_seen(server_open, "end", asking):
             return super().run()
 
     def named(self) -> dict[PartyId, list[tuple[int, int]]]:

@@ -11,7 +11,7 @@ import pytest
 from securefl.base.ids import SERVER
 from securefl.protocol.kernel.effects import Aborted, Enter, Finished, RoundMissing, Send
 from securefl.protocol.messages.verification import OpeningProof, StepProof
-from securefl.protocol.round.server import opening, stepping
+from securefl.protocol.round.server import opening, walk
 from securefl.protocol.round.shared.missing import WINDOW, WITHIN
 from securefl.protocol.round.shared.reports import RunEffect, SharesReleased
 from tests.seen import patch_seen
@@ -52,12 +52,12 @@ class Endless(World):
         )
 
     def run(self) -> World:
-        honest = stepping.after_evaluation
+        honest = walk.end
 
         def again(plan: Any, standing: Any, done: Any) -> Any:
             return honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
 
-        with patch_seen(opening, "after_evaluation", again):
+        with patch_seen(opening, "end", again):
             return super().run()
 
     @property

@@ -28,7 +28,7 @@ from securefl.protocol.messages.rounds import Certificate, Freeze, InstanceAttem
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.validation import Held
 from securefl.protocol.round.server import opening as server_open
-from securefl.protocol.round.server import stepping
+from securefl.protocol.round.server import walk
 from securefl.protocol.round.shared.reports import RunEffect, SatOut
 from tests.seen import patch_seen
 from tests.simulation.test_silence_oracle import falls_silent
@@ -185,13 +185,13 @@ class Seen(World):
 
     def run(self) -> World:
         """Until the end, with the first model in the place of each later one."""
-        first, honest = self.first, stepping.after_evaluation
+        first, honest = self.first, walk.end
 
         def chosen(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=first), outcome
 
-        with patch_seen(server_open, "after_evaluation", chosen), np.errstate(all="ignore"):
+        with patch_seen(server_open, "end", chosen), np.errstate(all="ignore"):
             return super().run()
 
     def _schedule(self, delay: float, to: PartyId, event: Event[AnyMessage] | bytes | Revival) -> None:

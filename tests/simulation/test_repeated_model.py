@@ -28,7 +28,7 @@ from securefl.protocol.kernel.effects import Enter
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.server import opening as server_open
-from securefl.protocol.round.server import stepping
+from securefl.protocol.round.server import walk
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone, SatOut, SumOpened
 from securefl.runtime.account.book import OwnData, RunBook
@@ -127,7 +127,7 @@ class Repeater(World):
             self._perform(node, effects)
 
     def run(self) -> World:
-        honest = stepping.after_evaluation
+        honest = walk.end
 
         def again(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
@@ -135,7 +135,7 @@ class Repeater(World):
                 self._start_again()
             return replace(after, params=self.start), outcome
 
-        with patch_seen(server_open, "after_evaluation", again):
+        with patch_seen(server_open, "end", again):
             return super().run()
 
     def opened(self) -> list[tuple[int, frozenset[PartyId], F64]]:

@@ -33,7 +33,7 @@ from securefl.protocol.round.party import machine as party
 from securefl.protocol.round.party import sums as party_sums
 from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Working, sit_out
 from securefl.protocol.round.server import opening as server_open
-from securefl.protocol.round.server import stepping
+from securefl.protocol.round.server import walk
 from securefl.protocol.round.shared.reports import Effects, NothingLearned, SatOut
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.shards import Shard
@@ -101,13 +101,13 @@ class Oracle(World):
 
     def run(self) -> World:
         """Until the end, with the trap of each round put in the place of its model."""
-        honest = stepping.after_evaluation
+        honest = walk.end
 
         def trapped(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=np.tile(trap(after.round % FEATURES), plan.models)), outcome
 
-        with patch_seen(server_open, "after_evaluation", trapped):
+        with patch_seen(server_open, "end", trapped):
             return super().run()
 
     def answered(self, kinds: tuple[type[AnyMessage], ...] = (MaskedInput,)) -> set[tuple[str, int]]:

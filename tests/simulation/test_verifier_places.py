@@ -16,9 +16,9 @@ from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.kernel.events import Place, Received
 from securefl.protocol.messages.verification import Attest, ChainedAnnounce, OpeningProof, StepProof
 from securefl.protocol.round.party.verifying import follow, on_proof
+from securefl.protocol.round.server.features.trust import Trust
 from securefl.protocol.round.server.phases import BestSoFar
 from securefl.protocol.round.server.proving import on_attest, without_claim
-from securefl.protocol.round.server.trust import Trust
 from securefl.protocol.round.shared.chain import CertifiedRound, committee, link_of, may_attest
 from securefl.protocol.round.shared.signed_claim import announced_contents, check_signed, sign_claim
 from securefl.protocol.round.shared.statement import bound_statement, proof_context

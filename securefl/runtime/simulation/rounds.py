@@ -27,7 +27,7 @@ from securefl.protocol.round import (
     KeptChoice,
     ModelFinal,
     ModelKept,
-    ModelStepped,
+    OpenedRound,
     PartiesJoined,
     RoundDone,
     RoundSkipped,
@@ -37,20 +37,14 @@ from securefl.protocol.round import (
     StepReached,
     SumOpened,
     SurvivorsFrozen,
-    after_evaluation,
-    after_sums,
     agreed_statement,
     atoms_of_names,
     carries,
-    checks_of,
     choices_due,
     chooses,
     draw_round,
     drawn_report,
-    failed,
-    first_unused,
     global_step,
-    judged,
     least_in_slot,
     lone_round,
     model_digest,
@@ -59,16 +53,12 @@ from securefl.protocol.round import (
     shortage,
     spent_by,
     statement_in,
-    to_consult,
-    too_long,
     totals_of,
     unfit,
     usable_samples,
-    weighed,
-    with_metrics,
+    walk,
     with_round,
     withheld,
-    without_clusters,
 )
 from securefl.protocol.round import counted as slots_counted
 from securefl.runtime.simulation.attempts import Deviations
@@ -139,11 +129,12 @@ class SimulatedRounds:
         self._report(PartiesJoined(present, tuple(sorted(self._dead))))
         while True:
             standing, done, stepped = self._round(self._standing)
-            self._report(stepped)
+            for report in stepped:
+                self._report(report)
             evaluation = evaluate(standing.params)
             done = _tested(done, evaluation)
             self._report(done)
-            self._standing, outcome = after_evaluation(self._plan, standing, done)
+            self._standing, outcome = walk.end(self._plan, standing, done)
             if outcome is not None:
                 self._report(ModelFinal(standing.round, standing.params))
                 if standing.best is not None:
@@ -151,7 +142,7 @@ class SimulatedRounds:
                 return outcome
             self._after_round(self._standing, frozenset(self._dead))
 
-    def _round(self, standing: Standing) -> tuple[Standing, RoundDone, ModelStepped]:
+    def _round(self, standing: Standing) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
         round_, model = standing.round, model_digest(standing.params)
         spent = spent_by(self._plan, standing.releases)
         present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
@@ -167,7 +158,7 @@ class SimulatedRounds:
         if reason is not None:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
             standing = lone_round(self._plan, standing)
-            return without_clusters(self._plan, standing, tuple(present), alone=True)
+            return walk.void(self._plan, standing, tuple(present), alone=True)
         standing = replace(standing, lone_rounds=0, lone_seconds=0.0)
         self._report(StepReached(round_, "reveal"))
         samples = {name: party.samples for name, party in present.items()}
@@ -180,7 +171,7 @@ class SimulatedRounds:
         standing = replace(standing, atom_seed=drawn.atom_seed)
         if not drawn.assignment.participants:
             self._report(RoundSkipped(round_, unfit(self._plan, present, drawn)))
-            return without_clusters(self._plan, standing, tuple(present))
+            return walk.void(self._plan, standing, tuple(present))
         self._report(drawn_report(round_, drawn, samples))
         self._report(StepReached(round_, "training"))
         self._carry(standing)
@@ -221,27 +212,19 @@ class SimulatedRounds:
         fate: RoundOutcomes,
         sums: Sequence[ClusterSum],
         totals: Mapping[ClusterKey, int] | None,
-    ) -> tuple[Standing, RoundDone, ModelStepped]:
+    ) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
         """Check the sums, aggregate and step."""
         round_ = standing.round
         counted = fate.survivors if fate.certified else frozenset()
         if carries(self._plan, "own"):
             self._own |= {name: present[name].carried(self._plan, drawn.weights[name]) for name in counted}
-        checked, long = checks_of(self._plan, round_, sums), too_long(self._plan, round_, sums)
-        for item in (*checked, *long):
+        opened = OpenedRound(drawn, counted, tuple(sums), totals)
+        standing, opened, checked = walk.screen(self._plan, standing, opened)
+        for item in checked:
             self._report(item)
-        excluded = failed((*checked, *long))
-        standing = replace(standing, suspicion=weighed(self._plan, standing.suspicion, drawn, sums, checked))
-        gradients = self._consult(round_, standing.params, to_consult(self._plan, sums, excluded))
-        params = standing.params
-        standing, done, stepped = after_sums(
-            self._plan, standing, drawn, counted, sums, gradients, excluded, totals
-        )
-        done = with_metrics(self._plan, done, sums)
-        standing = judged(self._plan, standing, params, done)
-        for unused in first_unused(self._plan, standing, done):
-            self._report(unused)
-        return standing, done, stepped
+        asked = walk.to_consult(self._plan, opened.sums, opened.excluded)
+        gradients = self._consult(round_, standing.params, asked)
+        return walk.step(self._plan, standing, opened, gradients)
 
     def _agreed(self, present: Collection[PartyId]) -> bytes:
         """Return the statement of kept atoms on which all who are present agree."""
@@ -250,12 +233,12 @@ class SimulatedRounds:
 
     def _left_open(
         self, standing: Standing, drawn: frozenset[PartyId]
-    ) -> tuple[Standing, RoundDone, ModelStepped]:
+    ) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
         """End a round in which the server of the run was killed, as the next one did."""
         self._report(RoundSkipped(standing.round, "the run's server was killed in it"))
         releases = with_round(self._plan, standing.releases, drawn)
         standing = replace(standing, releases=releases, interrupted=True)
-        after, done, stepped = without_clusters(self._plan, standing, tuple(sorted(drawn)))
+        after, done, stepped = walk.void(self._plan, standing, tuple(sorted(drawn)))
         return replace(after, interrupted=False), done, stepped
 
     def _choose(

@@ -17,7 +17,7 @@ from securefl.methods.attacks.parts.scale import Scale
 from securefl.methods.privacy.checks.power import floor_power
 from securefl.protocol.kernel.effects import Aborted
 from securefl.protocol.round.party.upload import Seams
-from securefl.protocol.round.server.checking import agreed_of
+from securefl.protocol.round.server.features.checking import agreed_of
 from securefl.protocol.round.shared.reports import ModelStepped, RoundDone
 from securefl.runtime.report.checks import check_lines, power_lines, verdict_of
 from securefl.runtime.report.events import round_text

@@ -37,7 +37,7 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import Consulting, Evaluating, ServerPhase
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.server.stepping import to_consult
+from securefl.protocol.round.server.walk import to_consult
 from securefl.protocol.round.shared.reports import (
     ConsultingFailed,
     ModelStepped,
@@ -193,7 +193,7 @@ def gradients(number: int, length: int = 8) -> tuple[F64, ...]:
 def test_it_waits_without_a_deadline_for_its_own_result_only(moment: tuple[World, Consulting]) -> None:
     world, phase = moment
     assert phase.asked == (0, 1)
-    assert len(phase.sums) == 4
+    assert len(phase.opened.sums) == 4
     others: tuple[Event[AnyMessage], ...] = (
         Consulted(9.0, 7, gradients(2)),
         Evaluated(9.0, 0, 0.5, 1.0),

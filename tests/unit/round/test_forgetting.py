@@ -17,8 +17,8 @@ from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
 from securefl.methods.robust.rules.inner_product import InnerProduct
 from securefl.methods.robust.tolerance import rounds_remembered
+from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credited, faded
 from securefl.protocol.round.server.stacking import RoundAggregate, aggregate_round
-from securefl.protocol.round.server.trust import NO_TRUST, Trust, credited, faded
 from tests.unit.round.test_trust import LENGTH, SEED, A, B, C, D, plan_for, summed
 
 DOWN = np.array([-1.0, 0.0, 0.0])

@@ -9,7 +9,7 @@ import pytest
 
 from securefl.base.ids import PartyId
 from securefl.methods.metrics import Measured
-from securefl.protocol.round.server.measuring import end_by_metric, first_unused, judged
+from securefl.protocol.round.server.features.measuring import end_by_metric, first_unused, judged
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import MetricUnused, RoundDone

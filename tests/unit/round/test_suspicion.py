@@ -14,8 +14,7 @@ from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.feasibility.dp_checks import evidence_of
 from securefl.methods.privacy.checks.evidence import PRESENCE_STAKES
 from securefl.protocol.round.party.upload import Seams
-from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.server.suspicion import (
+from securefl.protocol.round.server.features.suspicion import (
     NO_SUSPICION,
     Suspicion,
     groups_of,
@@ -24,6 +23,7 @@ from securefl.protocol.round.server.suspicion import (
     voided,
     weighed,
 )
+from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, Group, RoundDone, SumChecked

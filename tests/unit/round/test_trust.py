@@ -19,9 +19,9 @@ from securefl.base.ids import PartyId
 from securefl.base.stack import Stack
 from securefl.methods.encoding.ring import to_ring
 from securefl.methods.robust.rules.inner_product import InnerProduct, earned, inner_product
+from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
 from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_of
-from securefl.protocol.round.server.stepping import to_consult
-from securefl.protocol.round.server.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
+from securefl.protocol.round.server.walk import to_consult
 from securefl.protocol.round.shared.plan import RunPlan
 from tests.simulation.world import scenario
 from tests.unit.round.samples import plan_of

@@ -14,8 +14,8 @@ from safetensors.numpy import save_file
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy.checks.evidence import CheckEvidence
+from securefl.protocol.round.server.features.trust import Trust
 from securefl.protocol.round.server.phases import BestSoFar, Standing
-from securefl.protocol.round.server.trust import Trust
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.simulation.checkpoint import read_checkpoint, write_checkpoint
 from tests.simulation.world import scenario

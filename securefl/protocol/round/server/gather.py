@@ -9,8 +9,8 @@ from securefl.base.ids import EVERYONE, PartyId
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round.party.draw import MAX_REDRAWS
-from securefl.protocol.round.server import phases, proving, resuming, stepping
-from securefl.protocol.round.server.suspicion import voided as lost_bets
+from securefl.protocol.round.server import phases, proving, resuming, stepping, walk
+from securefl.protocol.round.server.features.suspicion import voided as lost_bets
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import reports, statement
 from securefl.protocol.round.shared.allowance import allowed
@@ -289,10 +289,10 @@ def skip_round(
     round_ = standing.round
     late = standing.late | (standing.gone.keys() - frozenset(present))
     standing = replace(standing, late=late)
-    standing, done, stepped = stepping.without_clusters(ctx.plan, standing, present, alone=alone)
+    standing, done, told = walk.void(ctx.plan, standing, present, alone=alone)
     return phases.Evaluating(standing, done), (
         kernel.Report(reports.RoundSkipped(round_, reason)),
-        kernel.Report(stepped),
+        *map(kernel.Report, told),
         kernel.Evaluate(round_, standing.params),
     )
 

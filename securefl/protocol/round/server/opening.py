@@ -14,13 +14,13 @@ from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import EVERYONE, PartyId
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum, wire
-from securefl.protocol.round.server import checking, gather, measuring, phases, proving, stacking, stepping
+from securefl.protocol.round.server import gather, phases, proving, stacking, walk
 from securefl.protocol.round.server.accusing import of_deals
+from securefl.protocol.round.server.features import measuring
+from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.reopening import begin_releasing
 from securefl.protocol.round.server.resuming import keep
-from securefl.protocol.round.server.suspicion import weighed
 from securefl.protocol.round.shared import blame, reports, slots, statement
-from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 
 
@@ -290,28 +290,22 @@ def close_releasing(
 def _close_opened(
     ctx: phases.ServerContext, phase: phases.Releasing, unmasked: proving.Unmasked
 ) -> tuple[phases.Evaluating | phases.Consulting, reports.Effects]:
-    sums = unmasked.sums
-    standing, drawn, survivors = phase.standing, phase.view.drawn, phase.frozen.survivors
-    checked, long = (
-        checking.checks_of(ctx.plan, standing.round, sums),
-        checking.too_long(ctx.plan, standing.round, sums),
+    totals = None if phase.counts is None else slots.totals_of(phase.counts)
+    opened = OpenedRound(phase.view.drawn, phase.frozen.survivors, unmasked.sums, totals)
+    standing, opened, checked = walk.screen(ctx.plan, phase.standing, opened)
+    effects: reports.Effects = tuple(map(kernel.Report, checked))
+    asked = walk.to_consult(ctx.plan, opened.sums, opened.excluded)
+    if asked:
+        consult = kernel.Consult(standing.round, standing.params, asked)
+        waiting = kernel.Report(reports.StepReached(standing.round, "consult"))
+        return phases.Consulting(standing, opened, asked), (*effects, waiting, consult)
+    evaluating, more = _step(ctx, standing, opened)
+    if evaluating.standing.updates == standing.updates:
+        return evaluating, (*effects, *more)
+    claimed, proofs = proving.claim_step(
+        ctx, standing, evaluating.standing, phase.view, phase.frozen, unmasked
     )
-    effects: reports.Effects = tuple(map(kernel.Report, (*checked, *long)))
-    excluded = checking.failed((*checked, *long))
-    standing = replace(standing, suspicion=weighed(ctx.plan, standing.suspicion, drawn, sums, checked))
-    asked = stepping.to_consult(ctx.plan, sums, excluded)
-    if not asked:
-        totals = None if phase.counts is None else slots.totals_of(phase.counts)
-        evaluating, more = _step(ctx, standing, drawn, survivors, sums, excluded, totals=totals)
-        if evaluating.standing.updates == standing.updates:
-            return evaluating, (*effects, *more)
-        claimed, proofs = proving.claim_step(
-            ctx, standing, evaluating.standing, phase.view, phase.frozen, unmasked
-        )
-        return replace(evaluating, standing=claimed), (*effects, *proofs, *more)
-    consulting = phases.Consulting(standing, drawn, survivors, sums, excluded, asked)
-    consult = kernel.Consult(standing.round, standing.params, asked)
-    return consulting, (*effects, kernel.Report(reports.StepReached(standing.round, "consult")), consult)
+    return replace(evaluating, standing=claimed), (*effects, *proofs, *more)
 
 
 def on_consulted(
@@ -322,43 +316,26 @@ def on_consulted(
     Raises:
         UsageError: not one finite f64 ``(d,)`` gradient for each reclustering asked for: a bug.
     """
-    standing, gradients = phase.standing, stacking.NO_GRADIENTS
-    failing: reports.Effects = ()
     if event.gradients is None:
-        failing = (kernel.Report(reports.ConsultingFailed(standing.round, event.failure)),)
-    elif len(event.gradients) != len(phase.asked):
+        failing = kernel.Report(reports.ConsultingFailed(phase.standing.round, event.failure))
+        evaluating, effects = _step(ctx, phase.standing, phase.opened)
+        return evaluating, (failing, *effects)
+    if len(event.gradients) != len(phase.asked):
         raise UsageError(f"{len(event.gradients)} gradients for {len(phase.asked)} reclusterings")
-    else:
-        gradients = dict(zip(phase.asked, event.gradients, strict=True))
-    evaluating, effects = _step(
-        ctx, standing, phase.drawn, phase.survivors, phase.sums, phase.excluded, gradients
-    )
-    return evaluating, (*failing, *effects)
+    gradients = dict(zip(phase.asked, event.gradients, strict=True))
+    return _step(ctx, phase.standing, phase.opened, gradients)
 
 
 def _step(
     ctx: phases.ServerContext,
     standing: phases.Standing,
-    drawn: Draw,
-    survivors: Collection[PartyId],
-    sums: Sequence[stacking.ClusterSum],
-    excluded: Collection[reports.ClusterKey],
+    opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
-    totals: Mapping[reports.ClusterKey, int] | None = None,
 ) -> tuple[phases.Evaluating, reports.Effects]:
     """Aggregate, step and ask for an evaluation."""
-    params = standing.params
-    standing, done, stepped = stepping.after_sums(
-        ctx.plan, standing, drawn, survivors, sums, gradients, excluded, totals
-    )
-    done = measuring.with_metrics(ctx.plan, done, sums)
-    standing = measuring.judged(ctx.plan, standing, params, done)
-    unused = map(kernel.Report, measuring.first_unused(ctx.plan, standing, done))
-    return phases.Evaluating(standing, done), (
-        kernel.Report(stepped),
-        *unused,
-        kernel.Evaluate(standing.round, standing.params),
-    )
+    after, done, told = walk.step(ctx.plan, standing, opened, gradients)
+    evaluate = kernel.Evaluate(after.round, after.params)
+    return phases.Evaluating(after, done), (*map(kernel.Report, told), evaluate)
 
 
 def on_evaluated(
@@ -369,7 +346,7 @@ def on_evaluated(
         phase.done, accuracy=event.accuracy, loss=event.loss, backdoor_success=event.backdoor_success
     )
     done = kernel.Report(tested)
-    standing, outcome = stepping.after_evaluation(ctx.plan, phase.standing, tested)
+    standing, outcome = walk.end(ctx.plan, phase.standing, tested)
     if outcome is None and phase.again and standing.pending is not None:
         return phases.Attesting(standing, event.now + proving.attesting_time(ctx), None), (done,)
     if outcome is None:

@@ -19,9 +19,9 @@ from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum
-from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.server.suspicion import NO_SUSPICION, Suspicion
-from securefl.protocol.round.server.trust import NO_TRUST, Trust
+from securefl.protocol.round.server.features.suspicion import NO_SUSPICION, Suspicion
+from securefl.protocol.round.server.features.trust import NO_TRUST, Trust
+from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import budget, reports
 from securefl.protocol.round.shared.chain import Attested, CertifiedRound, ChainLink
@@ -334,11 +334,7 @@ class Consulting:
     """All is opened; waiting for gradients of the server's own data, which the rule needs."""
 
     standing: Standing
-    drawn: Draw
-    survivors: frozenset[PartyId]
-    sums: tuple[ClusterSum, ...]
-    excluded: frozenset[reports.ClusterKey]
-    """Sums that failed a check."""
+    opened: OpenedRound
     asked: tuple[int, ...]
     """The reclusterings, in the order in which gradients come."""
 

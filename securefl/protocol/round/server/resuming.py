@@ -14,8 +14,7 @@ from typing import Final
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.protocol import kernel, messages, wire
-from securefl.protocol.round.server import phases
-from securefl.protocol.round.server.stepping import without_clusters
+from securefl.protocol.round.server import phases, walk
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.budget import with_round
 from securefl.protocol.round.shared.plan import RunPlan
@@ -168,13 +167,13 @@ def left_open(
         atom_seed=standing.atom_seed or resumed.atom_seed,
         interrupted=True,
     )
-    standing, done, stepped = without_clusters(ctx.plan, standing, drawn)
+    standing, done, told = walk.void(ctx.plan, standing, drawn)
     lost = tuple((r, j) for r, row in enumerate(drew) for j in range(len(row)))
     return phases.Evaluating(standing, replace(done, lost=lost)), (
         kernel.Report(reports.RoundStarted(round_, model_digest(standing.params))),
         kernel.Report(reports.RoundSkipped(round_, VOID)),
         *(kernel.Report(reports.InstanceLost(round_, *key, VOID)) for key in lost),
-        kernel.Report(stepped),
+        *map(kernel.Report, told),
         kernel.Evaluate(round_, standing.params),
     )
 

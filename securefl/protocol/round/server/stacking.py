@@ -17,7 +17,14 @@ from securefl.base.ids import PartyId
 from securefl.base.stack import Stack
 from securefl.base.sums import ordered_sum
 from securefl.methods import encoding, robust
-from securefl.protocol.round.server.trust import NO_TRUST, Trust, credited, faded, of_clusters, smoothed
+from securefl.protocol.round.server.features.trust import (
+    NO_TRUST,
+    Trust,
+    credited,
+    faded,
+    of_clusters,
+    smoothed,
+)
 from securefl.protocol.round.shared.plan import RunPlan
 
 NO_GRADIENTS: Mapping[int, F64] = MappingProxyType({})

@@ -11,10 +11,10 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER
 from securefl.methods import encoding
 from securefl.protocol import messages, secure_sum, wire
-from securefl.protocol.round.server import checking
+from securefl.protocol.round.server import walk
+from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.server.stepping import after_sums
 from securefl.protocol.round.shared import chain
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
@@ -117,11 +117,9 @@ def repeat_step(
         raise PeerError(SERVER, "proves a step from another state than the chain has")
     sums = _read_sums(plan, certified, claim, step.sums)
     round_ = certified.round
-    excluded = checking.failed(
-        (*checking.checks_of(plan, round_, sums), *checking.too_long(plan, round_, sums))
-    )
-    before = Standing(round_, params, moments)
-    after, _, _ = after_sums(plan, before, certified.drawn, certified.survivors, sums, excluded=excluded)
+    opened = OpenedRound(certified.drawn, certified.survivors, tuple(sums))
+    before, opened, _ = walk.screen(plan, Standing(round_, params, moments), opened)
+    after, _ = walk.update(plan, before, opened)
     if model_digest(after.params) == claim.model and chain.state_digest(after.moments) == claim.state:
         return
     if is_rounding(step.model, claim, params, after.params):

@@ -15,7 +15,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.attacks.sparse import sparse_energy
 from securefl.methods.encoding.ring import from_ring, to_ring
 from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
-from securefl.protocol.round.server.checking import checks_of
+from securefl.protocol.round.server.features.checking import checks_of
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.misbehaviour.assignment import party_behaviour

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from securefl.base.errors import UsageError
 from securefl.methods import encoding, feasibility, privacy
+from securefl.protocol.round.server.features import suspicion
+from securefl.protocol.round.server.features.feature import RoundFeature
+from securefl.protocol.round.server.opened import OpenedRound
+from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import SumChecked
+from securefl.protocol.round.shared.reports import RoundDone, SumChecked
 from securefl.scenario import Scenario
 
 
@@ -50,11 +55,6 @@ def agreed_of(scenario: Scenario, mechanism: privacy.Mechanism) -> privacy.Check
     )
 
 
-def failed(checked: Sequence[SumChecked]) -> frozenset[tuple[int, int]]:
-    """The (reclustering, cluster) pairs whose sums the rule shall not see."""
-    return frozenset((one.reclustering, one.cluster) for one in checked if not one.ok)
-
-
 def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
     """Where rounds are verified, the sums that are longer in a coordinate than their survivors can encode.
 
@@ -81,3 +81,30 @@ def _published(mechanism: privacy.Mechanism, round_: int, opened: ClusterSum, le
     verdict = privacy.first_stage(values, mechanism.shares.share_std)
     worst = min(verdict, key=lambda one: (one.ok, one.p_value))
     return SumChecked(round_, *opened.key, verdict.ok, worst.p_value, f"{worst.check}: {worst.reason}", ())
+
+
+class DpChecks(RoundFeature):
+    """Checks of opened sums against the noise that the parties agreed to, with evidence over rounds."""
+
+    def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[SumChecked, ...]:
+        """See :func:`checks_of`."""
+        return checks_of(plan, round_, opened.sums)
+
+    def screened(
+        self, plan: RunPlan, standing: Standing, opened: OpenedRound, checked: tuple[SumChecked, ...]
+    ) -> Standing:
+        """Weigh the evidence."""
+        evidence = suspicion.weighed(plan, standing.suspicion, opened.drawn, opened.sums, checked)
+        return replace(standing, suspicion=evidence)
+
+    def described(self, standing: Standing, done: RoundDone) -> RoundDone:
+        """Add the suspects."""
+        return replace(done, suspects=suspicion.suspects_of(standing.suspicion))
+
+
+class LengthCheck(RoundFeature):
+    """In verified rounds, the check that no sum is longer than its survivors can encode."""
+
+    def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[SumChecked, ...]:
+        """See :func:`too_long`."""
+        return too_long(plan, round_, opened.sums)

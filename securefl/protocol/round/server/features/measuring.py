@@ -10,15 +10,35 @@ from securefl.base.ids import EVERYONE
 from securefl.methods import encoding, metrics, robust
 from securefl.protocol import kernel, messages
 from securefl.protocol.round.server import phases
+from securefl.protocol.round.server.features.feature import RoundFeature
+from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.plan import RunPlan
 
 
-def with_metrics(plan: RunPlan, done: reports.RoundDone, sums: Sequence[ClusterSum]) -> reports.RoundDone:
-    """The report of a round, with what its opened sums say of the model that it began with."""
-    found, doubted = measured_by(plan, sums)
-    return replace(done, metrics=found, doubted=doubted)
+class SiteMetrics(RoundFeature):
+    """Metrics of the sites on the model that a round began with: pooled, best model so far, early stop."""
+
+    def completed(
+        self,
+        plan: RunPlan,
+        before: phases.Standing,
+        after: phases.Standing,
+        done: reports.RoundDone,
+        opened: OpenedRound,
+    ) -> tuple[phases.Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
+        """Add the metrics to the report, and note the model if it is the best so far."""
+        found, doubted = measured_by(plan, opened.sums)
+        done = replace(done, metrics=found, doubted=doubted)
+        after = judged(plan, after, before.params, done)
+        return after, done, first_unused(plan, after, done)
+
+    def ended(
+        self, plan: RunPlan, standing: phases.Standing, done: reports.RoundDone
+    ) -> tuple[phases.Standing, str]:
+        """See :func:`end_by_metric`."""
+        return standing, end_by_metric(plan, standing, done)
 
 
 def measured_by(

@@ -1,0 +1,1 @@
+"""Round features of the server: one module each (docs/adr/0065)."""

@@ -1,0 +1,57 @@
+"""Port of round features: the hooks through which a feature takes part in the end of a round (ADR 0065).
+
+The walk from the opened sums to the next model (:mod:`securefl.protocol.round.server.walk`) names no feature.
+It calls the hooks of all features in the order of
+:data:`securefl.protocol.round.server.features.catalogue.FEATURES`. The server of a run, a simulation and the
+verifiers of a round take the same walk.
+"""
+
+from __future__ import annotations
+
+from securefl.protocol.round.server.opened import OpenedRound
+from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.stacking import RoundAggregate
+from securefl.protocol.round.shared import reports
+from securefl.protocol.round.shared.plan import RunPlan
+
+
+class RoundFeature:
+    """A feature of the round. Every hook has a default without effect."""
+
+    def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[reports.SumChecked, ...]:
+        """Judge opened sums; the rule does not see a sum that fails."""
+        return ()
+
+    def screened(
+        self,
+        plan: RunPlan,
+        standing: Standing,
+        opened: OpenedRound,
+        checked: tuple[reports.SumChecked, ...],
+    ) -> Standing:
+        """Note what the screening of this feature found."""
+        return standing
+
+    def stepped(
+        self, plan: RunPlan, before: Standing, after: Standing, opened: OpenedRound, result: RoundAggregate
+    ) -> Standing:
+        """Note the aggregate and the step from ``before`` to ``after``."""
+        return after
+
+    def left(self, plan: RunPlan, standing: Standing) -> Standing:
+        """Keep what is needed of the model that the server is about to replace, in void rounds as well."""
+        return standing
+
+    def completed(
+        self, plan: RunPlan, before: Standing, after: Standing, done: reports.RoundDone, opened: OpenedRound
+    ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
+        """Add to the report of a round, and report more."""
+        return after, done, ()
+
+    def described(self, standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
+        """Add the feature's state to the report of a round, void rounds included."""
+        return done
+
+    def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+        """Return the state and the reason for which the run ends with this tested round; empty if none."""
+        return standing, ""

@@ -1,0 +1,30 @@
+"""State that rules and parties' momentum carry from one round to the next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from securefl.protocol.round.party.carrying import carries
+from securefl.protocol.round.server.features.feature import RoundFeature
+from securefl.protocol.round.server.opened import OpenedRound
+from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.stacking import RoundAggregate
+from securefl.protocol.round.shared.plan import RunPlan
+
+
+class TrustMemory(RoundFeature):
+    """Trust in the parties, by rules with a memory (:mod:`securefl.protocol.round.server.features.trust`)."""
+
+    def stepped(
+        self, plan: RunPlan, before: Standing, after: Standing, opened: OpenedRound, result: RoundAggregate
+    ) -> Standing:
+        """Keep the trust of the aggregate."""
+        return replace(after, trust=result.trust)
+
+
+class FormerModel(RoundFeature):
+    """The model of the round before, where the momentum of parties goes on from its step."""
+
+    def left(self, plan: RunPlan, standing: Standing) -> Standing:
+        """Keep the parameters that the step replaces."""
+        return replace(standing, before=standing.params) if carries(plan, "global") else standing

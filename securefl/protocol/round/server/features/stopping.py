@@ -1,0 +1,64 @@
+"""Ends of a run by the accuracy on the server's test set, by the planned rounds, and by spent budgets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from securefl import scenario
+from securefl.base import text
+from securefl.protocol.round.server.features.feature import RoundFeature
+from securefl.protocol.round.server.opened import OpenedRound
+from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.stacking import RoundAggregate
+from securefl.protocol.round.shared import budget, reports
+from securefl.protocol.round.shared.plan import RunPlan
+
+
+class AccuracyStop(RoundFeature):
+    """End by ``stop.target_accuracy`` or ``stop.patience``, unless ``stop.metric`` decides."""
+
+    def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+        """Note the accuracy of the round's model."""
+        stop, accuracy = plan.scenario.stop, done.accuracy
+        if accuracy is None or stop.metric is not None:
+            return standing, ""
+        better = accuracy > standing.best_accuracy + (stop.min_gain or 0.0)
+        standing = replace(
+            standing,
+            best_accuracy=accuracy if better else standing.best_accuracy,
+            stale_rounds=0 if better else standing.stale_rounds + 1,
+        )
+        return standing, _by_accuracy(stop, standing, accuracy)
+
+
+class PlannedRounds(RoundFeature):
+    """End after ``stop.rounds`` rounds."""
+
+    def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+        """Count the rounds."""
+        rounds = plan.scenario.stop.rounds
+        return standing, f"{text.count(rounds, 'round')} done" if standing.round + 1 >= rounds else ""
+
+
+class ReleaseBudget(RoundFeature):
+    """Count of the releases of each party; end if too few parties have privacy budget left."""
+
+    def stepped(
+        self, plan: RunPlan, before: Standing, after: Standing, opened: OpenedRound, result: RoundAggregate
+    ) -> Standing:
+        """Count the round for every participant."""
+        drawn = opened.drawn.assignment.participants
+        return replace(after, releases=budget.with_round(plan, before.releases, drawn))
+
+    def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+        """See :func:`securefl.protocol.round.shared.budget.ending`."""
+        return standing, budget.ending(plan, standing.releases) or ""
+
+
+def _by_accuracy(stop: scenario.Stop, standing: Standing, accuracy: float) -> str:
+    """Return the reason for which the run ends with a model of this accuracy; empty if it goes on."""
+    if stop.target_accuracy is not None and accuracy >= stop.target_accuracy:
+        return f"accuracy {accuracy:.4f} reached the target {stop.target_accuracy:g}"
+    if stop.patience is not None and standing.stale_rounds >= stop.patience:
+        return f"no better accuracy in {stop.patience} rounds"
+    return ""

@@ -1,0 +1,27 @@
+"""The opened sums of a round: input of its step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from securefl.base.ids import PartyId
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.draw import Draw
+from securefl.protocol.round.shared.reports import ClusterKey
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedRound:
+    """All that is open at the end of a round: input of its step."""
+
+    drawn: Draw
+    """Clusters, weights and seed."""
+    survivors: Collection[PartyId]
+    """The frozen survivor set."""
+    sums: tuple[ClusterSum, ...]
+    """Opened sums in the order of (reclustering, cluster)."""
+    totals: Mapping[ClusterKey, int] | None = None
+    """Members in each sum of a hidden group's updates; None without hidden groups."""
+    excluded: frozenset[ClusterKey] = frozenset()
+    """Sums that failed a check."""

@@ -1,0 +1,185 @@
+"""The walk from the opened sums of a round to the next model, and to the end of a run.
+
+Steps 12 to 14 of docs/dataflow.md: screen the sums, aggregate, step, complete the report of the round, decide
+on the end. Features take part through their hooks (:mod:`securefl.protocol.round.server.features.feature`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.ids import PartyId
+from securefl.methods import robust, server_optimisers
+from securefl.protocol import kernel
+from securefl.protocol.round.server import stacking, stepping
+from securefl.protocol.round.server.features.catalogue import FEATURES
+from securefl.protocol.round.server.group_sums import aggregate_groups
+from securefl.protocol.round.server.opened import OpenedRound
+from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate
+from securefl.protocol.round.shared import reports
+from securefl.protocol.round.shared.plan import RunPlan
+
+Reports = tuple[reports.AnyReport, ...]
+
+
+def screen(plan: RunPlan, standing: Standing, opened: OpenedRound) -> tuple[Standing, OpenedRound, Reports]:
+    """Return the state, the opened round with the sums that fail a check, and the reports of the checks."""
+    checked = [(feature, feature.screen(plan, standing.round, opened)) for feature in FEATURES]
+    told = tuple(one for _, found in checked for one in found)
+    failed = frozenset((one.reclustering, one.cluster) for one in told if not one.ok)
+    opened = replace(opened, excluded=failed)
+    for feature, found in checked:
+        standing = feature.screened(plan, standing, opened, found)
+    return standing, opened, told
+
+
+def to_consult(
+    plan: RunPlan, sums: Sequence[ClusterSum], excluded: Collection[reports.ClusterKey] = ()
+) -> tuple[int, ...]:
+    """Return the reclusterings for which the rule needs a gradient of the server's own data."""
+    if not robust.needs_server_gradient(plan.scenario.aggregation.rule):
+        return ()
+    return stacking.usable(plan, stacking.counted(plan, sums, excluded))
+
+
+def update(
+    plan: RunPlan,
+    standing: Standing,
+    opened: OpenedRound,
+    gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
+) -> tuple[Standing, RoundAggregate]:
+    """Aggregate the opened sums and step.
+
+    Args:
+        plan: of the run.
+        standing: state at the beginning of the round.
+        opened: sums of the round, screened.
+        gradients: f64 ``(d,)`` for each of :func:`to_consult`. Without them a rule that needs
+            one is not applied, and the round gives no update.
+
+    Returns:
+        The state with the new model, and the aggregate.
+    """
+    reference = server_optimisers.past_update(plan.optimiser, standing.moments, plan.averaged)
+    drawn, sums = opened.drawn, opened.sums
+    result = (
+        stacking.aggregate_round(
+            plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, opened.excluded
+        )
+        if plan.models == 1
+        else aggregate_groups(plan, sums, drawn, reference, opened.totals)
+    )
+    after = _left(plan, standing)
+    if result.update is None:
+        after = stepping.without_update(after, spoilt=_is_spoilt(plan, opened))
+    else:
+        params, moments = stepping.next_models(
+            plan, standing.round, standing.params, standing.moments, result, sums, drawn, opened.totals
+        )
+        after = replace(
+            after, params=params, moments=moments, fruitless_rounds=0, updates=standing.updates + 1
+        )
+    for feature in FEATURES:
+        after = feature.stepped(plan, standing, after, opened, result)
+    return after, result
+
+
+def step(
+    plan: RunPlan,
+    standing: Standing,
+    opened: OpenedRound,
+    gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
+) -> tuple[Standing, reports.RoundDone, Reports]:
+    """Step as :func:`update` and complete the report of the round, but for the test of its model.
+
+    Returns:
+        The state with the new model, the report of the round, and further reports.
+    """
+    after, result = update(plan, standing, opened, gradients)
+    norm = None if result.update is None else float(np.linalg.norm(result.update))
+    done = _round_done(standing.round, opened, result)
+    told: Reports = (reports.ModelStepped(standing.round, result.kept, result.rejected, norm),)
+    for feature in FEATURES:
+        after, done, more = feature.completed(plan, standing, after, done, opened)
+        told = (*told, *more)
+    return after, _described(after, done), told
+
+
+def void(
+    plan: RunPlan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
+) -> tuple[Standing, reports.RoundDone, Reports]:
+    """End a round without a draw that stands; ``alone`` if too few parties were present for one."""
+    standing = stepping.without_update(_left(plan, standing), spoilt=alone)
+    done = reports.RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), ())
+    return standing, _described(standing, done), (reports.ModelStepped(standing.round, (), (), None),)
+
+
+def end(
+    plan: RunPlan, standing: Standing, done: reports.RoundDone
+) -> tuple[Standing, kernel.Finished | kernel.Aborted | None]:
+    """Decide whether and how the run ends with a round.
+
+    Args:
+        plan: of the run.
+        standing: state after the round's step.
+        done: report of the round with the accuracy of its model, None if the server tests nothing.
+
+    Returns:
+        The state, of the next round if the run goes on, and the end or None.
+    """
+    aborted = stepping.abort_reason(plan, standing)
+    if aborted:
+        return standing, kernel.Aborted(aborted)
+    reason = ""
+    for feature in FEATURES:
+        standing, found = feature.ended(plan, standing, done)
+        reason = reason or found
+    if not reason:
+        return replace(standing, round=standing.round + 1), None
+    if not standing.updates:
+        return standing, kernel.Aborted(f"{reason}, and none of them gave an update")
+    return standing, kernel.Finished(reason)
+
+
+def _left(plan: RunPlan, standing: Standing) -> Standing:
+    for feature in FEATURES:
+        standing = feature.left(plan, standing)
+    return standing
+
+
+def _described(standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
+    for feature in FEATURES:
+        done = feature.described(standing, done)
+    return done
+
+
+def _is_spoilt(plan: RunPlan, opened: OpenedRound) -> bool:
+    """Return True if the sums would have been enough without those that failed a check."""
+    seen = stacking.counted(plan, opened.sums, opened.excluded)
+    enough = bool(stacking.usable(plan, opened.sums))
+    return bool(opened.excluded) and not stacking.usable(plan, seen) and enough
+
+
+def _round_done(round_: int, opened: OpenedRound, result: RoundAggregate) -> reports.RoundDone:
+    clusters = opened.drawn.assignment.clusters
+    found: tuple[reports.ClusterKey, ...] = tuple(one.key for one in opened.sums)
+    # With hidden groups counts are no updates, and a slot that stays closed is not lost.
+    planned = {(r, j) for r, row in enumerate(clusters) for j in range(len(row))}
+    planned = planned if opened.totals is None else {*opened.totals}
+    return reports.RoundDone(
+        round=round_,
+        accuracy=0.0,
+        loss=0.0,
+        participants=opened.drawn.assignment.participants,
+        survivors=tuple(sorted(opened.survivors)),
+        opened=found,
+        lost=tuple(sorted(planned.difference(found))),
+        kept=result.kept,
+        rejected=result.rejected,
+        failed=tuple(sorted(opened.excluded)),
+    )
