@@ -1,6 +1,7 @@
 """Small seeded runs of the real machines against their committed traces: no effect has changed.
 
-``python tools/unchanged.py --nets --write`` writes them anew, where a change is meant.
+The fast tier runs a third of them, ``make slow`` the rest, and ``python tools/unchanged.py --nets`` all.
+With ``--write`` it writes them anew, where a change is meant.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import pytest
 from tests.nets import committed
 from tests.nets.nets import NETS
 from tests.nets.torch_sites import TORCH_NETS
+from tests.tiers import sampled
 
 
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", sampled(NETS, [*NETS][::3]))
 def test_every_effect_is_as_committed(net: str) -> None:
     assert not committed.difference(committed.read(net), NETS[net]())
 
