@@ -23,8 +23,9 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel.effects import Aborted, Finished, Send
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages import AnyMessage, Certificate, OpeningProof, StepProof
+from securefl.protocol.round import walk
 from securefl.protocol.round.party import release
-from securefl.protocol.round.server import opening, walk
+from securefl.protocol.round.server import opening
 from securefl.protocol.round.shared.reports import RunEffect, SatOut
 from tests.seen import patch_seen
 from tests.simulation.test_repeated_model import Repeater, errors

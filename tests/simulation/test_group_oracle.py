@@ -21,10 +21,10 @@ from securefl.methods.feasibility.limits import check
 from securefl.methods.privacy.response import randomised_response, truth_probability
 from securefl.protocol.kernel.effects import CHOSE, ChoiceGiven, Enter, Send
 from securefl.protocol.messages.rounds import Hello
+from securefl.protocol.round import walk
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.server import opening as server_open
-from securefl.protocol.round.server import walk
 from securefl.protocol.round.shared import choices
 from securefl.protocol.round.shared.choices import KeptChoice, choices_due, told_epsilon
 from securefl.protocol.round.shared.reports import RoundDone, RunEffect, SumOpened

@@ -11,7 +11,8 @@ import pytest
 from securefl.base.ids import SERVER
 from securefl.protocol.kernel.effects import Aborted, Enter, Finished, RoundMissing, Send
 from securefl.protocol.messages.verification import OpeningProof, StepProof
-from securefl.protocol.round.server import opening, walk
+from securefl.protocol.round import walk
+from securefl.protocol.round.server import opening
 from securefl.protocol.round.shared.missing import WINDOW, WITHIN
 from securefl.protocol.round.shared.reports import RunEffect, SharesReleased
 from tests.seen import patch_seen

@@ -27,8 +27,8 @@ from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Certificate, Freeze, InstanceAttempt
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.validation import Held
+from securefl.protocol.round import walk
 from securefl.protocol.round.server import opening as server_open
-from securefl.protocol.round.server import walk
 from securefl.protocol.round.shared.reports import RunEffect, SatOut
 from tests.seen import patch_seen
 from tests.simulation.test_silence_oracle import falls_silent

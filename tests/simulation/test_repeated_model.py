@@ -25,10 +25,10 @@ from securefl.base.ids import PartyId, RunId
 from securefl.methods.encoding.ring import from_ring
 from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
 from securefl.protocol.kernel.effects import Enter
+from securefl.protocol.round import walk
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.server import opening as server_open
-from securefl.protocol.round.server import walk
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone, SatOut, SumOpened
 from securefl.runtime.account.book import OwnData, RunBook

@@ -28,12 +28,12 @@ from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Hello
 from securefl.protocol.messages.union import AnyMessage
+from securefl.protocol.round import walk
 from securefl.protocol.round.party import draw as party_draw
 from securefl.protocol.round.party import machine as party
 from securefl.protocol.round.party import sums as party_sums
 from securefl.protocol.round.party.phases import PartyContext, PartyPhase, Working, sit_out
 from securefl.protocol.round.server import opening as server_open
-from securefl.protocol.round.server import walk
 from securefl.protocol.round.shared.reports import Effects, NothingLearned, SatOut
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.shards import Shard

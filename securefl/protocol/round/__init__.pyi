@@ -1,3 +1,4 @@
+from . import walk as walk
 from .dealer.machine import DealerMachine as DealerMachine
 from .party.carrying import carries as carries
 from .party.carrying import global_step as global_step
@@ -15,7 +16,6 @@ from .party.upload import Upload as Upload
 from .party.upload import make_upload as make_upload
 from .party.verifying import UnsignedError as UnsignedError
 from .party.verifying import on_proof as on_proof
-from .server import walk as walk
 from .server.features.checking import agreed_of as agreed_of
 from .server.features.suspicion import Suspicion as Suspicion
 from .server.features.suspicion import groups_of as groups_of

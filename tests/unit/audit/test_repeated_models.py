@@ -15,8 +15,8 @@ from securefl.lab.audit.finding import Finding, Severity
 from securefl.lab.audit.load import load
 from securefl.lab.audit.openings import opened_versions
 from securefl.lab.audit.repeated_models import repeated_models
+from securefl.protocol.round import walk
 from securefl.protocol.round.server import opening as server_open
-from securefl.protocol.round.server import walk
 from tests.seen import patch_seen
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record

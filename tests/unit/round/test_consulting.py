@@ -37,7 +37,6 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import Consulting, Evaluating, ServerPhase
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.server.walk import to_consult
 from securefl.protocol.round.shared.reports import (
     ConsultingFailed,
     ModelStepped,
@@ -45,6 +44,7 @@ from securefl.protocol.round.shared.reports import (
     RunEffect,
     StepReached,
 )
+from securefl.protocol.round.walk import to_consult
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Node, Op, World, scenario
 

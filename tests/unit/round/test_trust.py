@@ -21,8 +21,8 @@ from securefl.methods.encoding.ring import to_ring
 from securefl.methods.robust.rules.inner_product import InnerProduct, earned, inner_product
 from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
 from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_of
-from securefl.protocol.round.server.walk import to_consult
 from securefl.protocol.round.shared.plan import RunPlan
+from securefl.protocol.round.walk import to_consult
 from tests.simulation.world import scenario
 from tests.unit.round.samples import plan_of
 

@@ -8,8 +8,9 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, PartyId
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum, wire
+from securefl.protocol.round import walk
 from securefl.protocol.round.party.draw import MAX_REDRAWS
-from securefl.protocol.round.server import phases, proving, resuming, stepping, walk
+from securefl.protocol.round.server import phases, proving, resuming, stepping
 from securefl.protocol.round.server.features.suspicion import voided as lost_bets
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import reports, statement

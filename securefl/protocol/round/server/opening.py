@@ -14,7 +14,8 @@ from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import EVERYONE, PartyId
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum, wire
-from securefl.protocol.round.server import gather, phases, proving, stacking, walk
+from securefl.protocol.round import walk
+from securefl.protocol.round.server import gather, phases, proving, stacking
 from securefl.protocol.round.server.accusing import of_deals
 from securefl.protocol.round.server.features import measuring
 from securefl.protocol.round.server.opened import OpenedRound

@@ -14,7 +14,8 @@ from typing import Final
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.protocol import kernel, messages, wire
-from securefl.protocol.round.server import phases, walk
+from securefl.protocol.round import walk
+from securefl.protocol.round.server import phases
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.budget import with_round
 from securefl.protocol.round.shared.plan import RunPlan

@@ -11,7 +11,7 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER
 from securefl.methods import encoding
 from securefl.protocol import messages, secure_sum, wire
-from securefl.protocol.round.server import walk
+from securefl.protocol.round import walk
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import ClusterSum

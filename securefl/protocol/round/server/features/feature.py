@@ -1,6 +1,6 @@
 """Port of round features: the hooks through which a feature takes part in the end of a round (ADR 0065).
 
-The walk from the opened sums to the next model (:mod:`securefl.protocol.round.server.walk`) names no feature.
+The walk from the opened sums to the next model (:mod:`securefl.protocol.round.walk`) names no feature.
 It calls the hooks of all features in the order of
 :data:`securefl.protocol.round.server.features.catalogue.FEATURES`. The server of a run, a simulation and the
 verifiers of a round take the same walk.
