@@ -54,7 +54,7 @@ from tests.simulation import world as world_module
 from tests.simulation.lying import Followed, distinct, followed, other_claim, verified
 from tests.simulation.test_verified_rounds import CORRUPT, LIES, MODES, P
 from tests.simulation.world import RUN, Node, Op, World
-from tests.tiers import covering
+from tests.tiers import covering, sampled
 
 KINDS: dict[str, type[Charge]] = {
     "another model": BadStep,
@@ -177,7 +177,7 @@ def honest_charges() -> tuple[RunPlan, tuple[Charge, ...], tuple[bytes, ...]]:
     return anybody(world.plan), tuple(charges), tuple(world.frames)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(MODES, [*MODES][::2]))
 def test_honest_material_convicts_nobody(mode: str) -> None:
     world, seen = honest_run(verified(**{**MODES[mode], "rounds": "2"}))
     plan, kinds = anybody(world.plan), set[type]()

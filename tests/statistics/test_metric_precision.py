@@ -149,6 +149,7 @@ def test_the_true_auc_is_within_four_deviations(drawn: dict[str, tuple[F64, F64]
     assert np.count_nonzero(np.abs(errors) > 4 * stated) <= 1
 
 
+@pytest.mark.slow
 def test_medians_over_clusters_state_at_least_their_deviation() -> None:
     """Of ten clusters of 30 sites that lie apart, and of one with few samples, whose numbers mean nothing."""
     words, rng = words_of(0.02), np.random.default_rng(3)

@@ -283,7 +283,7 @@ def test_a_rotated_transcript_is_held_to_the_summary(tmp_path: Path) -> None:
         load(directory.path)
 
 
-@pytest.mark.parametrize("who", sampled(WHO, ["the server", "one party"]))
+@pytest.mark.parametrize("who", sampled(WHO, ["one party"]))
 def test_the_chain_of_a_verified_run_is_followed_from_where_it_begins(who: str, tmp_path: Path) -> None:
     """The links before are not known, as to a party that came late; signatures are those of the roster."""
     names = tuple(PartyId(f"h{number:02d}") for number in range(12))

@@ -29,6 +29,7 @@ from securefl.protocol.wire.envelope import peek
 from securefl.scenario.validation import DEAL_BYTES
 from tests.simulation.lying import verified
 from tests.simulation.world import RUN, World, scenario
+from tests.tiers import sampled
 
 _NUMBERS = 6
 """Bytes by which the numbers in the head of one frame, and of what it relays, may be longer or shorter."""
@@ -153,7 +154,7 @@ VERIFIED: dict[str, tuple[int, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("mode", VERIFIED)
+@pytest.mark.parametrize("mode", sampled(VERIFIED, [*VERIFIED][::3]))
 def test_a_verified_round_has_the_planned_bytes(mode: str) -> None:
     """A member that verifies nothing, one that repeats openings, and one of the committee."""
     length, more = VERIFIED[mode]

@@ -16,7 +16,7 @@ from securefl.methods.privacy.mechanism import mechanism_of
 from securefl.methods.privacy.settling import settle
 from securefl.scenario.load import load_scenario
 from securefl.scenario.scenario import Scenario
-from tests.tiers import covering, sampled
+from tests.tiers import covering
 from tests.unit.privacy.scenarios import private
 from tests.unit.privacy.surface import Ask, assert_as_asked
 
@@ -26,7 +26,8 @@ D = 25_450
 """Parameters of the DP figures' network."""
 
 
-@pytest.mark.parametrize("accountant", sampled(ACCOUNTANTS, ACCOUNTANTS[:1]))
+@pytest.mark.slow
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_party_level(accountant: Accountant) -> None:
     found = [
         assert_as_asked(Ask("party", asked, length, releases, accountant))
