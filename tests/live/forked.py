@@ -73,6 +73,11 @@ def _program(
     dies_at: tuple[int, str] | None,
 ) -> None:
     lifeline.heed_signals()
+    # As from a terminal, whatever was ignored as the fork server began: a shell has what it starts in the
+    # background ignore SIGINT, and a command that is being ended ignores SIGTERM and SIGHUP.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     for stream, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(folder / name, os.O_WRONLY | os.O_CREAT)
         os.dup2(file, stream)
