@@ -1,8 +1,10 @@
-"""Formatting of lines for people: counts, percentages, plurals; paths that stay on a machine."""
+"""Formatting of lines for people: counts, percentages, times, names; paths that stay on a machine."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable
 from typing import Final
 
 _FOLDERS: Final = re.compile(r"(?<![\w:/])(?:~|\.{1,2})?/(?:[^\s/:;,'\"()]+/)*(?=[^\s/:;,'\"()]+)")
@@ -26,3 +28,40 @@ def percent(probability: float) -> str:
 def without_folders(text: str) -> str:
     """Return ``text`` with the last part of each path alone: folders are this machine's own affair."""
     return _FOLDERS.sub("", text)
+
+
+def printable(text: str, limit: int = 160) -> str:
+    """``text`` on one line, without control characters: reasons may quote what a peer sent."""
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean if len(clean) <= limit else clean[: limit - 3] + "..."
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 sum``, ``2 sums``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def listed(names: Iterable[str], limit: int = 8) -> str:
+    """``p00, p01 and 3 more``."""
+    names = [printable(name, 32) for name in names]
+    shown, rest = names[:limit], len(names) - limit
+    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+
+
+def seconds(number: float) -> str:
+    """``3.2 s``, ``2 min 05 s``, ``1 h 02 min``."""
+    if number < 60:
+        return f"{number:.1f} s"
+    minutes, rest = divmod(round(number), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def rate(fraction: float | None) -> str:
+    """``96.1 %``; a dash where there is nothing to show."""
+    return "-" if fraction is None or not math.isfinite(fraction) else f"{100 * fraction:.1f} %"
+
+
+def digits(value: float | None) -> str:
+    """Three of them, ``0.0961``; a dash where there is nothing to show."""
+    return "-" if value is None else f"{value:.3g}"

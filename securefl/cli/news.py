@@ -9,56 +9,7 @@ import typer
 from securefl.base.errors import EXIT_PAUSED, RunAbortedError, RunHaltedError
 from securefl.cli.console import say
 from securefl.protocol import kernel
-from securefl.protocol.round import (
-    AnyReport,
-    ConnectionBack,
-    ConnectionLost,
-    Convicted,
-    EpochFollowed,
-    EpochLed,
-    LoopStoodStill,
-    ModelKept,
-    NothingLearned,
-    QuorumAwaited,
-    RoundDone,
-    RunPaused,
-    SatOut,
-    SharesReleased,
-    SumsWithheld,
-    UpdateEncoded,
-)
 from securefl.runtime import report
-
-_EVENTS = (
-    ConnectionLost
-    | ConnectionBack
-    | Convicted
-    | EpochFollowed
-    | EpochLed
-    | LoopStoodStill
-    | NothingLearned
-    | QuorumAwaited
-    | RunPaused
-    | SumsWithheld
-    | UpdateEncoded
-)
-"""Reports with the line that the display of a run has for them, if they are worth one."""
-
-
-def _show_event(name: str, item: AnyReport) -> None:
-    if (text := report.event_text(item)) is not None:
-        say(f"{name}: {text}")
-
-
-def _own_text(item: ModelKept | SatOut | SharesReleased) -> str:
-    """What became of a party's own part."""
-    match item:
-        case ModelKept():
-            return f"the best model is that of round {item.round}, and is written"
-        case SatOut():
-            return f"sits out round {item.round}: {item.reason}"
-        case SharesReleased():
-            return f"round {item.round}: counted, shares released"
 
 
 def plain_news(name: str) -> Callable[[report.News], None]:
@@ -68,14 +19,8 @@ def plain_news(name: str) -> Callable[[report.News], None]:
         match news:
             case report.Refusal():
                 say(f"{name}: refused {news.culprit}: {news.reason}")
-            case report.Fact(item=RoundDone() as done):
-                tested = report.tested_text(done).removesuffix(",")
-                counted = f"{len(done.survivors)} of {len(done.participants)} counted"
-                say(f"{name}: round {done.round}: {tested}, {counted}")
-            case report.Fact(item=item) if isinstance(item, _EVENTS):
-                _show_event(name, item)
-            case report.Fact(item=(ModelKept() | SatOut() | SharesReleased()) as item):
-                say(f"{name}: {_own_text(item)}")
+            case report.Fact(item=item) if (line := item.own_line()) is not None:
+                say(f"{name}: {line}")
             case report.Remark(text=text):
                 say(f"{name}: {text}")
             case report.Waiting():

@@ -142,9 +142,9 @@ class Following:
                 self._progress.on_report(fact.now, fact.item)
         elif isinstance(fact.item, NothingLearned) and self._trainings:
             self._failures[name] = fact.item.round, fact.item.reason
-            self._progress.note(f"{name}: {report.event_text(fact.item)}")
+            self._progress.note(f"{name}: {fact.item.line()}")
         elif isinstance(fact.item, LoopStoodStill):
-            self._progress.note(f"site of {name}: {report.event_text(fact.item)}")
+            self._progress.note(f"site of {name}: {fact.item.line()}")
         elif isinstance(fact.item, UpdateEncoded) and self._updates and self._metrics.is_honest(name):
             self._on_encoded(name, fact.item)
 
@@ -155,7 +155,7 @@ class Following:
                 **{at: many for at, many in self._beyond.get(name, {}).items() if at[0] >= item.round - 1},
                 (item.round, item.work): item.saturated,
             }
-            self._progress.note(f"{name}: {report.event_text(item)}")
+            self._progress.note(f"{name}: {item.line()}")
 
     def _remark(self, name: PartyId, item: report.Remark | report.Waiting) -> None:
         # That parties wait for the server is no news here.

@@ -28,7 +28,6 @@ from securefl.runtime.report import (
     RunDirectory,
     RunMetrics,
     Summary,
-    event_text,
     forgoing,
     header_lines,
     listed,
@@ -106,7 +105,7 @@ class _SiteLogs:
         def tell(round_: int, reason: str) -> None:
             self._failures[party] += 1
             self._last[party] = round_, reason
-            self._progress.note(f"{party}: {event_text(NothingLearned(round_, 0, reason))}")
+            self._progress.note(f"{party}: {NothingLearned(round_, 0, reason).line()}")
 
         shown: tuple[str, ...] = ()
 

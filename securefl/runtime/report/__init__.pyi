@@ -1,8 +1,6 @@
 from .console import Terminal as Terminal
 from .entries import entry_of as entry_of
-from .events import event_text as event_text
 from .events import sieve as sieve
-from .events import tested_text as tested_text
 from .evidence import EVIDENCE as EVIDENCE
 from .evidence import load_evidence as load_evidence
 from .first import file_digest as file_digest

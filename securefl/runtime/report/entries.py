@@ -19,7 +19,7 @@ from msgspec import Struct
 from securefl.base.arrays import digest_of
 from securefl.base.errors import UsageError
 from securefl.methods import metrics
-from securefl.protocol.round import AnyReport, Charge, ClusterSum, is_report
+from securefl.protocol.round import AnyReport, Charge, ClusterSum
 from securefl.runtime import transcript
 from securefl.runtime.report.evidence import evidence_name
 
@@ -64,7 +64,7 @@ def kind_of(report: AnyReport) -> str:
     Raises:
         UsageError: not one of the reports.
     """
-    if not is_report(report):
+    if not isinstance(report, AnyReport):
         raise UsageError(f"{type(report).__qualname__} is no report and is not written down")
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(report).__name__).lower()
 

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from securefl.protocol.round import AnyReport, without_late
+from securefl.protocol.round import DONE, AnyReport, PartyState, without_late
 from securefl.runtime.report import display_state
 from securefl.runtime.report.text import counted, curve, percent, printable, seconds
 
@@ -23,7 +23,7 @@ _MAX_COLUMN: Final = 6
 _MAX_WIDTH: Final = 100
 _MAX_DOTS: Final = 240
 _SHOWN_EVENTS: Final = 5
-_DOT: Final[dict[display_state.Standing, tuple[str, str, str]]] = {
+_DOT: Final[dict[PartyState, tuple[str, str, str]]] = {
     "waiting": ("·", ".", "bright_black"),
     "counted": ("●", "o", "green"),
     "dropped": ("○", "-", "yellow"),
@@ -146,13 +146,7 @@ def _steps(scene: display_state.DisplayState, in_round: float, ascii_only: bool)
         return Text("waiting for parties" if scene.done == 0 else "beginning", style="dim")
     arrow = " > " if ascii_only else " → "
     names = [name for name in display_state.STEPS if name not in display_state.OPTIONAL or scene.step == name]
-    at = (
-        len(names)
-        if scene.step == display_state.DONE
-        else names.index(scene.step)
-        if scene.step in names
-        else -1
-    )
+    at = len(names) if scene.step == DONE else names.index(scene.step) if scene.step in names else -1
     line = Text()
     for index, name in enumerate(names):
         style = "bold cyan" if index == at else "green" if index < at else "bright_black"
@@ -188,7 +182,7 @@ def _parties(scene: display_state.DisplayState, ascii_only: bool, by: str) -> Re
     return Group(dots, words)
 
 
-_WORD: Final[dict[display_state.Standing, str]] = {
+_WORD: Final[dict[PartyState, str]] = {
     "waiting": "at work",
     "counted": "counted",
     "dropped": "dropped out",

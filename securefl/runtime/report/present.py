@@ -16,13 +16,13 @@ from rich.text import Text
 
 from securefl.base.errors import EXIT_EXPECTED, EXIT_PAUSED
 from securefl.methods import clustering, metrics
-from securefl.protocol.round import without_late
+from securefl.protocol.round import CLOSED, metrics_text, tested_text, without_late
 from securefl.runtime.report import statistics, text
 from securefl.runtime.report.checks import check_lines
-from securefl.runtime.report.events import late_text, metrics_text, sieve, tested_text
+from securefl.runtime.report.events import late_text, sieve
 from securefl.runtime.report.expect import in_words
 from securefl.runtime.report.header_privacy import on_metrics
-from securefl.runtime.report.records import CLOSED, LeftOut, RoundRecord, best_evaluated, unused_rounds
+from securefl.runtime.report.records import LeftOut, RoundRecord, best_evaluated, unused_rounds
 from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.weighing import weighing_lines
 from securefl.scenario import Scenario
@@ -365,8 +365,9 @@ def _happened(record: RoundRecord) -> tuple[object, ...]:
 
 def _round_line(record: RoundRecord, by: str) -> str:
     events = "".join(f"; {event}" for event in _events(record, by))
+    tested = tested_text(record.accuracy, record.loss, record.backdoor_success, record.metrics)
     return (
-        f"round {record.round}: {tested_text(record)} {record.heard} of {_expected(record)}"
+        f"round {record.round}: {tested} {record.heard} of {_expected(record)}"
         f" counted, {len(record.sums)} of {len(record.sums) + len(record.lost)} sums,"
         f" {text.seconds(record.seconds['total'])}{events}"
     )

@@ -82,11 +82,9 @@ class PlainProgress:
         if isinstance(report, RoundDone):
             heard = records.heard_in(self._draft.sums)
             same = self._draft.is_unchanged
-            text: str | None = events.round_text(
-                report, now - self._since, by=self._by, heard=heard, unchanged=same
-            )
+            text: str | None = report.line(now - self._since, by=self._by, heard=heard, unchanged=same)
         else:
-            text = events.event_text(report)
+            text = report.line()
         if text is not None:
             self._tell(text)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from securefl.base.ids import PartyId
 from securefl.methods.metrics import Doubted, Measured, gain_of, is_better, why_unused
-from securefl.protocol.round import ClusterKey, Suspect
+from securefl.protocol.round import ClusterKey, SumSeen, Suspect
 from securefl.runtime import transcript
 from securefl.runtime.report.weighing import Weighing
 from securefl.scenario import Scenario
@@ -22,8 +22,6 @@ WITHHELD: Final = "withheld its nonce"
 NOT_THERE: Final = "did not turn up"
 RESTING: Final = "not drawn for this round"
 OVERSIZED: Final = "its update was refused as too long"
-CLOSED: Final = "kept closed by the leakage ledger"
-"""Why a sum was not opened that could have been."""
 ABSENCES: Final = frozenset({WITHHELD, NOT_THERE, RESTING})
 """Why a party was left out that was no participant."""
 
@@ -52,22 +50,6 @@ class LeftOut(NamedTuple):
 
     party: PartyId
     reason: str
-
-
-class SumSeen(NamedTuple):
-    """One opened sum: all that it tells is the total of these parties."""
-
-    reclustering: int
-    cluster: int
-    members: tuple[PartyId, ...]
-    counted: tuple[PartyId, ...]
-    inside: int | None = None
-    """Where groups are hidden: whose updates are in it are so many of :attr:`counted`, nobody knows who."""
-
-    @property
-    def size(self) -> int:
-        """Parties whose updates it adds up."""
-        return len(self.counted) if self.inside is None else self.inside
 
 
 def heard_in(sums: Sequence[SumSeen]) -> int:
@@ -135,6 +117,8 @@ class RoundRecord:
     """Coordinates beyond ``encoding.range``, by counted honest party; None if this process cannot know."""
     claims: Mapping[int, str] = field(default_factory=dict)
     """What verifiers have said since the row before, by round: why its step is void, or nothing."""
+    tally: Mapping[str, int] = field(default_factory=dict)
+    """Other numbers that reports of the round add up to, by name."""
 
     @property
     def heard(self) -> int:
@@ -220,6 +204,7 @@ class RoundRecord:
             if "beyond_range" in row
             else None,
             claims={one["round"]: one["reason"] for one in row.get("claims", ())},
+            tally=dict(row.get("tally", {})),
         )
 
     def row(self) -> dict[str, transcript.JsonValue]:
@@ -272,6 +257,7 @@ class RoundRecord:
             **(
                 {"claims": [{"round": r, "reason": w} for r, w in self.claims.items()]} if self.claims else {}
             ),
+            **({"tally": {**self.tally}} if self.tally else {}),
         }
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from securefl.base import entropy, version
 from securefl.base.ids import PartyId
 from securefl.methods import clustering, leakage
+from securefl.protocol.round import CLOSED
 from securefl.runtime import transcript
 from securefl.runtime.report.checks import Checked
 from securefl.runtime.report.expect import Judgement, exit_code, in_words, judge
@@ -18,7 +19,6 @@ from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import Outcome
 from securefl.runtime.report.privacy import Account
 from securefl.runtime.report.records import (
-    CLOSED,
     RefusedMessage,
     RoundRecord,
     Volume,
@@ -224,6 +224,7 @@ class Summary:
             **({} if self.checked is None else {"checks": self.checked.to_json()}),
             **({"columns": {name: {**one} for name, one in self.columns.items()}} if self.columns else {}),
             **_verified(self.claims),
+            **({"tally": {**tally}} if (tally := _tally(self.rounds)) else {}),
             "refusals": [
                 {**refusal._asdict(), "count": count}
                 for refusal, count in list(self.refusals.items())[:_MAX_REFUSALS]
@@ -260,6 +261,14 @@ def _measured(rounds: Sequence[RoundRecord]) -> dict[str, transcript.JsonValue]:
     if not bits:
         return {}
     return {"projections_to_dealer_and_evaluator": projections, "bits_to_deviating_evaluators": bits}
+
+
+def _tally(rounds: Sequence[RoundRecord]) -> Counter[str]:
+    """Return the numbers that reports of all rounds add up to, by name."""
+    total: Counter[str] = Counter()
+    for record in rounds:
+        total.update(record.tally)
+    return total
 
 
 def _verified(claims: Mapping[int, str]) -> dict[str, transcript.JsonValue]:

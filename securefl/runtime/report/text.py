@@ -1,31 +1,18 @@
-"""Small pieces of text for people: counts, sizes, times, curves, and names that came from outside."""
+"""Small pieces of text for people: sizes and curves, beside those of :mod:`securefl.base.text`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
+
+from securefl.base.text import counted, digits, listed, printable, seconds
+from securefl.base.text import rate as percent
+
+__all__ = ("counted", "curve", "digits", "listed", "percent", "printable", "seconds", "size")
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS: Final = " .:-=+*#@"
-
-
-def printable(text: str, limit: int = 160) -> str:
-    """``text`` on one line, without control characters: reasons may quote what a peer sent."""
-    clean = "".join(c if c.isprintable() else "?" for c in text)
-    return clean if len(clean) <= limit else clean[: limit - 3] + "..."
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 sum``, ``2 sums``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def listed(names: Iterable[str], limit: int = 8) -> str:
-    """``p00, p01 and 3 more``."""
-    names = [printable(name, 32) for name in names]
-    shown, rest = names[:limit], len(names) - limit
-    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
 
 
 def size(number: float) -> str:
@@ -35,25 +22,6 @@ def size(number: float) -> str:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
         number /= 1000
     raise AssertionError("unreachable")
-
-
-def seconds(number: float) -> str:
-    """``3.2 s``, ``2 min 05 s``, ``1 h 02 min``."""
-    if number < 60:
-        return f"{number:.1f} s"
-    minutes, rest = divmod(round(number), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
-
-
-def percent(fraction: float | None) -> str:
-    """``96.1 %``; a dash where there is nothing to show."""
-    return "-" if fraction is None or not math.isfinite(fraction) else f"{100 * fraction:.1f} %"
-
-
-def digits(value: float | None) -> str:
-    """Three of them, ``0.0961``; a dash where there is nothing to show."""
-    return "-" if value is None else f"{value:.3g}"
 
 
 def curve(values: Sequence[float], width: int, height: int = 1, *, ascii_only: bool = False) -> list[str]:

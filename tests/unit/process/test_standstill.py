@@ -15,7 +15,6 @@ from securefl.protocol.round.shared.reports import LoopStoodStill
 from securefl.runtime.process import standstill
 from securefl.runtime.process.ports import LocalWork
 from securefl.runtime.process.standstill import StandstillWatch
-from securefl.runtime.report.events import event_text
 from tests.unit.process.federation import Recorder
 from tests.unit.process.test_shell import PARAMS, Line, Script, shell
 
@@ -73,7 +72,7 @@ def test_a_shell_reports_it_for_sites_in_its_process(holds_up: bool) -> None:
 
 
 def test_the_line_names_the_remedy() -> None:
-    text = event_text(LoopStoodStill(0, 61.2))
+    text = LoopStoodStill(0, 61.2).line()
     assert text is not None
     assert "--site-python" in text
     assert "1 min 01 s" in text

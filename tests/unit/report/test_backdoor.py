@@ -10,7 +10,6 @@ from rich.console import Console
 
 from securefl.protocol.round.shared.reports import RoundDone
 from securefl.runtime.report.display_state import DisplayState
-from securefl.runtime.report.events import event_text
 from securefl.runtime.report.live import draw
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
@@ -55,7 +54,7 @@ def test_the_summary_tells_it_in_words_and_numbers() -> None:
 
 def test_the_display_and_the_log_tell_it() -> None:
     assert "75.0 % of patched test images" in printed(DisplayState(rounds=4).after(0.0, done(0.75)))
-    assert " backdoor 75.0 %," in str(event_text(done(0.75)))
+    assert " backdoor 75.0 %," in done(0.75).line()
 
 
 @pytest.mark.parametrize(

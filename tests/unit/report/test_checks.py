@@ -20,7 +20,6 @@ from securefl.protocol.round.party.upload import Seams
 from securefl.protocol.round.server.features.checking import agreed_of
 from securefl.protocol.round.shared.reports import ModelStepped, RoundDone
 from securefl.runtime.report.checks import check_lines, power_lines, verdict_of
-from securefl.runtime.report.events import round_text
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.records import RoundRecord
@@ -130,7 +129,7 @@ def test_rows_and_summary_hold_what_failed_and_why() -> None:
     assert "2 of 4 sums left out; of those 0 where all keep to what was agreed" in text
     assert "sums of 3 of whom 1 adds no noise: 2 of 2 left out; without signals more than 99.9 %" in text
     assert "1 sum out by checks" in text
-    assert "1 cluster left out by the checks" in round_text(played.reports(RoundDone)[0])
+    assert "1 cluster left out by the checks" in played.reports(RoundDone)[0].line()
 
 
 def test_evidence_is_kept_over_rounds_and_names_the_cluster_of_a_skipper() -> None:

@@ -24,6 +24,7 @@ from securefl.protocol.round.shared.reports import (
     SlotsCounted,
     StepReached,
     SumOpened,
+    SumSeen,
     SurvivorsFrozen,
 )
 from securefl.protocol.round.shared.slots import FIRST_SLOT
@@ -34,7 +35,7 @@ from securefl.runtime.report.live import LiveProgress, draw
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.progress import JsonProgress, PlainProgress, Progress, progress_for
-from securefl.runtime.report.records import OVERSIZED, LeftOut, SumSeen
+from securefl.runtime.report.records import OVERSIZED, LeftOut
 from securefl.runtime.report.summary import Summary, server_view, summarise
 from securefl.runtime.report.text import counted, curve, listed, printable, seconds, size
 from securefl.scenario.scenario import Groups

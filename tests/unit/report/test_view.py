@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from securefl.base.ids import PartyId
 from securefl.protocol.round.server.stacking import ClusterSum
-from securefl.protocol.round.shared.reports import RoundDone, SlotsCounted, SumOpened
-from securefl.runtime.report.records import RoundRecord, SumSeen
+from securefl.protocol.round.shared.reports import RoundDone, SlotsCounted, SumOpened, SumSeen
+from securefl.runtime.report.records import RoundRecord
 from securefl.runtime.report.summary import determined, server_view
 from tests.unit.report.test_metrics import drive, heard
 

@@ -17,7 +17,6 @@ from securefl.protocol.messages.control import JoinRun, Software
 from securefl.protocol.round.shared.reports import PartiesJoined, Versions, VersionsDiffer
 from securefl.protocol.wire.codec import decode, encode
 from securefl.runtime.process.software import own_software
-from securefl.runtime.report.events import event_text
 from tests.simulation.world import Op, World, scenario
 
 OWN = Software(python="3.11.7", numpy="2.4.6", securefl="0.2.0")
@@ -47,7 +46,7 @@ def test_differences_are_one_report_once_all_have_joined() -> None:
     )
     kinds = [type(one) for one in world.server.reports]
     assert kinds.index(VersionsDiffer) == kinds.index(PartiesJoined) + 1
-    assert event_text(report) == (
+    assert report.line() == (
         "versions differ: p03, p04 run Python 3.12.1, the server 3.11.7;"
         " p04 runs numpy 2.5.0, the server 2.4.6"
     )
@@ -55,7 +54,7 @@ def test_differences_are_one_report_once_all_have_joined() -> None:
 
 def test_many_parties_are_folded() -> None:
     others = tuple((PartyId(f"p{i:02d}"), OLD._replace(python="3.13.0")) for i in range(11))
-    assert event_text(VersionsDiffer(OLD, others)) == (
+    assert VersionsDiffer(OLD, others).line() == (
         "versions differ: p00, p01, p02, p03, p04, p05, p06, p07 and 3 more run Python 3.13.0,"
         " the server 3.11.7"
     )

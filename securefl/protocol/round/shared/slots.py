@@ -112,4 +112,4 @@ def opened_slots(reports: Iterable[SlotsCounted]) -> frozenset[ClusterKey]:
 
 def totals_of(reports: Iterable[SlotsCounted]) -> Mapping[ClusterKey, int]:
     """Members in the sum of each slot that may be opened."""
-    return {(FIRST_SLOT + slot, one.cluster): one.counts[slot] for one in reports for slot in one.slots}
+    return {key: total for one in reports for key, total in one.totals.items()}

@@ -1,0 +1,150 @@
+"""Reports on the steps of a round and its draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from securefl.base import text
+from securefl.base.ids import PartyId
+from securefl.protocol.round.shared.reports.base import AnyReport
+from securefl.protocol.round.shared.reports.notes import RoundNotes
+from securefl.protocol.round.shared.reports.scene import AnyScene, marked
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStarted(AnyReport):
+    """Server: a new round, with the digest of its model."""
+
+    round: int
+    model_digest: bytes
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        began = scene.now if scene.began is None else scene.began
+        fresh = replace(scene, step="", opened=0, planned=0)
+        return replace(fresh, round=self.round, since=scene.now, began=began)
+
+
+@dataclass(frozen=True, slots=True)
+class StepReached(AnyReport):
+    """Server: the round entered this step (``step`` is a key of the deadlines section)."""
+
+    round: int
+    step: str
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.enter(self.step)
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        return replace(scene, step=self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSent(AnyReport):
+    """Server: the model and the invitation of a draw have left; from now on hellos have their time."""
+
+    round: int
+    draw: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrawVoided(AnyReport):
+    """Server: nonces were withheld, the draw is void."""
+
+    round: int
+    draw: int
+    withheld: tuple[PartyId, ...]
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        who = text.listed(self.withheld)
+        return f"round {self.round}: draw void, nonce withheld by {who}; drawing again"
+
+    def tally(self) -> Mapping[str, int]:
+        """See :class:`AnyReport`."""
+        return {"redraws": 1}
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.withheld.update(self.withheld)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSkipped(AnyReport):
+    """Server: the round ends without clusters, and so without an update."""
+
+    round: int
+    reason: str
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.skipped = self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class ClustersDrawn(AnyReport):
+    """Server and party: the round's certified assignment."""
+
+    round: int
+    assignment_digest: bytes
+    clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
+    resting: tuple[PartyId, ...] = ()
+    """Parties that are there but were not drawn: they sit this round out."""
+    seed: bytes = b""
+    """The certified seed that the clusters follow from: public, as all nonces are."""
+    counts: tuple[tuple[PartyId, int], ...] = ()
+    """Declared sample counts of all who are there, from their signed hellos: the weights follow from them."""
+    atom_seed: bytes = b""
+    """The seed of the run's atoms, public; empty where there are none."""
+    tasks: tuple[int, ...] = ()
+    """The task group of each cluster, where parties tell theirs."""
+    groups: tuple[tuple[PartyId, int], ...] = ()
+    """What each party that was there told, drawn or not; empty where groups are hidden."""
+    cap: int | None = None
+    """U: the declared count that weighs 1; None where all weigh the same."""
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.resting = frozenset(self.resting)
+        notes.members = {(r, j): m for r, row in enumerate(self.clusters) for j, m in enumerate(row)}
+        notes.declared, notes.cap = dict(self.counts), self.cap
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        first = self.clusters[0] if self.clusters else ()
+        return replace(
+            scene,
+            clusters=first,
+            planned=len([members for row in self.clusters for members in row]),
+            standings={party: "waiting" for members in first for party in members},
+            inside=None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivorsFrozen(AnyReport):
+    """Server and party: the global survivor set, and the participants that are not in it."""
+
+    round: int
+    survivors: tuple[PartyId, ...]
+    dropped: tuple[PartyId, ...]
+
+    def line(self) -> str | None:
+        """Return who is missing, if any party is."""
+        planned = len(self.survivors) + len(self.dropped)
+        survive = f"round {self.round}: {len(self.survivors)} of {planned} survive"
+        return f"{survive}, without {text.listed(self.dropped)}" if self.dropped else None
+
+    def own_line(self) -> None:
+        """Return None: a party has other reports on its own part."""
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.frozen = frozenset(self.survivors)
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        return marked(marked(scene, self.survivors, "counted"), self.dropped, "dropped")

@@ -1,0 +1,186 @@
+"""Reports on the step of a round, its model and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from securefl.base import text
+from securefl.base.arrays import F32
+from securefl.base.ids import PartyId
+from securefl.methods.metrics import Doubted, Measured
+from securefl.protocol.round.shared.reports.base import AnyReport
+from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes
+from securefl.protocol.round.shared.reports.scene import DONE, AnyScene, marked
+
+MOST_TOLD: Final = 4
+"""Metrics in a round's line."""
+
+Group = tuple[PartyId, ...]
+"""Parties that evidence is about as a whole."""
+
+
+class Suspect(NamedTuple):
+    """Evidence of checks over rounds that parties leave the plan, in decimal digits of e-values."""
+
+    parties: Group
+    highest: float
+    """The most it ever was: this counts."""
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConsultingFailed(AnyReport):
+    """Server: its own data gave no gradient, so that the rule is not applied and the round has no update."""
+
+    round: int
+    reason: str
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        why = text.printable(self.reason)
+        return f"round {self.round}: no update, the rule needs the server's own data: {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStepped(AnyReport):
+    """Server: the update was aggregated (``update_norm`` is None when there was none) and applied."""
+
+    round: int
+    kept: tuple[ClusterKey, ...]
+    rejected: tuple[ClusterKey, ...]
+    update_norm: float | None
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.norm = self.update_norm
+        notes.enter("evaluate")
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        scene = replace(scene, step="evaluate")
+        for key in self.rejected:
+            scene = marked(scene, scene.members(key), "rejected")
+        return scene
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone(AnyReport):
+    """Server: the round is over; ``accuracy`` and ``loss`` are None where it has no test set."""
+
+    round: int
+    accuracy: float | None
+    loss: float | None
+    participants: tuple[PartyId, ...]
+    survivors: tuple[PartyId, ...]
+    opened: tuple[ClusterKey, ...]
+    lost: tuple[ClusterKey, ...]
+    kept: tuple[ClusterKey, ...]
+    rejected: tuple[ClusterKey, ...]
+    """Left out by the rule."""
+    failed: tuple[ClusterKey, ...] = ()
+    """Left out by the checks."""
+    backdoor_success: float | None = None
+    """Share of patched test samples that get the backdoor's class; None where none is looked for."""
+    suspects: tuple[Suspect, ...] = ()
+    """The evidence of the checks so far, this round's included."""
+    metrics: tuple[Measured, ...] = ()
+    """What sites say of the model that the round began with."""
+    doubted: tuple[Doubted, ...] = ()
+    """Sums whose metrics are impossible."""
+
+    def line(
+        self,
+        spent: float | None = None,
+        *,
+        by: str = "rule",
+        heard: int | None = None,
+        unchanged: bool = False,
+    ) -> str:
+        """Return one line on the round.
+
+        Args:
+            spent: its seconds.
+            by: name of the filters of opened sums, besides the checks.
+            heard: parties in opened sums; None if unknown. All survivors pass as counted then, too many if a
+                sum is lost or groups are hidden.
+            unchanged: True if the step left the model as it was.
+        """
+        survivors = len(self.survivors) if heard is None else heard
+        planned = len(self.opened) + len(self.lost)
+        took = "" if spent is None else f", {text.seconds(spent)}"
+        out = ((self.failed, "checks"), (self.rejected, by))
+        rejected = "".join(
+            f", {text.counted(len(keys), 'cluster')} left out by the {what}" for keys, what in out if keys
+        )
+        same = ", the model did not change" if unchanged else ""
+        tested = tested_text(self.accuracy, self.loss, self.backdoor_success, self.metrics)
+        return (
+            f"round {self.round}: {tested} {survivors} of {len(self.participants)} counted,"
+            f" {len(self.opened)} of {text.counted(planned, 'sum')} opened{rejected}{same}{took}"
+        )
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        tested = () if self.accuracy is None else (self.accuracy,)
+        scene = replace(scene, done=scene.done + 1, ended=scene.now, step=DONE)
+        return replace(scene, accuracies=(*scene.accuracies, *tested), backdoor=self.backdoor_success)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricUnused(AnyReport):
+    """Server: ``stop.metric`` has too much noise to stop by, for the first time; later rounds are silent."""
+
+    round: int
+    metric: str
+    reason: str
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"round {self.round}: {self.metric} is too noisy to stop or choose a model by: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFinal(AnyReport):
+    """Server: the parameters at the end of the run."""
+
+    round: int
+    params: F32
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKept(AnyReport):
+    """Server: the best parameters by ``stop.metric``; party: those that it was told are best."""
+
+    round: int
+    """That began with them."""
+    params: F32
+
+    def own_line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"the best model is that of round {self.round}, and is written"
+
+
+def metrics_text(metrics: Sequence[Measured]) -> str:
+    """``scores.auc 0.981 ± 0.003 (0.972 to 0.99)`` of each: number, noise, and range over clusters."""
+    return ", ".join(
+        f"{one.name} {text.digits(one.value)}"
+        + (f" ± {text.digits(one.deviation)}" if one.deviation else "")
+        + (f" ({text.digits(one.low)} to {text.digits(one.high)})" if one.clusters > 1 else "")
+        for one in metrics
+    )
+
+
+def tested_text(
+    accuracy: float | None, loss: float | None, backdoor: float | None, metrics: Sequence[Measured]
+) -> str:
+    """``accuracy 96.1 %, loss 0.131,`` as a part of a round's line, with the backdoor's success if any."""
+    if accuracy is None:
+        # One number of each metric: all are in metrics.jsonl.
+        first = {one.name.partition(".")[0]: one for one in reversed(metrics)}
+        told = [one for one in metrics if one in first.values()]
+        more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+        return f"{metrics_text(told[:MOST_TOLD])}{more}," if told else "not tested,"
+    shown = "" if backdoor is None else f" backdoor {text.rate(backdoor)},"
+    return f"accuracy {text.rate(accuracy)}, loss {text.digits(loss)},{shown}"

@@ -1,0 +1,92 @@
+"""Reports of a party on its own part of a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from securefl.base import text
+from securefl.base.ids import PartyId
+from securefl.protocol.round.shared.reports.base import AnyReport
+from securefl.protocol.round.shared.reports.notes import ClusterKey
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateEncoded(AnyReport):
+    """Party: an update is encoded; how many coordinates lay beyond the encoding's range."""
+
+    round: int
+    work: int
+    saturated: int
+
+    def line(self) -> str | None:
+        """See :class:`AnyReport`."""
+        beyond = text.counted(self.saturated, "coordinate")
+        return f"round {self.round}: {beyond} cut at encoding.range: raise it" if self.saturated else None
+
+
+@dataclass(frozen=True, slots=True)
+class NothingLearned(AnyReport):
+    """Party: local work gave nothing that may be sent; zeros went in its place. For its own log alone."""
+
+    round: int
+    work: int
+    reason: str
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"round {self.round}: sends zeros, {text.printable(self.reason)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStoodStill(AnyReport):
+    """Party: its process sent and received nothing for a while, since training held the interpreter lock."""
+
+    round: int
+    seconds: float
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return (
+            f"round {self.round}: no message could pass for {text.seconds(self.seconds)} while the site"
+            " trained: it holds the interpreter lock; --site-python gives it its own process"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SharesReleased(AnyReport):
+    """Party: it has released its shares for these instances, once.
+
+    The other fields have one entry per instance. They name the members whose shares were given, never the
+    shares.
+    """
+
+    round: int
+    instances: tuple[ClusterKey, ...]
+    attempts: tuple[int, ...] = ()
+    seeds_of: tuple[tuple[PartyId, ...], ...] = ()
+    """Members whose self-mask seed a share was given of: those that the sum counts.
+
+    To a CrypTen sum each member gives the seed of its own blind only; then these are the members of that sum.
+    """
+    keys_of: tuple[tuple[PartyId, ...], ...] = ()
+    """Members whose mask key a share was given of."""
+
+    def own_line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"round {self.round}: counted, shares released"
+
+
+@dataclass(frozen=True, slots=True)
+class SatOut(AnyReport):
+    """Party: it does not take part in the rest of this round."""
+
+    round: int
+    reason: str
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"round {self.round}: sits out, {text.printable(self.reason)}"
+
+    def own_line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"sits out round {self.round}: {self.reason}"

@@ -1,0 +1,136 @@
+"""Reports on who is there: parties, their software, the broker, the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from securefl.base import text
+from securefl.base.ids import PartyId
+from securefl.protocol.round.shared.reports.base import AnyReport
+from securefl.protocol.round.shared.reports.scene import AnyScene
+
+
+@dataclass(frozen=True, slots=True)
+class PartiesJoined(AnyReport):
+    """Server: who was there when the run started."""
+
+    present: tuple[PartyId, ...]
+    missing: tuple[PartyId, ...]
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        absent = f"; missing: {text.listed(self.missing)}" if self.missing else ""
+        return f"{len(self.present)} of {len(self.present) + len(self.missing)} parties present{absent}"
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        return replace(scene, present=self.present, missing=self.missing)
+
+
+class Versions(NamedTuple):
+    """Versions of the software of one process."""
+
+    python: str
+    numpy: str
+    securefl: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsDiffer(AnyReport):
+    """Server: parties with other versions than its own, on which last bits of results may depend."""
+
+    own: Versions
+    others: tuple[tuple[PartyId, Versions], ...]
+
+    def line(self) -> str:
+        """Return parties by the versions that they run, with the server's version."""
+        running: dict[tuple[int, str], list[str]] = {}
+        for party, versions in self.others:
+            for place, (version, servers) in enumerate(zip(versions, self.own, strict=True)):
+                if version != servers:
+                    running.setdefault((place, version), []).append(party)
+        parts = (
+            f"{text.listed(names)} run{'s' if len(names) == 1 else ''} {_PROGRAMS[place]}"
+            f" {text.printable(version, 32)}, the server {self.own[place]}"
+            for (place, version), names in sorted(running.items())
+        )
+        return f"versions differ: {'; '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLost(AnyReport):
+    """Server and party: it has lost the broker."""
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return "the broker is out of reach; deadlines stand still"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionBack(AnyReport):
+    """Server and party: it has the broker again."""
+
+    connection: int
+    """Which one of its connections this is."""
+    kept: bool
+    """Whether the broker kept what came in the meantime."""
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        meanwhile = "with" if self.kept else "perhaps without"
+        return f"the broker is back, {meanwhile} what came meanwhile (connection {self.connection})"
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumAwaited(AnyReport):
+    """Server: too few parties are there for the round, and it waits on."""
+
+    round: int
+    reason: str
+    seconds: float
+    """For how long in a row it has been online without enough of them."""
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        waited = text.seconds(self.seconds)
+        return f"round {self.round}: waiting for parties, {waited} so far: {text.printable(self.reason)}"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLed(AnyReport):
+    """Server: it leads a run that an earlier one has led before."""
+
+    epoch: int
+    round: int
+    """The next one, or the one whose model is to be tested again."""
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"the run goes on from the checkpoint of round {self.round} (epoch {self.epoch})"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochFollowed(AnyReport):
+    """Party: it follows another server than before."""
+
+    epoch: int
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"the server was started again (epoch {self.epoch}); following it"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaused(AnyReport):
+    """The server stops, and the run goes on once it is started again."""
+
+    reason: str
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        why = text.printable(self.reason)
+        return f"the run pauses: {why}; it goes on once the server is started again"
+
+
+_PROGRAMS = Versions("Python", "numpy", "securefl")

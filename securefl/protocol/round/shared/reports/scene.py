@@ -1,0 +1,65 @@
+"""State of a run as a display shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeVar
+
+from securefl.base.ids import PartyId
+from securefl.protocol.round.shared.reports.notes import ClusterKey
+
+DONE: Final = "done"
+"""The step of a round that has ended."""
+
+PartyState = Literal["waiting", "counted", "dropped", "rejected", "lost"]
+"""State of a party in the round: no news; in the survivor set; not in it; in a cluster that the rule
+left out; in a lost sum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Immutable state of a run, redrawn after each report."""
+
+    now: float = 0.0
+    """Seconds on the server's clock."""
+    began: float | None = None
+    """Start of the first round since a resume, in the server's seconds."""
+    since: float = 0.0
+    """Start of the round, in the server's seconds."""
+    ended: float = 0.0
+    """End of the latest round, in the server's seconds."""
+    done: int = 0
+    """Rounds that have ended."""
+    round: int = 0
+    step: str = ""
+    present: tuple[PartyId, ...] = ()
+    missing: tuple[PartyId, ...] = ()
+    clusters: tuple[tuple[PartyId, ...], ...] = ()
+    """Clusters of the first reclustering of the round."""
+    standings: dict[PartyId, PartyState] = field(default_factory=dict)
+    inside: int | None = None
+    """Parties in the sums that may be opened, if groups are hidden; else None."""
+    opened: int = 0
+    """Sums opened in this round."""
+    planned: int = 0
+    """Sums planned in this round."""
+    total_opened: int = 0
+    accuracies: tuple[float, ...] = ()
+    backdoor: float | None = None
+    """The latest success rate of the scenario's backdoor."""
+
+    def members(self, key: ClusterKey) -> tuple[PartyId, ...]:
+        """Return the members of a cluster of the first reclustering; none of any other cluster."""
+        reclustering, cluster = key
+        known = reclustering == 0 and cluster < len(self.clusters)
+        return self.clusters[cluster] if known else ()
+
+
+AnyScene = TypeVar("AnyScene", bound=Scene)
+
+
+def marked(scene: AnyScene, parties: Iterable[PartyId], state: PartyState) -> AnyScene:
+    """Return the scene with a state for these parties; a party that dropped out stays dropped."""
+    changed = {party: state for party in parties if scene.standings.get(party, "dropped") != "dropped"}
+    return replace(scene, standings={**scene.standings, **changed})

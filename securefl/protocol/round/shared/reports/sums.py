@@ -1,0 +1,206 @@
+"""Reports on the sums of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from securefl.base import text
+from securefl.base.ids import PartyId
+from securefl.base.sums import exact_sum
+from securefl.methods import clustering
+from securefl.protocol.round.server.stacking import ClusterSum
+from securefl.protocol.round.shared.reports.base import AnyReport
+from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes, SumSeen
+from securefl.protocol.round.shared.reports.scene import AnyScene, marked
+
+CLOSED: Final = "kept closed by the leakage ledger"
+"""Why a sum was not opened that could have been."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRetried(AnyReport):
+    """Server: an instance starts over without the excluded members."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    attempt: int
+    excluded: tuple[PartyId, ...]
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"{_sum_of(self)} starts over without {text.listed(self.excluded)}"
+
+    def tally(self) -> Mapping[str, int]:
+        """See :class:`AnyReport`."""
+        return {"retries": 1}
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.excluded.update(self.excluded)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceLost(AnyReport):
+    """Server: this instance will not be opened in this round."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    reason: str
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"{_sum_of(self)} lost, {text.printable(self.reason)}"
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.lost[self.reclustering, self.cluster] = self.reason
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        return marked(scene, scene.members((self.reclustering, self.cluster)), "lost")
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatesValidated(AnyReport):
+    """Server: whose updates of an instance passed the checks of all others, and whose did not."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    attempt: int
+    accepted: tuple[PartyId, ...]
+    rejected: tuple[PartyId, ...]
+    projections: int
+    """Numbers about each of these updates that the dealer and one evaluator know together."""
+
+    def line(self) -> str | None:
+        """See :class:`AnyReport`."""
+        refused = f"{_sum_of(self)} refuses {text.listed(self.rejected)}: update too long"
+        return refused if self.rejected else None
+
+    def tally(self) -> Mapping[str, int]:
+        """See :class:`AnyReport`."""
+        measured = len(self.accepted) + len(self.rejected)
+        return {"projections": self.projections * measured, "measured": measured}
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.oversized.update(self.rejected)
+
+
+@dataclass(frozen=True, slots=True)
+class TriplesDealt(AnyReport):
+    """Dealer: an attempt got its triples."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    attempt: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class SumsWithheld(AnyReport):
+    """Server and party: what the leakage ledger keeps closed, as somebody's limit would be crossed."""
+
+    round: int
+    reclusterings: tuple[int, ...]
+    crossed: tuple[tuple[PartyId, ...], ...]
+    """For each of them, whose limits it would cross on top of those that are opened."""
+    reason: str
+    """Of the first crossing, for people."""
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        which = "reclustering" if len(self.reclusterings) == 1 else "reclusterings"
+        numbers = " and ".join(map(str, self.reclusterings))
+        return f"round {self.round}: {which} {numbers} {CLOSED}: {text.printable(self.reason)}"
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.closed = dict.fromkeys(self.reclusterings, f"{CLOSED}: {self.reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsCounted(AnyReport):
+    """Counts of a cluster's survivors in each hidden group, and which of these sums are opened.
+
+    The server says it of each cluster whose counts it opened; a member of its own, as the server told it.
+    """
+
+    round: int
+    cluster: int
+    counts: tuple[int, ...]
+    """As opened; a member that lies makes them anything."""
+    slots: tuple[int, ...]
+    """Groups whose sums may be opened; none where the counts are impossible."""
+    seats: tuple[int, ...] = ()
+    """The seats that are taken, ascending; none where the counts are impossible."""
+
+    @property
+    def totals(self) -> Mapping[ClusterKey, int]:
+        """Members in the sum of each slot that may be opened."""
+        return {(clustering.COUNTS + 1 + slot, self.cluster): self.counts[slot] for slot in self.slots}
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.inside.update(self.totals)
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        return replace(scene, inside=(scene.inside or 0) + exact_sum(self.totals.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class SumOpened(AnyReport):
+    """Server: one cluster sum was opened."""
+
+    round: int
+    opened: ClusterSum
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        one = self.opened
+        notes.sums.append(SumSeen(*one.key, one.members, one.survivors, notes.inside.get(one.key)))
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        return replace(scene, opened=scene.opened + 1, total_opened=scene.total_opened + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SumChecked(AnyReport):
+    """Server: whether a sum looks like the noise that was agreed; if not, the rule does not see it."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    ok: bool
+    p_value: float
+    """Of all checks together."""
+    reason: str
+    e_values: tuple[float, ...]
+    """Evidence against it by kind of check; none from the published pair."""
+
+    def line(self) -> str | None:
+        """See :class:`AnyReport`."""
+        failed = f"{_sum_of(self)} left out by the checks, {text.printable(self.reason)}"
+        return None if self.ok else failed
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        if not self.ok:
+            notes.failed[self.reclustering, self.cluster] = self.reason
+
+    def show(self, scene: AnyScene) -> AnyScene:
+        """See :class:`AnyReport`."""
+        left_out = () if self.ok else scene.members((self.reclustering, self.cluster))
+        return marked(scene, left_out, "rejected")
+
+
+def _sum_of(report: InstanceRetried | InstanceLost | UpdatesValidated | SumChecked) -> str:
+    return f"round {report.round}: cluster {report.reclustering}.{report.cluster}"

@@ -1,0 +1,66 @@
+"""Reports on verified rounds, and on proofs against a peer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from securefl.base import text
+from securefl.protocol.round.shared.charges import Charge
+from securefl.protocol.round.shared.reports.base import AnyReport
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated(AnyReport):
+    """A party has repeated an opening, or the step, and it comes to what the server claims."""
+
+    round: int
+    reclustering: int
+    cluster: int
+    """-1 both for the step."""
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFollowed(AnyReport):
+    """A party goes on with a model of which it knows that the chain confirms it."""
+
+    round: int
+    """Whose step made the model; -1 for the first."""
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimConfirmed(AnyReport):
+    """Verifiers have confirmed what the server made of a round."""
+
+    round: int
+    root: bytes
+    verifiers: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRefused(AnyReport):
+    """The server's step is void: not all certified sums opened, or verifiers have not confirmed it."""
+
+    round: int
+    reason: str
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        return f"round {self.round}: its step is void: {text.printable(self.reason)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Convicted(AnyReport):
+    """Server and party: somebody broke the protocol, and this convinces anybody of it."""
+
+    round: int
+    culprit: str
+    what: str
+    charge: Charge = field(repr=False)
+    """It may hold an opened sum, so that it stays beside the transcript, in a file for its owner only."""
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        culprit = text.printable(self.culprit, 32)
+        return f"round {self.round}: evidence against {culprit}: {text.printable(self.what)}"
