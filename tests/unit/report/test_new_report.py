@@ -1,4 +1,4 @@
-"""A report is one class: its line, its row, its part of the summary and its transcript entry follow from it."""
+"""A report is one class, from which line, row, summary and transcript entry follow."""
 
 from __future__ import annotations
 
