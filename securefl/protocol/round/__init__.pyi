@@ -139,7 +139,7 @@ from .shared.reports import RoundNotes as RoundNotes
 from .shared.reports import RoundSkipped as RoundSkipped
 from .shared.reports import RoundStarted as RoundStarted
 from .shared.reports import RunEffect as RunEffect
-from .shared.reports import Scene as Scene
+from .shared.reports import RunPicture as RunPicture
 from .shared.reports import SharesReleased as SharesReleased
 from .shared.reports import SlotsCounted as SlotsCounted
 from .shared.reports import StepReached as StepReached

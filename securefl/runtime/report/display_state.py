@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from securefl.protocol.round import AnyReport, RoundDone, Scene
+from securefl.protocol.round import AnyReport, RoundDone, RunPicture
 from securefl.runtime.report.events import refusal_text
 
 STEPS: Final = {
@@ -26,7 +26,7 @@ _EVENTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class DisplayState(Scene):
+class DisplayState(RunPicture):
     """State of a run, with its plan and its latest events."""
 
     rounds: int

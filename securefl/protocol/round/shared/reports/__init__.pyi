@@ -26,6 +26,9 @@ from .own_part import NothingLearned as NothingLearned
 from .own_part import SatOut as SatOut
 from .own_part import SharesReleased as SharesReleased
 from .own_part import UpdateEncoded as UpdateEncoded
+from .picture import DONE as DONE
+from .picture import PartyState as PartyState
+from .picture import RunPicture as RunPicture
 from .presence import ConnectionBack as ConnectionBack
 from .presence import ConnectionLost as ConnectionLost
 from .presence import EpochFollowed as EpochFollowed
@@ -35,9 +38,6 @@ from .presence import QuorumAwaited as QuorumAwaited
 from .presence import RunPaused as RunPaused
 from .presence import Versions as Versions
 from .presence import VersionsDiffer as VersionsDiffer
-from .scene import DONE as DONE
-from .scene import PartyState as PartyState
-from .scene import Scene as Scene
 from .sums import CLOSED as CLOSED
 from .sums import InstanceLost as InstanceLost
 from .sums import InstanceRetried as InstanceRetried

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from securefl.protocol import kernel, messages
 from securefl.protocol.round.shared.reports.notes import RoundNotes
-from securefl.protocol.round.shared.reports.scene import AnyScene
+from securefl.protocol.round.shared.reports.picture import AnyPicture
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class AnyReport:
     def note(self, notes: RoundNotes) -> None:
         """Add to the notes of the round what the row derives from several reports."""
 
-    def show(self, scene: AnyScene) -> AnyScene:
-        """Return the scene of the display after this report."""
-        return scene
+    def show(self, picture: AnyPicture) -> AnyPicture:
+        """Return the picture of the display after this report."""
+        return picture
 
 
 RunEffect: TypeAlias = kernel.Effect[messages.AnyMessage, AnyReport]

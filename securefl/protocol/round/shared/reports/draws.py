@@ -9,7 +9,7 @@ from securefl.base import text
 from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.reports.base import AnyReport
 from securefl.protocol.round.shared.reports.notes import RoundNotes
-from securefl.protocol.round.shared.reports.scene import AnyScene, marked
+from securefl.protocol.round.shared.reports.picture import AnyPicture, marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,11 @@ class RoundStarted(AnyReport):
     round: int
     model_digest: bytes
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        began = scene.now if scene.began is None else scene.began
-        fresh = replace(scene, step="", opened=0, planned=0)
-        return replace(fresh, round=self.round, since=scene.now, began=began)
+        began = picture.now if picture.began is None else picture.began
+        fresh = replace(picture, step="", opened=0, planned=0)
+        return replace(fresh, round=self.round, since=picture.now, began=began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class StepReached(AnyReport):
         """See :class:`AnyReport`."""
         notes.enter(self.step)
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        return replace(scene, step=self.step)
+        return replace(picture, step=self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,11 @@ class ClustersDrawn(AnyReport):
         notes.members = {(r, j): m for r, row in enumerate(self.clusters) for j, m in enumerate(row)}
         notes.declared, notes.cap = dict(self.counts), self.cap
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
         first = self.clusters[0] if self.clusters else ()
         return replace(
-            scene,
+            picture,
             clusters=first,
             planned=len([members for row in self.clusters for members in row]),
             standings={party: "waiting" for members in first for party in members},
@@ -145,6 +145,6 @@ class SurvivorsFrozen(AnyReport):
         """See :class:`AnyReport`."""
         notes.frozen = frozenset(self.survivors)
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        return marked(marked(scene, self.survivors, "counted"), self.dropped, "dropped")
+        return marked(marked(picture, self.survivors, "counted"), self.dropped, "dropped")

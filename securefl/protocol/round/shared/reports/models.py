@@ -12,7 +12,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.metrics import Doubted, Measured
 from securefl.protocol.round.shared.reports.base import AnyReport
 from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes
-from securefl.protocol.round.shared.reports.scene import DONE, AnyScene, marked
+from securefl.protocol.round.shared.reports.picture import DONE, AnyPicture, marked
 
 MOST_TOLD: Final = 4
 """Metrics in a round's line."""
@@ -57,12 +57,12 @@ class ModelStepped(AnyReport):
         notes.norm = self.update_norm
         notes.enter("evaluate")
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        scene = replace(scene, step="evaluate")
+        picture = replace(picture, step="evaluate")
         for key in self.rejected:
-            scene = marked(scene, scene.members(key), "rejected")
-        return scene
+            picture = marked(picture, picture.members(key), "rejected")
+        return picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +121,11 @@ class RoundDone(AnyReport):
             f" {len(self.opened)} of {text.counted(planned, 'sum')} opened{rejected}{same}{took}"
         )
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
         tested = () if self.accuracy is None else (self.accuracy,)
-        scene = replace(scene, done=scene.done + 1, ended=scene.now, step=DONE)
-        return replace(scene, accuracies=(*scene.accuracies, *tested), backdoor=self.backdoor_success)
+        picture = replace(picture, done=picture.done + 1, ended=picture.now, step=DONE)
+        return replace(picture, accuracies=(*picture.accuracies, *tested), backdoor=self.backdoor_success)
 
 
 @dataclass(frozen=True, slots=True)

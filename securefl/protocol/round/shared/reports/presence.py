@@ -8,7 +8,7 @@ from typing import NamedTuple
 from securefl.base import text
 from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.reports.base import AnyReport
-from securefl.protocol.round.shared.reports.scene import AnyScene
+from securefl.protocol.round.shared.reports.picture import AnyPicture
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class PartiesJoined(AnyReport):
         absent = f"; missing: {text.listed(self.missing)}" if self.missing else ""
         return f"{len(self.present)} of {len(self.present) + len(self.missing)} parties present{absent}"
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        return replace(scene, present=self.present, missing=self.missing)
+        return replace(picture, present=self.present, missing=self.missing)
 
 
 class Versions(NamedTuple):

@@ -13,7 +13,7 @@ from securefl.methods import clustering
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports.base import AnyReport
 from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes, SumSeen
-from securefl.protocol.round.shared.reports.scene import AnyScene, marked
+from securefl.protocol.round.shared.reports.picture import AnyPicture, marked
 
 CLOSED: Final = "kept closed by the leakage ledger"
 """Why a sum was not opened that could have been."""
@@ -59,9 +59,9 @@ class InstanceLost(AnyReport):
         """See :class:`AnyReport`."""
         notes.lost[self.reclustering, self.cluster] = self.reason
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        return marked(scene, scene.members((self.reclustering, self.cluster)), "lost")
+        return marked(picture, picture.members((self.reclustering, self.cluster)), "lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +150,9 @@ class SlotsCounted(AnyReport):
         """See :class:`AnyReport`."""
         notes.inside.update(self.totals)
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        return replace(scene, inside=(scene.inside or 0) + exact_sum(self.totals.values()))
+        return replace(picture, inside=(picture.inside or 0) + exact_sum(self.totals.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +167,9 @@ class SumOpened(AnyReport):
         one = self.opened
         notes.sums.append(SumSeen(*one.key, one.members, one.survivors, notes.inside.get(one.key)))
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        return replace(scene, opened=scene.opened + 1, total_opened=scene.total_opened + 1)
+        return replace(picture, opened=picture.opened + 1, total_opened=picture.total_opened + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +196,10 @@ class SumChecked(AnyReport):
         if not self.ok:
             notes.failed[self.reclustering, self.cluster] = self.reason
 
-    def show(self, scene: AnyScene) -> AnyScene:
+    def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        left_out = () if self.ok else scene.members((self.reclustering, self.cluster))
-        return marked(scene, left_out, "rejected")
+        left_out = () if self.ok else picture.members((self.reclustering, self.cluster))
+        return marked(picture, left_out, "rejected")
 
 
 def _sum_of(report: InstanceRetried | InstanceLost | UpdatesValidated | SumChecked) -> str:

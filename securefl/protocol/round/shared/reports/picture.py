@@ -18,7 +18,7 @@ left out; in a lost sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class RunPicture:
     """Immutable state of a run, redrawn after each report."""
 
     now: float = 0.0
@@ -56,10 +56,10 @@ class Scene:
         return self.clusters[cluster] if known else ()
 
 
-AnyScene = TypeVar("AnyScene", bound=Scene)
+AnyPicture = TypeVar("AnyPicture", bound=RunPicture)
 
 
-def marked(scene: AnyScene, parties: Iterable[PartyId], state: PartyState) -> AnyScene:
-    """Return the scene with a state for these parties; a party that dropped out stays dropped."""
-    changed = {party: state for party in parties if scene.standings.get(party, "dropped") != "dropped"}
-    return replace(scene, standings={**scene.standings, **changed})
+def marked(picture: AnyPicture, parties: Iterable[PartyId], state: PartyState) -> AnyPicture:
+    """Return the picture with a state for these parties; a party that dropped out stays dropped."""
+    changed = {party: state for party in parties if picture.standings.get(party, "dropped") != "dropped"}
+    return replace(picture, standings={**picture.standings, **changed})
