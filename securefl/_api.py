@@ -21,8 +21,7 @@ from securefl.lab.audit import load as read_run
 from securefl.methods import feasibility
 from securefl.methods.metrics import Statistics
 from securefl.protocol.round import account_lines
-from securefl.runtime import report
-from securefl.runtime.launch import NoProgress, RoundLines, RunOptions, bundled, fresh_run_id
+from securefl.runtime import launch, report
 from securefl.scenario import (
     DERIVED,
     Scenario,
@@ -196,7 +195,7 @@ def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] =
     Raises:
         ConfigError: the file or a field is refused; the message names it, the reason and a remedy.
     """
-    loaded = load_scenario(bundled(Path(scenario)))
+    loaded = load_scenario(launch.bundled(Path(scenario)))
     return override(loaded, overrides) if overrides else _checked(loaded)
 
 
@@ -280,28 +279,21 @@ def simulate(
         ConfigError: the scenario, its data, a site or the directory is refused.
         RunAbortedError: the disk is full or gone.
     """
-    from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - torch
-    from securefl.runtime.simulation import check_simulable  # noqa: PLC0415 - with it
-    from securefl.training.sites import maker_of  # noqa: PLC0415 - with it
-
     wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
-    feasibility.check(wanted)
-    check_simulable(wanted)
-    python = None if site_python is None else Path(site_python)
-    maker = None if isinstance(site, str) else site
-    if site is not None and (maker is None or python is not None or site_memory):
-        maker = maker_of(_site_name(site), wanted, python, site_memory)
-    options = SimulationOptions(
-        run=fresh_run_id(seed),
+    named = isinstance(site, str) or (site is not None and (site_python is not None or site_memory > 0))
+    options = launch.SimulationOptions(
+        data_dir=_path(data_dir),
         seed=seed,
-        data_dir=None if data_dir is None else Path(data_dir),
-        device=device,
-        out=None if out is None else Path(out),
         exact=exact,
-        seeded=seeded or wanted.privacy.unit == "none",
-        site=maker,
+        insecure=seeded,
+        device=device,
+        out=_path(out),
+        site=_site_name(site) if named else "",
+        maker=None if named or isinstance(site, str) else site,
+        site_python=_path(site_python),
+        site_memory=site_memory,
     )
-    summary = run_simulation(wanted, options, RoundLines() if verbose else NoProgress())
+    summary = launch.run_simulation(wanted, options, launch.RoundLines() if verbose else launch.NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)
 
 
@@ -321,25 +313,15 @@ def statistics(
         ConfigError: the scenario declares nothing, or a site has other columns; or no sum was opened.
         RunAbortedError: the disk is full or gone.
     """
-    from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - torch
-    from securefl.runtime.simulation import check_simulable  # noqa: PLC0415 - with it
-    from securefl.training.sites import site_maker  # noqa: PLC0415 - with it
-
     wanted = statistics_round(scenario if isinstance(scenario, Scenario) else load(scenario))
-    feasibility.check(wanted)
-    check_simulable(wanted)
     with tempfile.TemporaryDirectory(prefix="securefl-") as folder:
-        options = SimulationOptions(
-            run=fresh_run_id(seed),
+        options = launch.SimulationOptions(
             seed=seed,
-            data_dir=None,
-            device=None,
             out=Path(folder) / "statistics",
-            exact=False,
-            seeded=wanted.privacy.unit == "none",
-            site=site_maker(site) if isinstance(site, str) else site,
+            site=site if isinstance(site, str) else "",
+            maker=None if isinstance(site, str) else site,
         )
-        summary = run_simulation(wanted, options, NoProgress())
+        summary = launch.run_simulation(wanted, options, launch.NoProgress())
     told = [record for record in summary.rounds if record.metrics]
     if not told:
         raise ConfigError("statistics", f"no sum was opened: {summary.outcome.reason}")
@@ -386,24 +368,24 @@ def run(
         ConfigError: refused before or while starting.
         RunAbortedError: broker, server or disk failed.
     """
-    from securefl.runtime.launch import run_here  # noqa: PLC0415 - processes and brokers
-
     wanted = scenario if isinstance(scenario, Scenario) else load(scenario)
-    options = RunOptions(
-        run=fresh_run_id(None),
+    options = launch.RunOptions(
         broker=broker,
-        data_dir=None if data_dir is None else Path(data_dir),
+        data_dir=_path(data_dir),
         seed=seed,
-        lab=lab,
-        observe=wanted.observer,
         device=device,
-        out=None if out is None else Path(out),
+        out=_path(out),
+        lab=lab,
         site=_site_name(site),
-        site_python=None if site_python is None else Path(site_python),
+        site_python=_path(site_python),
         site_memory=site_memory,
     )
-    summary = run_here(wanted, options, RoundLines() if verbose else NoProgress())
+    summary = launch.run_here(wanted, options, launch.RoundLines() if verbose else launch.NoProgress())
     return RunResult(summary, Path(summary.files["summary"]).parent)
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def _site_name(site: str | Callable[[str], Site] | None) -> str:

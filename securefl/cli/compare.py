@@ -11,8 +11,8 @@ from securefl.cli import options
 from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
+from securefl.cli.options import DataDirOption
 from securefl.cli.reproduce import PictureOption
-from securefl.cli.run import DataDirOption
 from securefl.lab import experiments, plots
 from securefl.runtime.launch import bundled
 

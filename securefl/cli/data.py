@@ -14,8 +14,8 @@ import typer
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
 from securefl.cli import console, data_files, options
+from securefl.cli.options import DataDirOption
 from securefl.cli.program import Program
-from securefl.cli.run import DataDirOption
 from securefl.lab import plots
 from securefl.methods import attacks, feasibility
 from securefl.runtime.launch import bundled

@@ -11,7 +11,7 @@ import typer
 
 from securefl.base.errors import ConfigError
 from securefl.cli import console, options
-from securefl.cli.run import DataDirOption
+from securefl.cli.options import DataDirOption
 from securefl.methods import attacks, feasibility
 from securefl.runtime.launch import bundled
 from securefl.scenario import Scenario, load_scenario

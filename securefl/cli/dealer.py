@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from securefl.base.ids import DEALER
 from securefl.cli import news
 from securefl.cli.console import one_line_errors
@@ -16,13 +11,7 @@ from securefl.runtime.launch import ended_by_signals, process
 
 
 @spread
-def dealer(
-    options: MemberOptions,
-    *,
-    key: Annotated[
-        Path, typer.Option(help="The dealer's private key file (securefl keygen --party dealer).")
-    ],
-) -> None:
+def dealer(options: MemberOptions) -> None:
     """Deal the triples of validated sums, on a machine of neither the server nor a party, without data."""
     with one_line_errors(), ended_by_signals():
-        news.finish(process.dealer(options.settings(DEALER, key), news.plain_news(DEALER)))
+        news.finish(process.dealer(options.settings(DEALER), news.plain_news(DEALER)))

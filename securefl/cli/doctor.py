@@ -49,7 +49,7 @@ Finding = tuple[str, str, str]
 
 @options.spread
 def doctor(
-    files: options.BrokerFiles,
+    files: launch.BrokerFiles,
     *,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="SECUREFL_DATA_DIR", help="Check the data sets in this directory.")
@@ -70,7 +70,7 @@ def doctor(
     Exit codes: 0 all that is needed is there; 2 an option is refused; 3 something needed is missing.
     """
     with one_line_errors():
-        brokers = launch.given_brokers(broker, files.tls, files.password_file) if broker else ()
+        brokers = files.given_brokers(broker) if broker else ()
         if data_dir is not None and not data_dir.is_dir():
             raise ConfigError(
                 "--data-dir",

@@ -10,7 +10,7 @@ import typer
 
 from securefl.base import crypto
 from securefl.base.errors import ConfigError
-from securefl.base.ids import PartyId, RunId, is_name
+from securefl.base.ids import DEALER, PartyId, RunId, is_name
 from securefl.cli import options
 from securefl.methods import feasibility
 from securefl.runtime import launch, process, transport
@@ -18,7 +18,7 @@ from securefl.scenario import Scenario, load_scenario
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinOptions(options.BrokerFiles):
+class JoinOptions(launch.BrokerFiles):
     """Options of every process that joins a run."""
 
     broker: options.BrokersOption
@@ -35,7 +35,7 @@ class JoinOptions(options.BrokerFiles):
         Raises:
             ConfigError: nonsense in a URL, or a file that cannot be read.
         """
-        return launch.given_brokers(self.broker, self.tls, self.password_file)
+        return self.given_brokers(self.broker)
 
     @property
     def run_id(self) -> RunId:
@@ -58,6 +58,10 @@ class MemberOptions(JoinOptions):
     scenario: Annotated[
         Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
     ]
+    key: Annotated[
+        Path, typer.Option(help="Private key file of this process (securefl keygen --party NAME).")
+    ]
+    data: Path | None = None
     overrides: options.SetOption = None
     seed: Annotated[
         int | None,
@@ -66,33 +70,30 @@ class MemberOptions(JoinOptions):
             min=0,
         ),
     ] = None
-    insecure_seeded_entropy: options.InsecureOption = False
-    transcript_megabytes: options.TranscriptOption = None
+    insecure: options.InsecureOption = False
+    transcript_bytes: options.TranscriptOption = None
 
-    def settings(self, name: PartyId, key: Path, data: Path = Path(), **own: Any) -> process.ProcessSettings:
-        """The settings of the process ``name``; ``own`` are fields that not all processes have.
+    def settings(self, name: PartyId, **own: Any) -> process.ProcessSettings:
+        """Return the settings of the process ``name``; ``own`` are fields that are not options.
 
         Raises:
             ConfigError: an option is refused.
         """
-        seed = public_seed(self.run_id) if self.seed is None else self.seed
-        settings = process.ProcessSettings(
-            scenario=load_scenario(self.scenario, tuple(self.overrides or ())),
-            run=self.run_id,
-            name=name,
-            identity=key,
-            roster_file=self.roster,
-            broker=self.brokers,
-            broker_patience=self.broker_patience,
-            data_file=data,
-            resumes=True,
-            out=self.out,
-            seed=seed,
-            insecure_seed=seed if self.insecure_seeded_entropy else None,
-            transcript_bytes=options.transcript_bytes(self.transcript_megabytes),
-            **own,
-        )
+        given = process.carried(self, process.ProcessSettings) | {
+            "scenario": load_scenario(self.scenario, tuple(self.overrides or ())),
+            "run": self.run_id,
+            "name": name,
+            "identity": self.key,
+            "roster_file": self.roster,
+            "broker": self.brokers,
+            "data_file": self.data or Path(),
+            "resumes": True,
+            "seed": public_seed(self.run_id) if self.seed is None else self.seed,
+        }
+        settings = process.ProcessSettings(**given, **own)
         feasibility.check(settings.scenario)
+        if name != DEALER:
+            check_data_given(settings.scenario, self.data)
         try:
             self.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:

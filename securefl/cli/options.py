@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -35,7 +35,7 @@ InsecureOption = Annotated[
     bool,
     typer.Option(
         "--insecure-seeded-entropy",
-        help="INSECURE, tests and replay only: derive all keys, masks and nonces from --seed.",
+        help="INSECURE, tests and replay only: derive all keys, masks, nonces and privacy noise from --seed.",
     ),
 ]
 LabOption = Annotated[bool, typer.Option("--lab", help="Record whole vectors (experiments only).")]
@@ -53,8 +53,35 @@ PatienceOption = Annotated[
 CaOption = Annotated[Path | None, typer.Option(help="Authority that signed the broker's certificate (PEM).")]
 CertOption = Annotated[Path | None, typer.Option(help="This process's client certificate (PEM).")]
 KeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert (PEM).")]
+
+
+def device_name(text: str | None) -> str | None:
+    """Return a checked device.
+
+    Raises:
+        ConfigError: the kind of device is unknown.
+    """
+    if text not in {None, "auto", "cpu", "cuda"}:
+        raise ConfigError("--device", f"{text!r} is no device", "auto, cpu or cuda")
+    return text
+
+
+def _kept_rounds(text: str) -> int | None:
+    """Return the number of rounds whose models are kept; None for all."""
+    if text == "all":
+        return None
+    if not text.isascii() or not text.isdecimal():
+        raise ConfigError("--keep-models", f"{text!r} is no number of rounds", "a number from 0, or all")
+    return int(text)
+
+
+def _bytes(megabytes: int | None) -> int | None:
+    return None if megabytes is None else megabytes * 1_000_000
+
+
 DeviceOption = Annotated[
-    str | None, typer.Option(help="Override training.device on this machine: auto, cpu or cuda.")
+    str | None,
+    typer.Option(callback=device_name, help="Override training.device on this machine: auto, cpu or cuda."),
 ]
 SiteOption = Annotated[
     str,
@@ -74,7 +101,9 @@ SiteMemoryOption = Annotated[
 KeepModelsOption = Annotated[
     str,
     typer.Option(
-        metavar="N|all", help="Keep the model of each of the last N rounds, or of all, in models/ of --out."
+        metavar="N|all",
+        callback=_kept_rounds,
+        help="Keep the model of each of the last N rounds, or of all, in models/ of --out.",
     ),
 ]
 TranscriptOption = Annotated[
@@ -83,60 +112,86 @@ TranscriptOption = Annotated[
         "--transcript-megabytes",
         metavar="MB",
         min=1,
+        callback=_bytes,
         help="Keep a process's transcripts within so many megabytes: the oldest rounds are deleted.",
     ),
 ]
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option(envvar="SECUREFL_DATA_DIR", help="Directory with the data sets (docs/scenarios.md)."),
+]
+OPTIONS: Final[dict[str, Any]] = {
+    "broker": Annotated[
+        str,
+        typer.Option(
+            help="auto, mosquitto, embedded, or mqtt://host:port, mqtts://host:port; or several such URLs."
+        ),
+    ],
+    "broker_patience": PatienceOption,
+    "tls": Annotated[bool, typer.Option("--tls", help="Local broker with TLS and client certificates.")],
+    "tls_ca": CaOption,
+    "tls_cert": CertOption,
+    "tls_key": KeyOption,
+    "password_file": PasswordFileOption,
+    "data_dir": DataDirOption,
+    "out": RunFolderOption,
+    "resume": Annotated[bool, typer.Option("--resume", help="Go on in --out, where its last checkpoint is.")],
+    "seed": SeedOption,
+    "insecure": InsecureOption,
+    "lab": LabOption,
+    "observe": Annotated[
+        bool,
+        typer.Option(
+            "--observe",
+            help="Add an observer at the broker: metadata and hash of every frame; frames whole with --lab.",
+        ),
+    ],
+    "exact": Annotated[
+        bool,
+        typer.Option("--exact", help="Train party by party, to the bits of run; slower for dense models."),
+    ],
+    "like": Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of a recorded run (in a deployment its server's): repeat its absences, dropouts and"
+            " void rounds, under its run id.",
+        ),
+    ],
+    "site": SiteOption,
+    "site_python": SitePythonOption,
+    "site_memory": SiteMemoryOption,
+    "keep_models": KeepModelsOption,
+    "transcript_bytes": TranscriptOption,
+    "device": DeviceOption,
+}
+"""Options on the command line by the field of options that they set."""
 
 
-def device_name(text: str | None) -> str | None:
-    """Return a checked device.
-
-    Raises:
-        ConfigError: there is no such kind of device.
-    """
-    if text not in {None, "auto", "cpu", "cuda"}:
-        raise ConfigError("--device", f"{text!r} is no device", "auto, cpu or cuda")
-    return text
-
-
-def transcript_bytes(megabytes: int | None) -> int | None:
-    """The bound that ``--transcript-megabytes`` states, in bytes; None for any."""
-    return None if megabytes is None else megabytes * 1_000_000
+def command_line(given: Any) -> tuple[str, ...]:
+    """Return the words that state the options of ``given`` other than defaults."""
+    words: list[str] = []
+    for one in fields(given):
+        value = getattr(given, one.name)
+        if one.name in OPTIONS and value != one.default:
+            name = "insecure_seeded_entropy" if one.name == "insecure" else one.name
+            words += ["--" + name.replace("_", "-"), *(() if value is True else (str(value),))]
+    return tuple(words)
 
 
-def kept_rounds(text: str) -> int | None:
-    """Return how many rounds' models are kept; None for all.
-
-    Raises:
-        ConfigError: neither a number nor ``all``.
-    """
-    if text == "all":
-        return None
-    if not text.isascii() or not text.isdecimal():
-        raise ConfigError("--keep-models", f"{text!r} is no number of rounds", "a number from 0, or all")
-    return int(text)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BrokerFiles:
-    """Files that a process shows to the broker, or holds against it."""
-
-    tls_ca: CaOption = None
-    tls_cert: CertOption = None
-    tls_key: KeyOption = None
-    password_file: PasswordFileOption = None
-
-    @property
-    def tls(self) -> tuple[Path | None, Path | None, Path | None]:
-        """Authority, certificate and private key."""
-        return self.tls_ca, self.tls_cert, self.tls_key
+def _annotated(hint: Any, name: str) -> Any:
+    """Return the option of a field: its own annotation, or that in ``OPTIONS``; None if it is no option."""
+    return hint if hasattr(hint, "__metadata__") else OPTIONS.get(name)
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Make the fields of a command's first parameter, a dataclass, options of its own."""
+    """Make the fields of a command's first parameter, a dataclass, options of the command.
+
+    A field without an annotation for the command line has that in ``OPTIONS``, else it keeps its default.
+    """
     signature = inspect.signature(command, eval_str=True)
     first, *own = signature.parameters.values()
     group = first.annotation
@@ -147,9 +202,10 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
+            annotation=hint,
         )
         for field in fields(group)
+        if (hint := _annotated(hints[field.name], field.name)) is not None
     ]
 
     @functools.wraps(command)

@@ -78,12 +78,13 @@ class CommandGroup(TyperGroup):
 
 @contextmanager
 def _usage_in_one_line(ctx: Any) -> Iterator[None]:
-    try:
-        yield
-    except _USAGE_ERROR as error:
-        if ctx.resilient_parsing or type(error).__name__ == _NO_ARGUMENTS:
-            raise
-        with one_line_errors():
+    # Values are also refused by callbacks of options, as ConfigError.
+    with one_line_errors():
+        try:
+            yield
+        except _USAGE_ERROR as error:
+            if ctx.resilient_parsing or type(error).__name__ == _NO_ARGUMENTS:
+                raise
             raise _refusal(error, ctx) from None
 
 

@@ -12,8 +12,7 @@ from securefl.base.errors import ConfigError
 from securefl.cli import experiments
 from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import one_line_errors, say
-from securefl.cli.options import DeviceOption, JobsOption, device_name
-from securefl.cli.run import DataDirOption
+from securefl.cli.options import DataDirOption, DeviceOption, JobsOption, device_name
 from securefl.lab import plots
 from securefl.lab.experiments import (
     Exhibit,

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from securefl.base import files
-from securefl.base.errors import EXIT_ABORTED, ConfigError, RunAbortedError
+from securefl.base.errors import ConfigError
 from securefl.cli.answers import answers
 from securefl.cli.console import one_line_errors, say
+from securefl.cli.ending import ShownRun
 from securefl.cli.options import (
     BundledArgument,
     JsonLinesOption,
@@ -19,10 +20,8 @@ from securefl.cli.options import (
     SetOption,
     SiteOption,
 )
-from securefl.cli.run import show_end
 from securefl.methods import feasibility
-from securefl.runtime import report, simulation
-from securefl.runtime.launch import bundled, fresh_run_id
+from securefl.runtime import launch, simulation
 from securefl.scenario import Scenario, load_scenario, statistics_round, to_toml
 
 
@@ -51,33 +50,18 @@ def statistics(
     Exit codes: 0 done, 1 no sum was opened, 2 refused, 3 aborted.
     """
     with one_line_errors(), answers(only=as_json) as stdout:
-        loaded = statistics_round(load_scenario(bundled(scenario), tuple(overrides or ())))
+        loaded = statistics_round(load_scenario(launch.bundled(scenario), tuple(overrides or ())))
         feasibility.check(loaded)
         if write is not None:
             _write(write, loaded)
             return
         simulation.check_simulable(loaded)
-        from securefl.runtime.launch import SimulationOptions, run_simulation  # noqa: PLC0415 - imports torch, which --help need not wait for
-        from securefl.training.sites import site_maker  # noqa: PLC0415 - as well
-
         if not site:
             raise ConfigError("--site", "none is named", "module:name, or --write for separate machines")
-        options = SimulationOptions(
-            run=fresh_run_id(seed),
-            seed=seed,
-            data_dir=None,
-            device=None,
-            out=out,
-            exact=False,
-            seeded=loaded.privacy.unit == "none",
-            site=site_maker(site),
-        )
-        console = report.Terminal(highlight=False, file=stdout)
-        progress = report.progress_for(console, as_json=as_json, by=report.sieve(loaded.groups))
-        summary = run_simulation(loaded, options, progress)
-        show_end(console, progress, summary)
-        if summary.exit_code == EXIT_ABORTED:
-            raise RunAbortedError(summary.outcome.reason)
+        shown = ShownRun(loaded, stdout, as_json=as_json)
+        given = launch.SimulationOptions(seed=seed, out=out, site=site)
+        summary = launch.run_simulation(loaded, given, shown.progress)
+        shown.end(summary)
     raise typer.Exit(summary.exit_code)
 
 

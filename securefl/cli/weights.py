@@ -16,7 +16,7 @@ from rich.text import Text
 from securefl.base.errors import ConfigError
 from securefl.cli import console
 from securefl.cli.counts import Declared, read_counts
-from securefl.cli.run import DataDirOption
+from securefl.cli.options import DataDirOption
 from securefl.lab import experiments, plots
 from securefl.methods.weighting import (
     curve,

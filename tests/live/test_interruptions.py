@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from securefl.base.ids import PartyId, RunId
-from securefl.cli import run as cli_run
 from securefl.methods.attacks.assignment import party_names
 from securefl.protocol.round.shared.reports import AnyReport, StepReached
 from securefl.protocol.wire import topics
-from securefl.runtime.launch import process
+from securefl.runtime.launch import federation, process
 from securefl.runtime.process.publisher import GONE
 from securefl.runtime.report.progress import JsonProgress
 from securefl.runtime.transport.broker import BrokerKind, RunningBroker, start_embedded, start_mosquitto
@@ -107,7 +106,7 @@ def test_forged_words_of_the_broker_cost_nobody_a_round(
     """Whoever needs seconds to train is said to be gone all the time; two answer at once."""
     run_id = RunId("forged")
     monkeypatch.setattr(process, "party", dawdling.all_but_two)
-    monkeypatch.setattr(cli_run, "fresh_run_id", lambda _seed: run_id)
+    monkeypatch.setattr(federation, "fresh_run_id", lambda _seed: run_id)
     slow = [name for name in party_names(6) if name not in dawdling.QUICK]
     with start(kind, tmp_path) as broker, called_gone(broker, run_id, slow):
         ended = run(write_scenario(tmp_path), tmp_path / "run", "--broker", str(broker.url))

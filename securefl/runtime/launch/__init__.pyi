@@ -7,10 +7,9 @@ from .leading import lead as lead
 from .observer import ObserverSettings as ObserverSettings
 from .observer import watch as watch
 from .options import BROKER_PATIENCE as BROKER_PATIENCE
+from .options import BrokerFiles as BrokerFiles
 from .options import RunOptions as RunOptions
-from .options import fresh_run_id as fresh_run_id
-from .options import given_brokers as given_brokers
 from .quiet import NoProgress as NoProgress
 from .quiet import RoundLines as RoundLines
-from .simulation import SimulationOptions as SimulationOptions
 from .simulation import run_simulation as run_simulation
+from .simulation_options import SimulationOptions as SimulationOptions

@@ -18,7 +18,7 @@ from securefl.protocol import kernel, secure_sum
 from securefl.protocol.wire import topics
 from securefl.runtime import report, transport
 from securefl.runtime.launch import conclusion, devices, following, process
-from securefl.runtime.launch.options import RunOptions
+from securefl.runtime.launch.options import RunOptions, fresh_run_id
 from securefl.runtime.process import (
     PRELOAD,
     Children,
@@ -26,7 +26,9 @@ from securefl.runtime.process import (
     Fatal,
     LocalSetup,
     ProcessSettings,
+    RecordOptions,
     Said,
+    carried,
     local_setup,
     scratch_folder,
 )
@@ -180,24 +182,16 @@ class LocalRun:
         frame_limit: int,
     ) -> None:
         options = self._options
+        shared = carried(options, RecordOptions) | {"out": self._directory.path, "device": self._device.name}
         base = ProcessSettings(
+            **shared,
             scenario=self._scenario,
-            run=options.run,
             name=SERVER,
             identity=setup.identities[SERVER],
             roster_file=setup.roster_file,
             broker=_as_client(broker, tls, SERVER),
             broker_patience=options.patience,
             data_file=setup.shards.get(SERVER, Path()),
-            site=options.site,
-            site_python=options.site_python,
-            site_memory=options.site_memory,
-            out=self._directory.path,
-            seed=options.seed,
-            insecure_seed=options.seed if options.insecure else None,
-            lab=options.lab,
-            transcript_bytes=options.transcript_bytes,
-            device=self._device.name,
             gpu_processes=self._scenario.parties + 1,
             frame_limit=frame_limit,
             accounted=True,
@@ -208,9 +202,7 @@ class LocalRun:
                 base, name=PartyId(transport.OBSERVER), broker=_as_client(broker, tls, transport.OBSERVER)
             )
             children.start(process.observer, observer)
-        children.start(
-            process.server, replace(base, server_data_file=setup.server_data, keep_models=options.keep_models)
-        )
+        children.start(process.server, replace(base, server_data_file=setup.server_data))
         if DEALER in setup.identities:
             dealer = replace(
                 base,
@@ -297,6 +289,8 @@ def run_here(scenario: Scenario, options: RunOptions, progress: report.Progress)
     sums = secure_sum.sums_of(scenario)
     sums.check_run()
     sums.check_machine()
+    run = options.run or fresh_run_id(options.insecure_seed)
+    options = replace(options, run=run, observe=options.observe or scenario.observer)
     options.remote_broker()
     directory = report.RunDirectory.create(options.out, scenario.name)
     with _withdrawn_if_never_started(directory):

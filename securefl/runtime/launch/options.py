@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, get_args
 
-from securefl.base.entropy import Entropy, InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import RunId
-from securefl.runtime import transport
+from securefl.runtime import process, transport
 
 LOCAL_BROKERS = get_args(transport.BrokerWish)
 
@@ -19,8 +18,34 @@ BROKER_PATIENCE: Final = 1800.0
 _OWN_BROKER_PATIENCE: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+@dataclass(frozen=True, kw_only=True)
+class BrokerFiles:
+    """Files that a process presents to the broker or verifies it with."""
+
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    password_file: Path | None = None
+
+    def given_brokers(self, text: str) -> transport.Brokers:
+        """Return the brokers at the URLs of ``text``.
+
+        Raises:
+            ConfigError: a URL is invalid, or a file cannot be read.
+        """
+        password = None
+        if self.password_file is not None:
+            try:
+                password = self.password_file.read_text(encoding="utf-8-sig").strip()
+            except OSError as error:
+                raise ConfigError(str(self.password_file), f"cannot be read: {error.strerror}") from error
+        return transport.parse_brokers(
+            text, ca_file=self.tls_ca, cert_file=self.tls_cert, key_file=self.tls_key, password=password
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(process.RecordOptions, BrokerFiles):
     """Options of a run on this machine, besides its scenario."""
 
     broker: str = "auto"
@@ -29,28 +54,9 @@ class RunOptions:
     """Seconds without any broker at a URL after which all give up."""
     tls: bool = False
     """With a local broker: TLS and a client certificate per process."""
-    tls_files: tuple[Path | None, Path | None, Path | None] = (None, None, None)
-    password_file: Path | None = None
     data_dir: Path | None = None
-    seed: int = 0
-    insecure: bool = False
-    lab: bool = False
     observe: bool = False
     """Start an observer at the broker."""
-    device: str | None = None
-    keep_models: int | None = 0
-    """Of how many rounds, the latest ones, each keeps its model; None for all."""
-    transcript_bytes: int | None = None
-    """Bound of each process's transcript: the oldest rounds are deleted. None for any."""
-    out: Path | None = None
-    """Run directory; ``runs/<name>-<time>`` when None."""
-    site: str = ""
-    """Every party's site as ``module:name``, where the scenario's model is trained by sites."""
-    site_python: Path | None = None
-    """The interpreter of a process of each site's own; None for the party's process."""
-    site_memory: int = 0
-    """MB of addresses that such a process may use; 0 for any."""
-    run: RunId
 
     @property
     def patience(self) -> float:
@@ -64,13 +70,10 @@ class RunOptions:
             ConfigError: not a URL, files that do not fit it, or options for the other kind of broker.
         """
         if self.broker in LOCAL_BROKERS:
-            for option, file in (
-                *zip(("--tls-ca", "--tls-cert", "--tls-key"), self.tls_files, strict=True),
-                ("--password-file", self.password_file),
-            ):
-                if file is not None:
+            for one in fields(BrokerFiles):
+                if getattr(self, one.name) is not None:
                     raise ConfigError(
-                        option,
+                        "--" + one.name.replace("_", "-"),
                         f"is for a broker at a URL, and the run starts {self.broker!r} itself",
                         "give --broker a URL, or --tls alone for a local broker with TLS",
                     )
@@ -81,29 +84,7 @@ class RunOptions:
                 f"is for a local broker, and {self.broker!r} is one at a URL",
                 "an mqtts:// URL means TLS; --tls-ca names its authority",
             )
-        return given_brokers(self.broker, self.tls_files, self.password_file)
-
-    def entropy(self) -> Entropy:
-        """Return what the launcher draws keys from (all-in-one mode)."""
-        return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
-
-
-def given_brokers(
-    text: str, tls: tuple[Path | None, Path | None, Path | None], password_file: Path | None
-) -> transport.Brokers:
-    """Return where the brokers are.
-
-    Raises:
-        ConfigError: nonsense in a URL, or a file that cannot be read.
-    """
-    ca, cert, key = tls
-    password = None
-    if password_file is not None:
-        try:
-            password = password_file.read_text(encoding="utf-8-sig").strip()
-        except OSError as error:
-            raise ConfigError(str(password_file), f"cannot be read: {error.strerror}") from error
-    return transport.parse_brokers(text, ca_file=ca, cert_file=cert, key_file=key, password=password)
+        return self.given_brokers(self.broker)
 
 
 def fresh_run_id(insecure_seed: int | None) -> RunId:

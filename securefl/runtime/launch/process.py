@@ -139,15 +139,4 @@ def dealer(
 
 def observer(settings: process.ProcessSettings, tell: Callable[[report.News], None]) -> None:
     """Observe a local run."""
-    watch(
-        ObserverSettings(
-            run=settings.run,
-            broker=settings.broker,
-            broker_patience=settings.broker_patience,
-            roster_file=settings.roster_file,
-            out=settings.out,
-            lab=settings.lab,
-            name=settings.name,
-        ),
-        tell,
-    )
+    watch(ObserverSettings(**process.carried(settings, ObserverSettings)), tell)

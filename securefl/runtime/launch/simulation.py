@@ -17,11 +17,13 @@ from securefl.base.arrays import F32
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import count
-from securefl.methods import attacks, privacy
+from securefl.methods import attacks, feasibility, privacy
 from securefl.protocol import kernel
 from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing, account_lines, drawn_lines
 from securefl.runtime import process
 from securefl.runtime.launch.conclusion import Cut, Interrupted, Untrained, conclude, stopped_after
+from securefl.runtime.launch.options import fresh_run_id
+from securefl.runtime.launch.simulation_options import SimulationOptions
 from securefl.runtime.report import (
     Accounts,
     Progress,
@@ -41,6 +43,7 @@ from securefl.runtime.simulation import (
     SimulatedRounds,
     assemble,
     available_cores,
+    check_simulable,
     notes,
     read_checkpoint,
     schedule_of,
@@ -48,28 +51,6 @@ from securefl.runtime.simulation import (
 )
 from securefl.scenario import Scenario
 from securefl.training import models, sgd, sites
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationOptions:
-    """Options of a simulation, besides its scenario."""
-
-    run: RunId
-    seed: int
-    data_dir: Path | None
-    device: str | None
-    out: Path | None
-    exact: bool
-    """Train party by party, to the bits of a run."""
-    seeded: bool
-    """Whether batches, rounding and noise follow from the seed, too."""
-    resume: bool = False
-    like: Path | None = None
-    """The folder of a recorded run whose absences, dropouts and void rounds it is to repeat."""
-    site: sites.SiteMaker | None = None
-    """Makes a party's site of its name, where the scenario's model is trained by sites."""
-    again: tuple[str, ...] = ()
-    """The command line without --out and --resume, to say how to go on after an interruption."""
 
 
 @dataclass(frozen=True)
@@ -153,9 +134,15 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         RunAbortedError: the disk is full or gone.
     """
     started = time.monotonic()
+    feasibility.check(scenario)
+    check_simulable(scenario)
     schedule = None if options.like is None else _schedule(options.like, scenario)
-    if schedule is not None:
-        options = replace(options, run=RunId(schedule.run))
+    options = replace(
+        options,
+        run=fresh_run_id(options.seed) if schedule is None else RunId(schedule.run),
+        # Without privacy no secret noise exists.
+        insecure=options.insecure or scenario.privacy.unit == "none",
+    )
     logs = _SiteLogs(progress)
     federation = assemble(
         scenario,
@@ -165,8 +152,8 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         options.device,
         exact=options.exact,
         threads=available_cores(),
-        secret=None if options.seeded else entropy.OsEntropy(),
-        sites=options.site,
+        secret=None if options.insecure else entropy.OsEntropy(),
+        sites=_maker(scenario, options),
         site_log=logs.of,
     )
     plan, scenario = federation.plan, federation.plan.scenario
@@ -241,6 +228,12 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
     return summary
 
 
+def _maker(scenario: Scenario, options: SimulationOptions) -> sites.SiteMaker | None:
+    if options.maker is not None or not options.site:
+        return options.maker
+    return sites.maker_of(options.site, scenario, options.site_python, options.site_memory)
+
+
 class _StoppedError(Exception):
     """Every training of a round has failed, or an honest update was cut."""
 
@@ -271,10 +264,10 @@ def _accounts(plan: RunPlan, options: SimulationOptions) -> Accounts | None:
     """
     if plan.mechanism is None:
         return None
-    if not options.seeded:
+    if not options.insecure:
         privacy.check_budget(plan.scenario, plan.length)
     without = forgoing(plan.scenario, options.seed)
-    void = why_none(plan.scenario.behaviours, seeded=options.seeded)
+    void = why_none(plan.scenario.behaviours, seeded=options.insecure)
     return Accounts(plan, plan.mechanism, void=void, without=without)
 
 
@@ -336,9 +329,9 @@ def _former(
 
 def _header(federation: SimulatedFederation, options: SimulationOptions) -> tuple[str, ...]:
     plan = federation.plan
-    void = why_none(plan.scenario.behaviours, seeded=options.seeded)
+    void = why_none(plan.scenario.behaviours, seeded=options.insecure)
     drawn = "clusters, data split, training and rounding all follow from it"
-    if not options.seeded:
+    if not options.insecure:
         drawn = "clusters and data split follow from it; batches, rounding and noise are drawn by the system"
     return (
         f"run {options.run}",

@@ -22,6 +22,9 @@ from .publisher import GONE as GONE
 from .result_keeper import keep_result as keep_result
 from .scratch import scratch_folder as scratch_folder
 from .server_process import run_server as run_server
+from .settings import Options as Options
 from .settings import ProcessSettings as ProcessSettings
+from .settings import RecordOptions as RecordOptions
+from .settings import carried as carried
 from .standstill import NOTED_SECONDS as NOTED_SECONDS
 from .standstill import LockProbe as LockProbe

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, Final
 
 from securefl.base import crypto
 from securefl.base.entropy import Entropy, InsecureSeededEntropy, OsEntropy
@@ -11,9 +12,59 @@ from securefl.base.ids import PartyId, RunId
 from securefl.runtime import transport
 from securefl.scenario import Scenario
 
+_NO_RUN: Final = RunId("")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessSettings:
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options that runs, simulations and single processes share."""
+
+    run: RunId = _NO_RUN
+    """Id of the run; a launcher makes one if it is empty."""
+    seed: int = 0
+    """Seed of public choices: initial model, split, behaviours."""
+    insecure: bool = False
+    """True if all secrets follow from ``seed``, for tests and replay."""
+    device: str | None = None
+    """Device of training on this machine instead of ``training.device``."""
+    out: Path | None = None
+    """Run directory; a launcher makes ``runs/<name>-<time>`` if None."""
+    site: str = ""
+    """Site of each party as ``module:name``, for a model that sites train."""
+    site_python: Path | None = None
+    """Interpreter of a separate process of each site; None for the party's process."""
+    site_memory: int = 0
+    """MB of addresses that such a process may use; 0 for any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions(Options):
+    """Options of recorded runs and their processes."""
+
+    lab: bool = False
+    """True if whole vectors and the ground truth are recorded."""
+    keep_models: int | None = 0
+    """Number of latest rounds of which the server keeps the model; None for all."""
+    transcript_bytes: int | None = None
+    """Bound of the transcripts of each process; the oldest rounds are deleted. None for any."""
+
+    @property
+    def insecure_seed(self) -> int | None:
+        """Seed of all secrets; None if the operating system provides them."""
+        return self.seed if self.insecure else None
+
+    def entropy(self) -> Entropy:
+        """Return the root of secret randomness."""
+        return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
+
+
+def carried(source: object, target: type[Any]) -> dict[str, Any]:
+    """Return the values of ``source`` for the fields of the dataclass ``target``."""
+    return {one.name: getattr(source, one.name) for one in fields(target) if hasattr(source, one.name)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessSettings(RecordOptions):
     """One process of one run."""
 
     scenario: Scenario
@@ -28,20 +79,10 @@ class ProcessSettings:
     """Seconds without any broker, or the others at it, after which this process gives up."""
     data_file: Path
     """A party's samples, or the server's test set, as ``--data`` names them; nothing where sites train."""
-    site: str = ""
-    """A party's own site, as ``module:name``, where the scenario's model is trained by sites."""
-    site_python: Path | None = None
-    """The interpreter of a process of the site's own; None for this process."""
-    site_memory: int = 0
-    """MB of addresses that such a process may use; 0 for any."""
     server_data_file: Path | None = None
     """Only for the server, where its rule needs them: training samples of its own, named alike."""
     out: Path
     """Directory for transcript, journal and results; the process writes only files that carry its name."""
-    seed: int = 0
-    """Fixes what is public: initial model, which parties misbehave."""
-    insecure_seed: int | None = None
-    """Tests and replay only: derive all secrets from this seed."""
     accounted: bool = False
     """Whether the launcher has checked on this machine that the releases keep to the privacy budget."""
     alone: bool = False
@@ -52,16 +93,8 @@ class ProcessSettings:
     """The epsilon that earlier runs have spent of it."""
     account: Path | None = None
     """Where a party keeps what it gives away over all its runs; None for a key that ends with the run."""
-    transcript_bytes: int | None = None
-    """Bound of its transcripts, of all its starts together: the oldest rounds are deleted. None for any."""
-    lab: bool = False
-    """Record whole vectors and ground truth."""
-    keep_models: int | None = 0
-    """Only for the server: of how many rounds, the latest ones, each keeps its model; None for all."""
     keep_heard: bool = False
     """Only for a party: whether the last model that it heard of is kept in a file."""
-    device: str | None = None
-    """Overrides ``training.device`` on this machine."""
     gpu_processes: int = 1
     """Training processes of this machine that share its GPU."""
     coalition_dir: Path | None = None
@@ -69,9 +102,5 @@ class ProcessSettings:
     reads. Only where several of a coalition run on it."""
     resumes: bool = False
     """Whether another process of this name goes on where this one is ended. Not so where keys end with it."""
-    frame_limit: int | None = field(default=None)
+    frame_limit: int | None = None
     """Largest frame the broker takes in bytes; measured at start when None."""
-
-    def entropy(self) -> Entropy:
-        """Return the root of this process's randomness."""
-        return OsEntropy() if self.insecure_seed is None else InsecureSeededEntropy(self.insecure_seed)

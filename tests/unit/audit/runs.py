@@ -174,6 +174,6 @@ def _settings(
         data_file=nowhere,
         out=out,
         seed=1,
-        insecure_seed=1,
+        insecure=True,
         lab=lab,
     )

@@ -37,7 +37,7 @@ from tests.unit.cli.programs import call, refusal
         ("party x --budget nan", "--budget: 'nan' is not at least 0.0 (This party's own"),
         ("broker --parties 10000000000000", "--parties: '10000000000000' is not at most 100000 ("),
         ("--nonsense", "--nonsense: is no option of root (see: root -h)"),
-        ("party x", "--name: is missing (This party's name in the roster; see: root party -h)"),
+        ("party x", "--broker: is missing (mqtt://host:port or mqtts://host:port; "),
     ],
 )
 def test_a_mistake_in_a_command_line_is_one_line(words: str, said: str) -> None:
@@ -58,7 +58,7 @@ def test_programs_of_parties_say_it_alike(
         run_program(securefl.cli.party.party)
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("refused --key: is missing (Its private key file (securefl keygen --party); see: ")
+    assert line.startswith("refused --broker: is missing (mqtt://host:port or mqtts://host:port; ")
 
 
 @pytest.mark.parametrize("words", [(), ("dp",), ("bench",)])
