@@ -73,9 +73,9 @@ def test_who_leads_knows_which_parties_were_further() -> None:
     assert isinstance(phase, Joining)
     stated = {P[0]: Stated(4, 2), P[1]: Stated(6, 1), P[2]: Stated(5, -1)}
     led, effects = take_lead(machine._ctx, replace(phase, stated=stated))
-    assert led.standing.ahead == frozenset[PartyId]({P[0]})
+    assert led.standing.session.ahead == frozenset[PartyId]({P[0]})
     assert led.standing.epoch == 7
     (kept,) = [one for one in effects if isinstance(one, Keep)]
     (lead,) = [one for one in effects if isinstance(one, Lead)]
     assert isinstance(kept.state, Checkpoint)
-    assert (kept.state.epoch, kept.state.standing.leader) == (7, lead.session)
+    assert (kept.state.epoch, kept.state.standing.session.leader) == (7, lead.session)

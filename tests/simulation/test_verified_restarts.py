@@ -63,7 +63,10 @@ def restarted(*, goes_back: bool) -> tuple[World, set[Trained]]:
             if goes_back:
                 moments = np.zeros((1, 16))
                 standing = replace(
-                    standing, params=start, moments=moments, chain=Attested(first), pending=None
+                    standing,
+                    params=start,
+                    moments=moments,
+                    claims=replace(standing.claims, chain=Attested(first), pending=None),
                 )
         return begin_round(ctx, standing, now)
 

@@ -205,11 +205,11 @@ class TestServer:
     def test_takes_one_attest_of_each_verifier_of_its_claim(self) -> None:
         ctx, phase, event = claimed()
         sender, place, root = event.sender, event.place, event.message.root
-        pending = phase.standing.pending
+        pending = phase.standing.claims.pending
         assert root == pending.link.root
         after = on_attest(ctx, phase.standing, sender, place, event.message, event.signed)
-        assert after.pending is not None
-        assert after.pending.attests[place][sender] == event.signed
+        assert after.claims.pending is not None
+        assert after.claims.pending.attests[place][sender] == event.signed
         with pytest.raises(PeerError, match="what it is not to attest"):
             on_attest(ctx, phase.standing, sender, place, Attest(root=bytes(32)), event.signed)
         for standing, frame in ((after, event.signed), (phase.standing, b"")):
@@ -220,7 +220,7 @@ class TestServer:
         """Model, optimiser, trust and what stopping goes by: an unconfirmed step leaves nothing."""
         _, phase, _ = claimed()
         before = replace(
-            phase.standing.pending.before,
+            phase.standing.claims.pending.before,
             trust=Trust({PartyId("p00"): 1.0}),
             best=BestSoFar(0, 0.5, np.ones(16, dtype=np.float32)),
             best_accuracy=0.5,
@@ -230,18 +230,23 @@ class TestServer:
         )
         stepped = replace(
             phase.standing,
-            pending=replace(phase.standing.pending, before=before),
             params=before.params + np.float32(1),
             moments=before.moments + 1.0,
             trust=Trust({PartyId("p01"): 1.0}),
-            best=BestSoFar(1, 0.75, np.zeros(16, dtype=np.float32)),
-            best_accuracy=0.75,
-            stale_rounds=0,
             updates=4,
             fruitless_rounds=0,
+            claims=replace(
+                phase.standing.claims, pending=replace(phase.standing.claims.pending, before=before)
+            ),
+            progress=replace(
+                phase.standing.progress,
+                best=BestSoFar(1, 0.75, np.zeros(16, dtype=np.float32)),
+                best_accuracy=0.75,
+                stale_rounds=0,
+            ),
         )
         void = without_claim(stepped)
-        assert void.pending is None
-        names = ("params", "moments", "trust", "best", "best_accuracy", "stale_rounds", "updates")
+        assert void.claims.pending is None
+        names = ("params", "moments", "trust", "progress", "updates")
         for name in (*names, "fruitless_rounds"):
             assert getattr(void, name) is getattr(before, name), name

@@ -68,7 +68,7 @@ class WithholdsNonces:
             and isinstance(event.message, messages.Reveal)
         ):
             blamed = self._blamed(phase, event.sender, event.message)
-            now = phase.standing.clock.at(event.now)
+            now = phase.standing.session.clock.at(event.now)
             if blamed == event.sender:
                 return self._machine.step(replace(phase, deadline=now), kernel.DeadlinePassed(event.now))
             if blamed is not None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -30,10 +30,6 @@ VERSION: Final = 1
 CHECKPOINT: Final = "server.checkpoint"
 """The file in the server's folder."""
 _HEAD: Final = b"securefl server checkpoint\n"
-_OF_SESSION: Final = frozenset(
-    {"gone", "pace", "clock", "interrupted", "leader", "elsewhere", "ahead", "software", "pausing"}
-)
-"""What a standing holds of a process, which ends with it."""
 _DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)
 """Raised by contents that no server has written."""
 _GO_ON: Final = "restore the newest one, or start a new run with another --run and another --out"
@@ -77,9 +73,7 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 @lru_cache(maxsize=1)
 def _types() -> Mapping[str, Any]:
     """The types of all parts by name."""
-    hints = get_type_hints(Standing)
-    lasting = {field.name: hints[field.name] for field in fields(Standing) if field.name not in _OF_SESSION}
-    return lasting | {"epoch": int, "done": RoundDone | None}
+    return {name: kind for name, (_, kind) in Standing.parts().items()} | {"done": RoundDone | None}
 
 
 def _types_of(plan: RunPlan) -> Mapping[str, Any]:
@@ -90,8 +84,8 @@ def _types_of(plan: RunPlan) -> Mapping[str, Any]:
 
 def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
     """Return the contents of a checkpoint file."""
-    of_standing = {name: getattr(state.standing, name) for name in _types() if name not in {"epoch", "done"}}
-    parts = of_standing | {"epoch": state.epoch, "done": state.done} | _certified_parts(state.certified)
+    parts = state.standing.lasting() | {"epoch": state.epoch, "done": state.done}
+    parts |= _certified_parts(state.certified)
     encoded = {name: _encoder.encode(value) for name, value in parts.items()}
     body = _encoder.encode(_File(VERSION, plan.config_digest(), encoded))
     return b"".join((_HEAD, hashlib.sha256(body).digest(), body))
@@ -215,27 +209,20 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
             found[name] = msgspec.msgpack.decode(parts[name], type=kind, dec_hook=_array)
         except _DAMAGED as error:
             raise ConfigError(where, f"is a damaged checkpoint: {name}: {error}", _GO_ON) from error
-    missing = [
-        field.name
-        for field in fields(Standing)
-        if field.name not in found and field.default is MISSING and field.default_factory is MISSING
-    ]
-    epoch, done = found.pop("epoch", None), found.pop("done", None)
-    certified, instances = found.pop("certified", None), found.pop("instances", None)
-    if missing or epoch is None:
-        raise ConfigError(
-            where, f"is a damaged checkpoint: it lacks {missing[0] if missing else 'epoch'}", _GO_ON
-        )
-    standing = Standing(**found, epoch=epoch)
-    for name in (field.name for field in fields(Standing)):
-        if isinstance(value := getattr(standing, name), int) and value < 0:
+    missing = [name for name in ("round", "params", "moments", "epoch") if name not in found]
+    if missing:
+        raise ConfigError(where, f"is a damaged checkpoint: it lacks {missing[0]}", _GO_ON)
+    standing = Standing.of(found)
+    for name, value in standing.lasting().items():
+        if isinstance(value, int) and value < 0:
             raise ConfigError(where, f"is a damaged checkpoint: {name} is {value}", _GO_ON)
     shapes = {"params": (plan.broadcast,), "moments": (plan.optimiser.moments, plan.broadcast)}
     for name, shape in shapes.items():
         if getattr(standing, name).shape != shape:
             raise ConfigError(where, f"is a damaged checkpoint: {name} is no array {shape}", _GO_ON)
     try:
-        return Checkpoint(epoch, standing, done, _certified_from(plan, certified, instances))
+        certified = _certified_from(plan, found.get("certified"), found.get("instances"))
+        return Checkpoint(standing.epoch, standing, found.get("done"), certified)
     except _DAMAGED as error:
         raise ConfigError(where, f"is a damaged checkpoint: certified: {error}", _GO_ON) from error
 

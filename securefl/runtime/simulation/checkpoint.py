@@ -48,10 +48,11 @@ def write_checkpoint(
     Raises:
         RunAbortedError: the disk is full or gone.
     """
-    state = {name: getattr(standing, name) for name in _NUMBERS}
+    lasting = standing.lasting()
+    state = {name: lasting[name] for name in _NUMBERS}
     state |= {"dead": sorted(dead), "scores": dict(standing.trust.scores)}
-    if standing.best is not None:
-        state["best"] = [standing.best.round, standing.best.value]
+    if standing.progress.best is not None:
+        state["best"] = [standing.progress.best.round, standing.progress.best.value]
     state["releases"] = dict(standing.releases)
     state["atom_seed"] = standing.atom_seed.hex()
     state["suspicion"] = [
@@ -68,8 +69,8 @@ def write_checkpoint(
         arrays["gradient"] = standing.trust.gradient
     if standing.before is not None:
         arrays["before"] = standing.before
-    if standing.best is not None:
-        arrays["best"] = standing.best.params
+    if standing.progress.best is not None:
+        arrays["best"] = standing.progress.best.params
     try:
         write_whole(path, save(arrays, metadata=meta))
     except OSError as error:
@@ -148,20 +149,23 @@ def _standing(
         raise ValueError("its seed of atoms is none")
     if not all(map(math.isfinite, earned.values())):
         raise ValueError("it has scores that are not finite")
-    standing = Standing(
-        params=arrays["params"],
-        moments=arrays["moments"],
-        trust=Trust(MappingProxyType(earned), arrays.get("gradient")),
-        before=arrays.get("before"),
-        releases=MappingProxyType(releases),
-        suspicion=_suspicion(state["suspicion"], plan),
-        atom_seed=atom_seed,
-        best=BestSoFar(int(state["best"][0]), float(state["best"][1]), arrays["best"])
+    best = (
+        BestSoFar(int(state["best"][0]), float(state["best"][1]), arrays["best"])
         if "best" in arrays
-        else None,
-        **{name: state[name] for name in _NUMBERS},
+        else None
     )
-    return standing, dead
+    lasting = {
+        "params": arrays["params"],
+        "moments": arrays["moments"],
+        "trust": Trust(MappingProxyType(earned), arrays.get("gradient")),
+        "before": arrays.get("before"),
+        "releases": MappingProxyType(releases),
+        "suspicion": _suspicion(state["suspicion"], plan),
+        "atom_seed": atom_seed,
+        "best": best,
+        **{name: state[name] for name in _NUMBERS},
+    }
+    return Standing.of(lasting), dead
 
 
 def _suspicion(rows: list[Any], plan: RunPlan) -> Suspicion:

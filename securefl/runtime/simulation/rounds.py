@@ -137,8 +137,8 @@ class SimulatedRounds:
             self._standing, outcome = walk.end(self._plan, standing, done)
             if outcome is not None:
                 self._report(ModelFinal(standing.round, standing.params))
-                if standing.best is not None:
-                    self._report(ModelKept(standing.best.round, standing.best.params))
+                if standing.progress.best is not None:
+                    self._report(ModelKept(standing.progress.best.round, standing.progress.best.params))
                 return outcome
             self._after_round(self._standing, frozenset(self._dead))
 
@@ -159,7 +159,7 @@ class SimulatedRounds:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
             standing = lone_round(self._plan, standing)
             return walk.void(self._plan, standing, tuple(present), alone=True)
-        standing = replace(standing, lone_rounds=0, lone_seconds=0.0)
+        standing = replace(standing, quorum=replace(standing.quorum, lone_rounds=0, lone_seconds=0.0))
         self._report(StepReached(round_, "reveal"))
         samples = {name: party.samples for name, party in present.items()}
         if fated is not None and fated.drawn is not None:
@@ -237,9 +237,9 @@ class SimulatedRounds:
         """End a round in which the server of the run was killed, as the next one did."""
         self._report(RoundSkipped(standing.round, "the run's server was killed in it"))
         releases = with_round(self._plan, standing.releases, drawn)
-        standing = replace(standing, releases=releases, interrupted=True)
+        standing = replace(standing, releases=releases, session=replace(standing.session, interrupted=True))
         after, done, stepped = walk.void(self._plan, standing, tuple(sorted(drawn)))
-        return replace(after, interrupted=False), done, stepped
+        return replace(after, session=replace(after.session, interrupted=False)), done, stepped
 
     def _choose(
         self, round_: int, present: Mapping[PartyId, SimulatedParty], params: F32

@@ -138,7 +138,7 @@ def test_what_cannot_be_believed_is_refused(written: Callable[[], bytes], reason
 
 def test_a_part_that_is_missing_is_as_in_a_new_run() -> None:
     written = changed(lambda file: file["parts"].pop("lone_rounds"))
-    assert checkpoint_from(written, ended().plan, "x").standing.lone_rounds == 0
+    assert checkpoint_from(written, ended().plan, "x").standing.quorum.lone_rounds == 0
 
 
 def test_of_another_run_id_it_is_another_ones() -> None:
@@ -150,12 +150,14 @@ def test_of_another_run_id_it_is_another_ones() -> None:
 def test_numbers_that_are_not_finite_and_a_best_model_survive() -> None:
     state = checkpoint_from(content(), ended().plan, "x")
     best = BestSoFar(3, float("-inf"), np.array([np.nan, 1, 2, 3], dtype=np.float32))
-    kept = Checkpoint(7, replace(state.standing, best=best, epoch=7), state.done)
+    kept = Checkpoint(
+        7, replace(state.standing, epoch=7, progress=replace(state.standing.progress, best=best)), state.done
+    )
     again = checkpoint_from(checkpoint_bytes(ended().plan, kept), ended().plan, "x")
     assert again.epoch == 7
-    assert again.standing.best is not None
-    assert again.standing.best.value == float("-inf")
-    assert again.standing.best.params.tobytes() == best.params.tobytes()
+    assert again.standing.progress.best is not None
+    assert again.standing.progress.best.value == float("-inf")
+    assert again.standing.progress.best.params.tobytes() == best.params.tobytes()
 
 
 class TestFile:

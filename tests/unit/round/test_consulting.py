@@ -234,7 +234,12 @@ def test_messages_come_too_late_but_who_joins_is_heard(moment: tuple[World, Cons
     _, effects = take(moment, early)
     assert effects[0] == Reject(party, "Release of round 5 came too early, the server is consulting")
     gone, _ = take(moment, PresenceHint(9.0, party))
-    assert values_of(gone) == values_of(replace(phase, standing=replace(phase.standing, gone={party: 9.0})))
+    assert values_of(gone) == values_of(
+        replace(
+            phase,
+            standing=replace(phase.standing, session=replace(phase.standing.session, gone={party: 9.0})),
+        )
+    )
     known = JoinRun(config_digest=world.plan.config_digest(), version=WIRE_VERSION, leader=b"", round=-1)
     join: Received[AnyMessage] = Received(9.0, party, Place(-1), known)
     back, effects = world.server.machine.step(gone, join)

@@ -72,23 +72,23 @@ def test_a_value_within_its_noise_is_neither_best_nor_a_target_nor_stale() -> No
     standing, told, reason = after(
         PLAN, done(0, (0.7, 0.005)), done(1, (0.97, 0.2)), done(2, (0.3, 0.2)), done(3, (0.6, 0.2))
     )
-    assert standing.best is not None
-    assert (standing.best.round, standing.best.value) == (0, 0.7)
-    assert (standing.stale_rounds, standing.unused_rounds, reason) == (0, 3, "")
+    assert standing.progress.best is not None
+    assert (standing.progress.best.round, standing.progress.best.value) == (0, 0.7)
+    assert (standing.progress.stale_rounds, standing.progress.unused_rounds, reason) == (0, 3, "")
     (once,) = told
     assert once == MetricUnused(1, "scores.auc", "its deviation by noise is 0.2, and stop.min_gain is 0.01")
 
 
 def test_no_model_is_the_best_if_no_round_is_precise() -> None:
     standing, told, reason = after(PLAN, done(0, (0.95, 0.2)), done(1), done(2, (0.999, 0.009)))
-    assert standing.best is None
-    assert (standing.unused_rounds, len(told), reason) == (3, 1, "")
+    assert standing.progress.best is None
+    assert (standing.progress.unused_rounds, len(told), reason) == (3, 1, "")
 
 
 def test_a_precise_value_is_used() -> None:
     standing, told, reason = after(PLAN, done(0, (0.7, 0.005)), done(1, (0.92, 0.005)))
-    assert standing.best is not None
-    assert standing.best.round == 1
+    assert standing.progress.best is not None
+    assert standing.progress.best.round == 1
     assert not told
     assert reason == "scores.auc 0.9200 reached the target 0.9"
 
@@ -97,21 +97,21 @@ def test_a_gain_below_the_one_that_counts_is_stale() -> None:
     standing, _, reason = after(
         PLAN, done(0, (0.7, 0.005)), done(1, (0.709, 0.005)), done(2, (0.7095, 0.005))
     )
-    assert standing.best is not None
-    assert standing.best.round == 0
-    assert (standing.stale_rounds, reason) == (2, "no better scores.auc in 2 rounds")
+    assert standing.progress.best is not None
+    assert standing.progress.best.round == 0
+    assert (standing.progress.stale_rounds, reason) == (2, "no better scores.auc in 2 rounds")
 
 
 @pytest.mark.parametrize("opened", [True, False])
 def test_a_round_without_the_number_is_noisy_if_sums_have_opened(opened: bool) -> None:
     standing, told, _ = after(PLAN, done(0, opened=opened))
-    assert standing.unused_rounds == len(told) == int(opened)
+    assert standing.progress.unused_rounds == len(told) == int(opened)
     assert [one.reason for one in told] == ["its samples do not exceed the noise on them"] * opened
 
 
 def test_without_noise_the_first_value_is_the_best_whatever_it_is() -> None:
     plain = plan_of(parse_scenario(TEXT, ("privacy={}", "encoding={}", "evaluation.repeats='accept'")))
     standing, told, reason = after(plain, done(0), done(1, (1.0, 0.0)))
-    assert standing.best is not None
-    assert (standing.best.round, standing.unused_rounds, told) == (1, 0, [])
+    assert standing.progress.best is not None
+    assert (standing.progress.best.round, standing.progress.unused_rounds, told) == (1, 0, [])
     assert reason == "scores.auc 1.0000 reached the target 0.9"

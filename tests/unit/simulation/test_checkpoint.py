@@ -15,7 +15,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy.checks.evidence import CheckEvidence
 from securefl.protocol.round.server.features.trust import Trust
-from securefl.protocol.round.server.phases import BestSoFar, Standing
+from securefl.protocol.round.server.phases import BestSoFar, ModelProgress, Standing
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.simulation.checkpoint import read_checkpoint, write_checkpoint
 from tests.simulation.world import scenario
@@ -50,14 +50,16 @@ def written(path: Path, trust: Trust) -> RunPlan:
         round=3,
         params=np.array([1, -2, 0.1, 3e38], dtype=np.float32),
         moments=np.array([[0.1, 1 / 3, -1e-300, 7.0]]),
-        best_accuracy=0.1 + 0.2,
-        stale_rounds=1,
         updates=2,
         fruitless_rounds=1,
         trust=trust,
         atom_seed=ATOM_SEED,
         suspicion=SUSPICION,
-        best=BestSoFar(1, 0.1 + 0.7, np.array([4, 3, 0.3, -1e-38], dtype=np.float32)),
+        progress=ModelProgress(
+            best_accuracy=0.1 + 0.2,
+            stale_rounds=1,
+            best=BestSoFar(1, 0.1 + 0.7, np.array([4, 3, 0.3, -1e-38], dtype=np.float32)),
+        ),
     )
     write_checkpoint(path, plan, standing, {B}, training="some")
     return plan
@@ -75,13 +77,15 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
     assert gradient is None or found is None or found.tobytes() == gradient.tobytes()
     assert standing.params.tobytes() == np.array([1, -2, 0.1, 3e38], dtype=np.float32).tobytes()
     assert standing.moments.tolist() == [[0.1, 1 / 3, -1e-300, 7.0]]
-    numbers = (standing.round, standing.stale_rounds, standing.updates, standing.fruitless_rounds)
+    numbers = (standing.round, standing.progress.stale_rounds, standing.updates, standing.fruitless_rounds)
     assert numbers == (3, 1, 2, 1)
-    assert standing.best_accuracy == 0.1 + 0.2
+    assert standing.progress.best_accuracy == 0.1 + 0.2
     assert standing.atom_seed == ATOM_SEED
-    assert standing.best is not None
-    assert (standing.best.round, standing.best.value) == (1, 0.1 + 0.7)
-    assert standing.best.params.tobytes() == np.array([4, 3, 0.3, -1e-38], dtype=np.float32).tobytes()
+    assert standing.progress.best is not None
+    assert (standing.progress.best.round, standing.progress.best.value) == (1, 0.1 + 0.7)
+    assert (
+        standing.progress.best.params.tobytes() == np.array([4, 3, 0.3, -1e-38], dtype=np.float32).tobytes()
+    )
     assert dict(standing.suspicion) == SUSPICION
 
 

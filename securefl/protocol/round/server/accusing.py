@@ -48,7 +48,7 @@ def _said(phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
             index = instance.setup.index(party)
             if index in instance.receipts:
                 yield instance.receipts[index]
-    pending = None if isinstance(phase, phases.Ended) else phase.standing.pending
+    pending = None if isinstance(phase, phases.Ended) else phase.standing.claims.pending
     for given in () if pending is None else pending.attests.values():
         if party in given:
             yield given[party]

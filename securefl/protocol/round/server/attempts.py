@@ -34,9 +34,15 @@ def due_in(
 ) -> float:
     """The same for an instance that is not yet in the phase."""
     standing, asked = phase.standing, len(phase.view.assignment.participants)
-    pace = phase.paces.get(step_of(instance), standing.pace)
+    pace = phase.paces.get(step_of(instance), standing.session.pace)
     return due(
-        deadline, instance.missing, standing.late, standing.gone, pace, least_answers(ctx.plan, asked), began
+        deadline,
+        instance.missing,
+        standing.late,
+        standing.session.gone,
+        pace,
+        least_answers(ctx.plan, asked),
+        began,
     )
 
 

@@ -27,33 +27,49 @@ def connected(
         case kernel.PresenceHint(now=now, party=party):
             if party not in expected:
                 return phase, ()
-            gone = {**phase.standing.gone, party: now}
-            return replace(phase, standing=replace(phase.standing, gone=gone)), ()
+            gone = {**phase.standing.session.gone, party: now}
+            return replace(
+                phase, standing=replace(phase.standing, session=replace(phase.standing.session, gone=gone))
+            ), ()
         case kernel.Offline():
             return phase, presence.lost()
         case kernel.Online():
             # All hints are about connections to a broker that this server has lost since.
-            standing = replace(phase.standing, gone=phases.NOBODY_GONE, late=frozenset())
+            standing = replace(
+                phase.standing,
+                late=frozenset(),
+                session=replace(phase.standing.session, gone=phases.NOBODY_GONE),
+            )
             return replace(phase, standing=standing), presence.back(event, EVERYONE)
 
 
 def noted(phase: phases.RunningPhase, party: PartyId) -> phases.RunningPhase:
     """Forget what speaks against a party's being there: it has just been heard."""
     standing = phase.standing
-    if party not in standing.gone and party not in standing.late:
+    if party not in standing.session.gone and party not in standing.late:
         return phase
-    gone = {other: since for other, since in standing.gone.items() if other != party}
-    return replace(phase, standing=replace(standing, gone=gone, late=standing.late - {party}))
+    gone = {other: since for other, since in standing.session.gone.items() if other != party}
+    return replace(
+        phase,
+        standing=replace(
+            standing, late=standing.late - {party}, session=replace(standing.session, gone=gone)
+        ),
+    )
 
 
 def clocked(phase: phases.RunningPhase, event: kernel.Event[messages.AnyMessage]) -> phases.RunningPhase:
     """Stop the clock of all deadlines, or let it go on."""
-    clock = phase.standing.clock
+    clock = phase.standing.session.clock
     match event:
         case kernel.Offline():
-            standing = replace(phase.standing, clock=clock.stopped(event.now), interrupted=True)
+            standing = replace(
+                phase.standing,
+                session=replace(phase.standing.session, clock=clock.stopped(event.now), interrupted=True),
+            )
         case kernel.Online():
-            standing = replace(phase.standing, clock=clock.started(event.now))
+            standing = replace(
+                phase.standing, session=replace(phase.standing.session, clock=clock.started(event.now))
+            )
         case _:
             return phase
     return replace(phase, standing=standing)

@@ -25,13 +25,15 @@ def begin_round(
     ctx: phases.ServerContext, standing: phases.Standing, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Send the model to all and invite them; unless the round is void already, or the server is to stop."""
-    if standing.pausing:
-        return resuming.pause(standing.pausing)
+    if standing.session.pausing:
+        return resuming.pause(standing.session.pausing)
     void = resuming.left_open(ctx, standing)
     if void is not None:
         return void
     model = statement.model_digest(standing.params)
-    standing = replace(standing, interrupted=standing.clock.since is not None)
+    standing = replace(
+        standing, session=replace(standing.session, interrupted=standing.session.clock.since is not None)
+    )
     greeting, effects = invite(ctx, standing, 0, model, standing.barred, now)
     return greeting, (
         kernel.Report(reports.RoundStarted(standing.round, model)),
@@ -62,7 +64,7 @@ def invite(
 ) -> tuple[phases.Greeting, reports.Effects]:
     """Ask for hellos with fresh commitments."""
     message = invitation(ctx, model, excluded)
-    standing = replace(standing, pace=Pace(now))
+    standing = replace(standing, session=replace(standing.session, pace=Pace(now)))
     deadline = now + ctx.plan.scenario.deadlines.quorum
     return phases.Greeting(standing, draw, model, excluded, {}, deadline), (
         kernel.Report(reports.StepReached(standing.round, "hello")),
@@ -116,7 +118,7 @@ def on_hello(
     if wire.epoch_of(message.leader) < phase.standing.epoch:
         # Under way when this server was started: nobody's fault, and no use.
         return phase
-    if message.leader != phase.standing.leader:
+    if message.leader != phase.standing.session.leader:
         raise PeerError(sender, "says hello to another server")
     if place.round < phase.standing.round:
         raise PeerError(sender, late_reason("Hello", place.round, "the server is greeting"))
@@ -151,11 +153,15 @@ def close_hellos(
         if lacking is not None and phase.excluded <= phase.standing.barred:
             return _wait_on(ctx, phase, tuple(present), reason, now)
         return skip_round(ctx, phase.standing, tuple(present), reason)
-    if phase.standing.pending is not None:
+    if phase.standing.claims.pending is not None:
         # Nobody is to train on what is not confirmed: hellos have come meanwhile, so that it costs no time.
         return phases.Attesting(phase.standing, now + proving.attesting_time(ctx), phase), ()
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
-    standing = replace(phase.standing, late=late, present=len(present), lone_rounds=0, lone_seconds=0.0)
+    standing = replace(
+        phase.standing,
+        late=late,
+        quorum=replace(phase.standing.quorum, present=len(present), lone_rounds=0, lone_seconds=0.0),
+    )
     revealing = phases.Revealing(
         standing,
         phase.draw,
@@ -180,12 +186,12 @@ def _wait_on(
     """Wait for more parties, and longer in each further round for which there are too few."""
     waits = phase.waits + 1
     standing = stepping.alone_for(ctx.plan, phase.standing, 1)
-    awaited = kernel.Report(reports.QuorumAwaited(standing.round, reason, standing.lone_seconds))
+    awaited = kernel.Report(reports.QuorumAwaited(standing.round, reason, standing.quorum.lone_seconds))
     if waits < stepping.waits_of(ctx.plan, standing) and not stepping.without_quorum(ctx.plan, standing):
         return replace(phase, standing=standing, waits=waits, deadline=now + allowed(ctx.plan, "hello")), (
             awaited,
         )
-    standing = replace(standing, lone_rounds=standing.lone_rounds + 1)
+    standing = replace(standing, quorum=replace(standing.quorum, lone_rounds=standing.quorum.lone_rounds + 1))
     skipped, effects = skip_round(ctx, standing, present, reason, alone=True)
     return skipped, (awaited, *effects)
 
@@ -288,7 +294,7 @@ def skip_round(
     ``alone``: for want of parties, which is not counted in rounds but in time.
     """
     round_ = standing.round
-    late = standing.late | (standing.gone.keys() - frozenset(present))
+    late = standing.late | (standing.session.gone.keys() - frozenset(present))
     standing = replace(standing, late=late)
     standing, done, told = walk.void(ctx.plan, standing, present, alone=alone)
     return phases.Evaluating(standing, done), (

@@ -46,10 +46,12 @@ def on_software(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, message: messages.Software
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Record a party's versions; once the run has begun, report the first ones of a party that differ."""
-    known = phase.standing.software
+    known = phase.standing.session.software
     if known.get(sender) == message:
         return phase, ()
-    standing = replace(phase.standing, software={**known, sender: message})
+    standing = replace(
+        phase.standing, session=replace(phase.standing.session, software={**known, sender: message})
+    )
     is_reported = isinstance(phase, phases.Joining) or sender in known
     return replace(phase, standing=standing), () if is_reported else _differing(ctx, {sender: message})
 
@@ -74,7 +76,7 @@ def close_joining(
     missing = tuple(sorted(plan.roster.parties.keys() - phase.joined))
     joined, dealer = phase.joined - {DEALER}, plan.sums.dealer
     present = kernel.Report(reports.PartiesJoined(tuple(sorted(joined)), missing))
-    known = (present, *_differing(ctx, phase.standing.software))
+    known = (present, *_differing(ctx, phase.standing.session.software))
     tested = resumed is not None and resumed.checkpoint.done is not None
     old = resuming.outlived(plan, phase.stated, phase.standing.round + tested)
     if old is not None:
@@ -112,7 +114,7 @@ def _go_on(
             return phases.Evaluating(standing, done, again=True), (
                 kernel.Evaluate(done.round, standing.params),
             )
-    if standing.pending is not None:
+    if standing.claims.pending is not None:
         return phases.Attesting(standing, now + attesting_time(ctx), None), ()
     return gather.begin_round(ctx, standing, now)
 

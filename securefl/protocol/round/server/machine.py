@@ -43,7 +43,7 @@ class ServerMachine:
         """Call the roll."""
         ctx = self._ctx
         state = self.first() if ctx.resumed is None else ctx.resumed.checkpoint
-        standing = replace(state.standing, pace=waiting.Pace(now))
+        standing = replace(state.standing, session=replace(state.standing.session, pace=waiting.Pace(now)))
         deadline = now + ctx.plan.scenario.deadlines.join
         joining = phases.Joining(standing, frozenset(), deadline)
         here: kernel.Send[messages.AnyMessage] = kernel.Send(EVERYONE, kernel.Place(-1), FIRST)
@@ -60,7 +60,11 @@ class ServerMachine:
             0, ctx.initial, server_optimisers.first_moments(ctx.plan.optimiser, ctx.plan.broadcast)
         )
         first = chain.first_of(ctx.plan, ctx.initial)
-        standing = standing if first is None else replace(standing, chain=chain.Attested(first))
+        standing = (
+            standing
+            if first is None
+            else replace(standing, claims=replace(standing.claims, chain=chain.Attested(first)))
+        )
         return phases.Checkpoint(0, standing)
 
     def step(
@@ -70,7 +74,7 @@ class ServerMachine:
         if isinstance(phase, phases.Ended):
             return phase, self._too_late(phase, event)
         phase = connections.clocked(phase, event)
-        clock = phase.standing.clock
+        clock = phase.standing.session.clock
         after, effects = self._stepped(phase, replace(event, now=clock.at(event.now)))
         if isinstance(after, phases.Evaluating) and not (
             isinstance(phase, phases.Evaluating) and phase.done is after.done
@@ -236,7 +240,12 @@ class ServerMachine:
                 return phase, (*effects, kernel.WakeAt(until))
             phase, more = self._close(phase, now)
             if not isinstance(phase, phases.Ended):
-                phase = replace(phase, standing=replace(phase.standing, pace=waiting.Pace(now)))
+                phase = replace(
+                    phase,
+                    standing=replace(
+                        phase.standing, session=replace(phase.standing.session, pace=waiting.Pace(now))
+                    ),
+                )
             effects += more
 
     def _due(
@@ -249,12 +258,14 @@ class ServerMachine:
         # Whoever has spent its privacy budget says no hello any more: that is known, and no hint.
         spent = spent_by(plan, standing.releases) if isinstance(phase, phases.Greeting) else frozenset()
         if missing and spent.issuperset(missing):
-            return min(phase.deadline, max(standing.pace.began, standing.pace.last) + waiting.GRACE)
+            return min(
+                phase.deadline, max(standing.session.pace.began, standing.session.pace.last) + waiting.GRACE
+            )
         asked = len(missing) + len(_answers(phase))
         if isinstance(phase, phases.Greeting):
-            asked = standing.present or asked
+            asked = standing.quorum.present or asked
         least, late = waiting.least_answers(plan, asked), standing.late | spent
-        return waiting.due(phase.deadline, missing, late, standing.gone, standing.pace, least)
+        return waiting.due(phase.deadline, missing, late, standing.session.gone, standing.session.pace, least)
 
     def _missing(
         self,
@@ -298,7 +309,8 @@ class ServerMachine:
         match phase:
             case phases.Summing():
                 return sums.awaited_members(phase)
-            case phases.Attesting(standing=phases.Standing(pending=pending)):
+            case phases.Attesting():
+                pending = phase.standing.claims.pending
                 return () if pending is None else proving.awaited_attests(self._ctx, pending)
             case phases.Consulting() | phases.Evaluating() | phases.Ended():
                 return ()
@@ -332,7 +344,9 @@ def _pausing(phase: phases.RunningPhase, event: kernel.PauseAsked) -> tuple[phas
     """Stop at once where that costs no round, and before the next one otherwise."""
     if isinstance(phase, phases.Joining) or (isinstance(phase, phases.Greeting) and not phase.draw):
         return resuming.pause(event.reason)
-    return replace(phase, standing=replace(phase.standing, pausing=event.reason)), ()
+    return replace(
+        phase, standing=replace(phase.standing, session=replace(phase.standing.session, pausing=event.reason))
+    ), ()
 
 
 def _answers(
@@ -363,6 +377,8 @@ def _paced(
     if isinstance(before, _STEPS) and isinstance(after, _STEPS):
         if event.sender in _answers(before) or event.sender not in _answers(after):
             return after
-        pace = after.standing.pace.answered(event.sender, event.now)
-        return replace(after, standing=replace(after.standing, pace=pace))
+        pace = after.standing.session.pace.answered(event.sender, event.now)
+        return replace(
+            after, standing=replace(after.standing, session=replace(after.standing.session, pace=pace))
+        )
     return after

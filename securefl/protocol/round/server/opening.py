@@ -348,12 +348,12 @@ def on_evaluated(
     )
     done = kernel.Report(tested)
     standing, outcome = walk.end(ctx.plan, phase.standing, tested)
-    if outcome is None and phase.again and standing.pending is not None:
+    if outcome is None and phase.again and standing.claims.pending is not None:
         return phases.Attesting(standing, event.now + proving.attesting_time(ctx), None), (done,)
     if outcome is None:
         greeting, effects = gather.begin_round(ctx, standing, event.now)
         return greeting, (done, *effects)
-    if isinstance(outcome, kernel.Finished) and standing.pending is not None:
+    if isinstance(outcome, kernel.Finished) and standing.claims.pending is not None:
         return phases.Attesting(standing, event.now + proving.attesting_time(ctx), outcome), (done,)
     ended, effects = _end(proving.without_claim(standing), outcome)
     return ended, (done, *effects)
@@ -363,7 +363,7 @@ def close_attesting(
     ctx: phases.ServerContext, phase: phases.Attesting, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Go on with the model that verifiers confirm, or without the round that made it."""
-    standing, pending = phase.standing, phase.standing.pending
+    standing, pending = phase.standing, phase.standing.claims.pending
     if pending is None:
         raise UsageError("nothing is claimed")
     lacks = proving.unconfirmed(ctx, pending)
@@ -407,5 +407,5 @@ def _end(
         ended, effects = gather.abort(outcome.reason)
         return ended, (final, *effects)
     goodbye = messages.Goodbye(reason=outcome.reason, aborted=False)
-    best = () if standing.best is None else measuring.kept_model(standing.best)
+    best = () if standing.progress.best is None else measuring.kept_model(standing.progress.best)
     return phases.Ended(goodbye), (final, *best, kernel.Send(EVERYONE, kernel.Place(-1), goodbye), outcome)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any, get_type_hints
 
 from securefl.base import crypto
 from securefl.base.arrays import F32, F64, Ring
@@ -115,14 +116,52 @@ class BestSoFar:
     params: F32 = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """State that the server carries from round to round."""
+class FeatureSlot:
+    """State of one round feature, or of one part of the core, that the server carries from round to round."""
 
-    round: int
-    params: F32 = field(repr=False)
-    moments: F64 = field(repr=False)
-    """Of the server optimiser, f64 ``(s, k d)``."""
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSession:
+    """State of one server process; no checkpoint holds it."""
+
+    gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
+    """Parties whose connection broke, by the broker's report, and the time: a hint that shortens waiting."""
+    pace: Pace = field(default_factory=Pace, compare=False)
+    """Pace of the present step; in sums, the time when the first of them began."""
+    clock: OnlineClock = field(default_factory=OnlineClock)
+    """Clock of all times in the server's phases."""
+    interrupted: bool = False
+    """Whether the server lost the broker in this round."""
+    leader: bytes = b""
+    """Session in the epoch, which hellos are for."""
+    elsewhere: frozenset[PartyId] = frozenset()
+    """Parties that send hellos to the server of a later epoch."""
+    ahead: frozenset[PartyId] = frozenset()
+    """Parties that have seen the draw of a later round than this server's, by their own statement."""
+    software: Mapping[PartyId, messages.Software] = field(default_factory=lambda: NOTHING_REPORTED)
+    """Versions that parties report."""
+    pausing: str = ""
+    """Reason to stop before the next round; empty without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum(FeatureSlot):
+    """Attendance of the last rounds."""
+
+    present: int = 0
+    """Parties that said hello in the last round that had enough of them; 0 before."""
+    lone_rounds: int = 0
+    """Rounds in a row with too few parties."""
+    lone_seconds: float = 0.0
+    """Seconds of waiting for more parties in these rounds, online."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProgress(FeatureSlot):
+    """Best model so far, by ``stop.metric`` or by the accuracy on the server's test set."""
+
     best_accuracy: float = -1.0
     stale_rounds: int = 0
     """Rounds since the best accuracy, or the best value of ``stop.metric``."""
@@ -130,54 +169,77 @@ class Standing:
     """With ``stop.metric``: the best model that sites have evaluated."""
     unused_rounds: int = 0
     """Rounds whose ``stop.metric`` had too much noise to be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims(FeatureSlot):
+    """Claims about the models, where rounds are verified."""
+
+    chain: Attested | None = None
+    """Last confirmed link of the chain of models."""
+    pending: Pending | None = None
+    """Claim of the last round, until it is confirmed or given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """State that the server carries from round to round: the core, then one slot for each feature."""
+
+    round: int
+    params: F32 = field(repr=False)
+    moments: F64 = field(repr=False)
+    """Moments of the server optimiser, f64 ``(s, k d)``."""
     updates: int = 0
     """Rounds that gave an update."""
     fruitless_rounds: int = 0
     """Rounds in a row without any update."""
-    trust: Trust = NO_TRUST
-    """What the rule remembers of the parties."""
-    suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
-    """What the checks have found so far, and against whom."""
-    before: F32 | None = field(default=None, repr=False)
-    """The parameters of the round before; kept where parties' momentum goes on from the model's step."""
-    releases: budget.Releases = field(default_factory=lambda: budget.NO_RELEASES)
-    """How often each party has released an update; counted where there is privacy."""
-    atom_seed: bytes = b""
-    """Seed of the run's atoms; empty before they are formed, or without."""
-    gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
-    """Parties whose connection broke, says the broker, and when: a hint that shortens waiting."""
-    barred: frozenset[PartyId] = frozenset()
-    """Parties that shared another secret than they advertised: it cost a sum, and they are asked no more."""
-    late: frozenset[PartyId] = frozenset()
-    """Parties that missed a deadline and have not been heard of since."""
-    pace: Pace = field(default_factory=Pace, compare=False)
-    """Of the step that the server waits in; in sums, when the first one of them began."""
-    clock: OnlineClock = field(default_factory=OnlineClock)
-    """What all times in the server's phases are told by."""
-    interrupted: bool = False
-    """Whether the server lost the broker in this round."""
-    present: int = 0
-    """Parties that said hello in the last round that had enough of them; 0 before."""
-    lone_rounds: int = 0
-    """Rounds in a row for which too few were there."""
-    lone_seconds: float = 0.0
-    """Seconds that the server has waited for more in these, online."""
-    chain: Attested | None = None
-    """The last confirmed link of the chain of models, where rounds are verified."""
-    pending: Pending | None = None
-    """The claim of the last round, until it is confirmed or given up."""
     epoch: int = 0
-    """Which one this server leads; 0 as long as it leads none."""
-    leader: bytes = b""
-    """Its session in it, which hellos are for."""
-    elsewhere: frozenset[PartyId] = frozenset()
-    """Parties that say hello to the server of a later epoch."""
-    ahead: frozenset[PartyId] = frozenset()
-    """Parties that say that they have seen the draw of a later round than this server's."""
-    software: Mapping[PartyId, messages.Software] = field(default_factory=lambda: NOTHING_REPORTED)
-    """Versions that parties report."""
-    pausing: str = ""
-    """Why it is to stop before the next round; empty where it is not."""
+    """Epoch that this server leads; 0 while it leads none."""
+    late: frozenset[PartyId] = frozenset()
+    """Parties that missed a deadline and have not sent anything since."""
+    quorum: Quorum = field(default_factory=Quorum)
+    session: ServerSession = field(default_factory=ServerSession)
+
+    before: F32 | None = field(default=None, repr=False)
+    """Slot of the former model: parameters of the round before, for parties' momentum."""
+    trust: Trust = NO_TRUST
+    """Slot of rules with a memory: trust in the parties."""
+    suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
+    """Slot of the checks: evidence so far, and its subjects."""
+    releases: budget.Releases = field(default_factory=lambda: budget.NO_RELEASES)
+    """Slot of the release budget: number of releases of each party, with privacy."""
+    atom_seed: bytes = b""
+    """Slot of hidden groups: seed of the run's atoms; empty before they are formed, or without."""
+    barred: frozenset[PartyId] = frozenset()
+    """Slot of exclusion: parties that shared another secret than they advertised and so cost a sum."""
+    progress: ModelProgress = field(default_factory=ModelProgress)
+    claims: Claims = field(default_factory=Claims)
+
+    @classmethod
+    def parts(cls) -> Mapping[str, tuple[str, Any]]:
+        """Return what outlasts a process: by the name of each part, its slot (or "") and its type."""
+        found: dict[str, tuple[str, Any]] = {}
+        for name, kind in get_type_hints(cls).items():
+            if isinstance(kind, type) and issubclass(kind, FeatureSlot):
+                found |= {part: (name, of) for part, of in get_type_hints(kind).items()}
+            elif kind is not ServerSession:
+                found[name] = ("", kind)
+        return found
+
+    def lasting(self) -> dict[str, Any]:
+        """Return the parts that outlast a process by name."""
+        parts = self.parts().items()
+        return {name: getattr(getattr(self, slot) if slot else self, name) for name, (slot, _) in parts}
+
+    @classmethod
+    def of(cls, lasting: Mapping[str, Any]) -> Standing:
+        """Return the state with these parts; the others are as in a new run."""
+        slots: dict[str, dict[str, Any]] = {"": {}}
+        for name, (slot, _) in cls.parts().items():
+            if name in lasting:
+                slots.setdefault(slot, {})[name] = lasting[name]
+        core, kinds = slots.pop(""), get_type_hints(cls)
+        return cls(**core, **{slot: kinds[slot](**parts) for slot, parts in slots.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def claim_step(
         unmasked: its sums: all, or all but as many as may be lost.
     """
     run, round_, certified = ctx.plan.run, before.round, certified_of(view, frozen, before.round)
-    chain = before.chain
+    chain = before.claims.chain
     if chain is None:
         return after, ()
     opened = {one.key: sum_digest(run, round_, one.key, one.ring) for one in unmasked.sums}
@@ -83,7 +83,7 @@ def claim_step(
     for proof in proofs:
         asked.setdefault(proof.place, set()).add(proof.to)
     pending = phases.Pending(link, certified, before, {place: frozenset(of) for place, of in asked.items()})
-    return replace(after, pending=pending), (
+    return replace(after, claims=replace(after.claims, pending=pending)), (
         kernel.Journal(round_, kernel.CLAIMED + link.root.hex()),
         *proofs,
     )
@@ -91,7 +91,7 @@ def claim_step(
 
 def claimed_otherwise(ctx: phases.ServerContext, standing: phases.Standing) -> bool:
     """Whether an earlier server has claimed another outcome of the round: from more sums, or from fewer."""
-    resumed, pending = ctx.resumed, standing.pending
+    resumed, pending = ctx.resumed, standing.claims.pending
     if resumed is None or pending is None:
         return False
     round_, root = resumed.claimed
@@ -111,9 +111,9 @@ def on_attest(
     Raises:
         PeerError: nothing is to be attested, another root is, or not by this party, or not again.
     """
-    pending = standing.pending
+    pending = standing.claims.pending
     if pending is None:
-        if standing.chain is not None and message.root == standing.chain.link.root:
+        if standing.claims.chain is not None and message.root == standing.claims.chain.link.root:
             return standing  # enough others were faster
         if ctx.resumed is not None and ctx.resumed.claimed == (place.round, message.root):
             return standing  # an earlier server claimed it; it is asked for again with this one's proofs
@@ -124,7 +124,7 @@ def on_attest(
     if sender in given or not signed:
         raise PeerError(sender, "attests out of turn")
     attests = {**pending.attests, place: {**given, sender: signed}}
-    return replace(standing, pending=replace(pending, attests=attests))
+    return replace(standing, claims=replace(standing.claims, pending=replace(pending, attests=attests)))
 
 
 def unconfirmed(ctx: phases.ServerContext, pending: phases.Pending) -> str | None:
@@ -153,7 +153,7 @@ def confirmation(pending: phases.Pending) -> reports.ClaimConfirmed:
 
 def without_claim(standing: phases.Standing) -> phases.Standing:
     """Return the standing as if the step that nobody confirmed had not been made."""
-    pending = standing.pending
+    pending = standing.claims.pending
     if pending is None:
         return standing
     before = pending.before
@@ -162,19 +162,16 @@ def without_claim(standing: phases.Standing) -> phases.Standing:
         params=before.params,
         moments=before.moments,
         trust=before.trust,
-        best_accuracy=before.best_accuracy,
-        stale_rounds=before.stale_rounds,
-        unused_rounds=before.unused_rounds,
-        best=before.best,
         updates=before.updates,
         fruitless_rounds=before.fruitless_rounds,
-        pending=None,
+        progress=before.progress,
+        claims=replace(standing.claims, pending=None),
     )
 
 
 def confirmed(ctx: phases.ServerContext, standing: phases.Standing) -> phases.Standing:
     """Return the standing with its claim as the last link, and no more attests than that takes."""
-    pending = standing.pending
+    pending = standing.claims.pending
     if pending is None:
         return standing
     certified, frames = pending.certified, list[bytes]()
@@ -184,14 +181,14 @@ def confirmed(ctx: phases.ServerContext, standing: phases.Standing) -> phases.St
             alive = certified.alive((place.reclustering, place.cluster))
             needed = opening_attests(ctx.plan, len(alive))
         frames += [frame for _, frame in sorted(given.items())][:needed]
-    return replace(standing, chain=Attested(pending.link, tuple(frames)), pending=None)
+    return replace(standing, claims=phases.Claims(Attested(pending.link, tuple(frames))))
 
 
 def chained(
     ctx: phases.ServerContext, standing: phases.Standing, draw: int, announce: messages.Announce
 ) -> messages.Announce:
     """Return the announcement with the last link and who attests it, where rounds are verified."""
-    chain = standing.chain
+    chain = standing.claims.chain
     if chain is None:
         return announce
     claim, place = chain.link.claim, kernel.Place(standing.round, attempt=draw)

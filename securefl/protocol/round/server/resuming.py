@@ -70,9 +70,9 @@ def overtaken(
     reached = standing.round + isinstance(phase, phases.Evaluating)
     if round_ <= reached:
         return standing
-    ahead = standing.ahead | {sender}
+    ahead = standing.session.ahead | {sender}
     if len(ahead) <= ctx.plan.scenario.secure_sum.colluders:
-        return replace(standing, ahead=ahead)
+        return replace(standing, session=replace(standing.session, ahead=ahead))
     return kernel.Aborted(_older(round_, reached), over=False, decide=True)
 
 
@@ -90,9 +90,9 @@ def replaced(
 
     It says goodbye to nobody: the run goes on.
     """
-    elsewhere = standing.elsewhere | {sender}
+    elsewhere = standing.session.elsewhere | {sender}
     if len(elsewhere) <= ctx.plan.scenario.secure_sum.colluders:
-        return replace(standing, elsewhere=elsewhere)
+        return replace(standing, session=replace(standing.session, elsewhere=elsewhere))
     return kernel.Aborted(
         f"displaced: another server leads the run, in epoch {wire.epoch_of(leader)}, and parties follow it",
         over=False,
@@ -108,7 +108,9 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
     session = wire.session_of_server(epoch, ctx.entropy.child("lead", epoch))
     reached = phase.standing.round + (resumed is not None and resumed.checkpoint.done is not None)
     ahead = frozenset(party for party, one in phase.stated.items() if one.round > reached)
-    standing = replace(phase.standing, epoch=epoch, leader=session, ahead=ahead)
+    standing = replace(
+        phase.standing, epoch=epoch, session=replace(phase.standing.session, leader=session, ahead=ahead)
+    )
     state = phases.Checkpoint(epoch, standing)
     if resumed is not None:
         state = replace(resumed.checkpoint, epoch=epoch, standing=standing)
@@ -128,9 +130,9 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
 
 def _last_claim(ctx: phases.ServerContext, standing: phases.Standing) -> reports.Effects:
     """Say again what was confirmed last: an earlier server may have had no time to note it in a row."""
-    if standing.chain is None or standing.chain.link.claim.round < 0:
+    if standing.claims.chain is None or standing.claims.chain.link.claim.round < 0:
         return ()
-    link, frames = standing.chain.link, standing.chain.frames
+    link, frames = standing.claims.chain.link, standing.claims.chain.frames
     verifiers = {
         wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER).sender for frame in frames
     }
@@ -166,7 +168,7 @@ def left_open(
         standing,
         releases=with_round(ctx.plan, standing.releases, drawn),
         atom_seed=standing.atom_seed or resumed.atom_seed,
-        interrupted=True,
+        session=replace(standing.session, interrupted=True),
     )
     standing, done, told = walk.void(ctx.plan, standing, drawn)
     lost = tuple((r, j) for r, row in enumerate(drew) for j in range(len(row)))

@@ -34,7 +34,7 @@ def without_update(standing: Standing, *, spoilt: bool) -> Standing:
         spoilt: True if the round does not count as fruitless: parties whose sums fail the checks, or too few
             parties, must not end the run by that.
     """
-    if spoilt or standing.interrupted:
+    if spoilt or standing.session.interrupted:
         return standing
     return replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
 
@@ -81,17 +81,22 @@ def waits_of(plan: RunPlan, standing: Standing) -> int:
     """
     if standing.round + 1 >= plan.scenario.stop.rounds and not standing.updates:
         return sys.maxsize
-    return 1 << min(standing.lone_rounds, 16)
+    return 1 << min(standing.quorum.lone_rounds, 16)
 
 
 def alone_for(plan: RunPlan, standing: Standing, waits: int) -> Standing:
     """The standing after so many further waits with too few parties."""
-    return replace(standing, lone_seconds=standing.lone_seconds + waits * allowed(plan, "hello"))
+    return replace(
+        standing,
+        quorum=replace(
+            standing.quorum, lone_seconds=standing.quorum.lone_seconds + waits * allowed(plan, "hello")
+        ),
+    )
 
 
 def without_quorum(plan: RunPlan, standing: Standing) -> bool:
     """Whether there have been too few parties for as long as ``deadlines.quorum`` allows."""
-    return standing.lone_seconds >= plan.scenario.deadlines.quorum
+    return standing.quorum.lone_seconds >= plan.scenario.deadlines.quorum
 
 
 def lone_round(plan: RunPlan, standing: Standing) -> Standing:
@@ -100,7 +105,7 @@ def lone_round(plan: RunPlan, standing: Standing) -> Standing:
         standing = alone_for(plan, standing, 1)
         if without_quorum(plan, standing):
             break
-    return replace(standing, lone_rounds=standing.lone_rounds + 1)
+    return replace(standing, quorum=replace(standing.quorum, lone_rounds=standing.quorum.lone_rounds + 1))
 
 
 def abort_reason(plan: RunPlan, standing: Standing) -> str:

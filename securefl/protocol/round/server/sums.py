@@ -89,7 +89,7 @@ def heard(
     if party not in instance.missing or party in now.missing:
         return after
     step = attempts.step_of(instance)
-    pace = after.paces.get(step, after.standing.pace).answered(party, event.now, after.began[key])
+    pace = after.paces.get(step, after.standing.session.pace).answered(party, event.now, after.began[key])
     return replace(after, paces={**after.paces, step: pace})
 
 

@@ -63,14 +63,23 @@ def judged(plan: RunPlan, standing: phases.Standing, params: F32, done: reports.
     Rounds without the metric that stopping goes by, or with too much noise on it, change nothing: neither the
     best nor the patience.
     """
-    one, best = _of(plan, done), standing.best
+    one, best = _of(plan, done), standing.progress.best
     if _why_unused(plan, done):
-        return replace(standing, unused_rounds=standing.unused_rounds + 1)
+        return replace(
+            standing, progress=replace(standing.progress, unused_rounds=standing.progress.unused_rounds + 1)
+        )
     if one is None:
         return standing
     if not metrics.is_better(one, None if best is None else best.value, metrics.gain_of(plan.scenario)):
-        return replace(standing, stale_rounds=standing.stale_rounds + 1)
-    return replace(standing, best=phases.BestSoFar(done.round, one.value, params), stale_rounds=0)
+        return replace(
+            standing, progress=replace(standing.progress, stale_rounds=standing.progress.stale_rounds + 1)
+        )
+    return replace(
+        standing,
+        progress=replace(
+            standing.progress, best=phases.BestSoFar(done.round, one.value, params), stale_rounds=0
+        ),
+    )
 
 
 def first_unused(
@@ -84,7 +93,7 @@ def first_unused(
         done: the round.
     """
     reason = _why_unused(plan, done)
-    if not reason or standing.unused_rounds != 1:
+    if not reason or standing.progress.unused_rounds != 1:
         return ()
     return (reports.MetricUnused(done.round, plan.scenario.stop.metric or "", reason),)
 
@@ -104,7 +113,7 @@ def end_by_metric(plan: RunPlan, standing: phases.Standing, done: reports.RoundD
         return ""
     if stop.target is not None and (one.value >= stop.target if one.higher else one.value <= stop.target):
         return f"{one.name} {one.value:.4f} reached the target {stop.target:g}"
-    if stop.patience is not None and standing.stale_rounds >= stop.patience:
+    if stop.patience is not None and standing.progress.stale_rounds >= stop.patience:
         return f"no better {one.name} in {stop.patience} rounds"
     return ""
 

@@ -22,11 +22,14 @@ class AccuracyStop(RoundFeature):
         stop, accuracy = plan.scenario.stop, done.accuracy
         if accuracy is None or stop.metric is not None:
             return standing, ""
-        better = accuracy > standing.best_accuracy + (stop.min_gain or 0.0)
+        better = accuracy > standing.progress.best_accuracy + (stop.min_gain or 0.0)
         standing = replace(
             standing,
-            best_accuracy=accuracy if better else standing.best_accuracy,
-            stale_rounds=0 if better else standing.stale_rounds + 1,
+            progress=replace(
+                standing.progress,
+                best_accuracy=accuracy if better else standing.progress.best_accuracy,
+                stale_rounds=0 if better else standing.progress.stale_rounds + 1,
+            ),
         )
         return standing, _by_accuracy(stop, standing, accuracy)
 
@@ -59,6 +62,6 @@ def _by_accuracy(stop: scenario.Stop, standing: Standing, accuracy: float) -> st
     """Return the reason for which the run ends with a model of this accuracy; empty if it goes on."""
     if stop.target_accuracy is not None and accuracy >= stop.target_accuracy:
         return f"accuracy {accuracy:.4f} reached the target {stop.target_accuracy:g}"
-    if stop.patience is not None and standing.stale_rounds >= stop.patience:
+    if stop.patience is not None and standing.progress.stale_rounds >= stop.patience:
         return f"no better accuracy in {stop.patience} rounds"
     return ""
