@@ -55,6 +55,7 @@ from .privacy import ClipEach as ClipEach
 from .privacy import DpSgd as DpSgd
 from .privacy import Normalise as Normalise
 from .privacy import Privacy as Privacy
+from .privacy import QuantileClip as QuantileClip
 from .resolved import scenario_digest as scenario_digest
 from .resolved import to_toml as to_toml
 from .scenario import Clustering as Clustering

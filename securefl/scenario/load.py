@@ -83,9 +83,12 @@ def scenario_of(table: Mapping[str, Any], overrides: tuple[str, ...] = ()) -> Sc
         if isinstance(value, str) and field != "description" and _CONTROL.search(value):
             raise ConfigError(field, f"must not hold control characters, found {value!r}")
     try:
-        return with_derived_sums(decoded(raw, Scenario), raw.get("secure_sum", {}))
+        scenario = decoded(raw, Scenario)
     except msgspec.ValidationError as error:
         raise explain(error, raw) from None
+    if scenario.privacy.clip is not None and scenario.encoding.clip == "none":
+        scenario = replace(scenario, encoding=replace(scenario.encoding, clip=1.0))
+    return with_derived_sums(scenario, raw.get("secure_sum", {}))
 
 
 def decoded(raw: dict[str, Any], kind: type[S]) -> S:

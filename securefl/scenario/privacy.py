@@ -58,6 +58,25 @@ class Transfer(section.Section, frozen=True, kw_only=True):
     """sigma_b: the noise multiplier at which ``server_optimiser.learning_rate`` was tuned."""
 
 
+class QuantileClip(section.Section, frozen=True, kw_only=True):
+    """Clip of updates that follows a quantile of their norms (Andrew et al. 2021), at party level.
+
+    The clip C becomes C exp(-``rate`` (share - ``quantile``)) after each round; ``share`` is that of updates
+    no longer than C, with noise.
+    """
+
+    quantile: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """Share of updates that should not be cut."""
+    initial: section.PositiveReal = 0.1
+    """C of the first round, L2 norm of a whole update."""
+    minimum: section.PositiveReal = 1e-6
+    maximum: section.PositiveReal = 1e6
+    rate: Annotated[float, Meta(gt=0, le=10)] = 0.2
+    noise: section.PositiveReal | None = None
+    """Standard deviation of the noise on a sum of bits, in bits of one party; 3 times the noise multiplier
+    of updates unless given."""
+
+
 class Privacy(section.Section, frozen=True, kw_only=True):
     """Differential privacy of what is opened."""
 
@@ -84,6 +103,8 @@ class Privacy(section.Section, frozen=True, kw_only=True):
     accountant: Literal["pld", "rdp"] = "pld"
     """Which bound turns epsilon into noise; both are reported."""
     transfer: Transfer | None = None
+    clip: QuantileClip | None = None
+    """None: ``encoding.clip`` in all rounds."""
 
     @property
     def shared(self) -> bool:

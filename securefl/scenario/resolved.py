@@ -22,7 +22,7 @@ OF_EACH_MACHINE: Final = (
 )
 """Table and field of what each machine decides for itself."""
 
-ONLY_GIVEN = (("stop", "min_gain"),)
+ONLY_GIVEN: Final = (("stop", "min_gain"), ("privacy", "clip"))
 """Fields that count for the digest only if they are given."""
 
 

@@ -146,7 +146,7 @@ class Encoding(section.Section, frozen=True, kw_only=True):
     """Clip and fixed point: a coordinate x becomes round(x * 2^scale_bits), with abs(x) at most ``range``."""
 
     clip: section.PositiveReal | Literal["none"] = "none"
-    """L2 bound of the whole update before weighting."""
+    """L2 bound of the whole update before weighting; 1, in units of the clip, with ``privacy.clip``."""
     scale_bits: Annotated[int, Meta(ge=0, le=40)] = 16
     range: section.PositiveReal = 256.0
     """Largest magnitude of one coordinate; an honest update beyond it is cut, and stops a local run."""

@@ -30,6 +30,8 @@ def assert_same_bits(scenario: Path, folder: Path, *settings: str, lab: bool = F
     one_outcome, two_outcome = ({**ended.summary["outcome"], "refusals": 0} for ended in (real, twin))
     for outcome in (one_outcome, two_outcome):
         assert outcome.pop("updates_beyond_range", 0) == 0
+        # With [privacy], processes of a run keep failures to themselves.
+        assert outcome.pop("failed_trainings", 0) == 0
     assert one_outcome == two_outcome
     for row, simulated in zip(real.rows, twin.rows, strict=True):
         for field in ("round", "accuracy", "loss", "update_norm", "survivors", "left_out", "clusters"):
@@ -67,6 +69,22 @@ def test_with_dropouts_at_two_phases_and_sums_that_stay_closed(tmp_path: Path) -
     assert any(reason.startswith("kept closed by the leakage ledger") for reason in reasons)
     assert real.summary["server_view"]["single_updates"] == []
     assert real.summary["server_view"]["kept_closed"] > 0
+
+
+def test_with_a_clip_that_follows_a_quantile(tmp_path: Path) -> None:
+    """Six parties with noise; the clip of each round is that of the simulation, bit for bit."""
+    silence = behaviour("drop", "p01", phase="after-shares", rounds=[1])
+    scenario = write_scenario(tmp_path, silence, parties=6, rounds=2)
+    real = assert_same_bits(
+        scenario,
+        tmp_path,
+        "privacy={ unit = 'party', multiplier = 0.5, delta = 0.05, clip = { initial = 1.0, rate = 1.0 } }",
+        "weighting.mode=ignore",
+        "encoding.scale_bits=10",
+        "deadlines.training=20",
+    )
+    clips = [dict(entry.fields)["clip"] for entry in real.transcript("server").of_kind("clip_moved")]
+    assert len(clips) == len(set(clips)) == 2
 
 
 def test_with_new_work_and_a_dropout(tmp_path: Path) -> None:

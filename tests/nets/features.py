@@ -137,6 +137,9 @@ NOISE = {
     "encoding__scale_bits": "7",
 }
 CHECKED = NOISE | {"checks__kind": "corrected", "leakage__mode": "report"}
+CLIPPED = {name: value for name, value in NOISE.items() if name != "encoding__clip"} | {
+    "privacy__clip": "{initial = 1.0, rate = 1.0, noise = 0.5}"
+}
 BUDGET = NOISE | {"privacy__budget": "9", "privacy__releases": "2", "participation__count": "6"}
 NINE = {"verified": 9}
 FOUR: Mapping[str, Overrides] = {
@@ -268,6 +271,15 @@ FEATURES: Mapping[str, Feature] = {
     "noise": Feature(NOISE),
     "threshold noise": Feature(NOISE | {"privacy__placement": "threshold"}, places=("plain", "verified")),
     "removable noise": Feature(NOISE | {"privacy__placement": "dropout-exact"}, places=("plain", "verified")),
+    "quantile clipping": Feature(CLIPPED, rounds=4, places=("plain", "verified")),
+    "median clip": Feature(
+        CLIPPED
+        | {"privacy__placement": "threshold", "aggregation__rule": '{type="median"}'}
+        | METRICS
+        | {"privacy__clip": "{initial = 4.0, minimum = 3.5}"},
+        rounds=3,
+        places=("plain", "verified"),
+    ),
     "release budget": Feature(BUDGET, rounds=5, parties=MORE, more=EIGHT),
     "release budget ends": Feature(
         BUDGET | {"privacy__when_spent": "end"},

@@ -21,6 +21,7 @@ from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, read_kept
 from securefl.lab.audit.recorded import Recorded
+from securefl.lab.audit.replay_rounds import clips_of
 from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round import Charge, RunPlan, first_of, link_of, model_digest
 from securefl.runtime import report
@@ -147,7 +148,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
             "add those of parties that took part, and give the roster of the run",
         )
     open_ = any(line.verdict is links.LinkVerdict.OPEN for line in lines) or _doubted(plan, chain, known)
-    ends = tuple(_ends(plan, chain, known, open_=open_))
+    ends = tuple(_ends(recorded, plan, chain, known, open_=open_))
     wrong = (
         *kept.forged,
         *(finding for one in seen for finding in one.wrong),
@@ -345,7 +346,9 @@ def _doubted(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
     return _begins_otherwise(plan, chain, known) and (bool(known.doubt) or not whole)
 
 
-def _ends(plan: RunPlan, chain: links.ModelChain, known: Known, *, open_: bool) -> Iterator[Finding]:
+def _ends(
+    recorded: Recorded, plan: RunPlan, chain: links.ModelChain, known: Known, *, open_: bool
+) -> Iterator[Finding]:
     """What the chain begins and ends with."""
     if _begins_otherwise(plan, chain, known):
         claim = "The chain does not begin with the model that follows from scenario and seed"
@@ -354,7 +357,11 @@ def _ends(plan: RunPlan, chain: links.ModelChain, known: Known, *, open_: bool) 
             yield note(AUDIT, f"{claim} here, which proves nothing: {why}.")
         else:
             yield breach(AUDIT, f"{claim}.", remedy=SPLIT)
-    if known.final is None or chain.last is None or model_digest(known.final) == chain.last.claim.model:
+    if known.final is None or chain.last is None:
+        return
+    # The chain names a model together with its clip, which no file has.
+    clips: set[float | None] = {*clips_of(recorded).values()} or {None}
+    if any(model_digest(known.final, clip) == chain.last.claim.model for clip in clips):
         return
     found, last = model_digest(known.final).hex(), chain.last.claim.model.hex()
     claim = f"The model in the run directory, {found}, is not the one at the end of the chain, {last}"

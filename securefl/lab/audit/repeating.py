@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from securefl.base import crypto, entropy
+from securefl.base.arrays import F32
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit import finding, links
@@ -24,6 +25,7 @@ from securefl.protocol.round import (
     link_of,
     model_digest,
     on_proof,
+    read_model,
 )
 from securefl.runtime import report
 
@@ -124,7 +126,7 @@ def _before(
     certified = None if one.seen is None else one.seen.certified
     if one.seen is None or certified is None or one.before is None:
         return None
-    params = np.zeros(plan.broadcast, dtype=np.float32)
+    params, clip = np.zeros(plan.broadcast, dtype=np.float32), plan.first_clip
     instances: dict[tuple[int, int], secure_sum.Repeatable] = {}
     if isinstance(proof.message, messages.OpeningProof):
         key = (proof.place.reclustering, proof.place.cluster)
@@ -133,23 +135,30 @@ def _before(
         except PeerError as error:
             return UnsignedError(error.culprit, error.reason)
     else:
-        model = _model(kept, proof.place.round, one.before.claim.model)
-        if model is None or len(model.params) != 4 * plan.broadcast:
+        model = _model(kept, plan, proof.place.round, one.before.claim.model)
+        if model is None:
             return None
-        params = np.frombuffer(model.params, dtype="<f4").astype(np.float32)
-    verifying = Verifying(certified, params, instances)
+        params, clip = model
+    verifying = Verifying(certified, params, instances, clip=clip)
     return Past(spent=-1, link=one.before, verifying=verifying)
 
 
-def _model(kept: KeptMessages, round_: int, digest: bytes) -> messages.ModelAnnounce | None:
+def _model(kept: KeptMessages, plan: RunPlan, round_: int, digest: bytes) -> tuple[F32, float | None] | None:
+    """Models of a round and its clip, as they were sent under this digest."""
+    clips: set[float | None] = {
+        one.message.clip for one in kept.of(messages.ClippedInvite) if one.place.round == round_
+    }
     versions = {
         one.digest: one.message for one in kept.of(messages.ModelAnnounce) if one.place.round == round_
     }
     for message in versions.values():
-        if len(message.params) % 4 == 0:
-            params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
-            if model_digest(params) == digest:
-                return message
+        try:
+            params = read_model(plan, message.params)
+        except PeerError:
+            continue
+        for clip in clips or {None}:
+            if model_digest(params, clip) == digest:
+                return params, clip
     return None
 
 

@@ -132,7 +132,10 @@ def _drawn(one: ReplayRound, weights: Mapping[PartyId, float]) -> Draw:
 
 def _aggregate(plan: RunPlan, one: ReplayRound, drawn: Draw, reference: F64) -> RoundAggregate:
     if plan.models == 1:
-        return aggregate_round(plan, one.sums, drawn.weights, one.seed, reference, excluded=one.excluded)
+        unit = one.clip or 1.0
+        return aggregate_round(
+            plan, one.sums, drawn.weights, one.seed, reference, excluded=one.excluded, unit=unit
+        )
     return aggregate_groups(plan, one.sums, drawn, reference, one.totals)
 
 
@@ -190,7 +193,9 @@ def _judged(
     chose = [one for one, again in zip(rounds, stepped, strict=True) if whole and not again.choices]
     for one in chose[:5]:
         yield _breach(f"In round {one.round} the rule keeps other sums than the server did.", (one.stepped,))
-    digests = [one for one in rounds if whole and model_digest(one.before.values).hex() != one.announced]
+    digests = [
+        one for one in rounds if whole and model_digest(one.before.values, one.clip).hex() != one.announced
+    ]
     for one in digests[:5]:
         yield _breach(
             f"The model of round {one.round} is not the one that the parties signed.", (one.before.evidence,)

@@ -67,6 +67,8 @@ class ReplayRound:
     """Whether the next step goes on from this one; not where verifiers did not confirm it."""
     totals: Mapping[ClusterKey, int] | None = None
     """Members in the sum of each slot that may be opened; None without hidden groups."""
+    clip: float | None = None
+    """Clip of its updates, with quantile clipping."""
 
     @property
     def participants(self) -> frozenset[PartyId]:
@@ -129,6 +131,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
         fields: Any = entry.fields
         if not fields["ok"]:
             failed.setdefault(_round(fields), set()).add((fields["reclustering"], fields["cluster"]))
+    clips = clips_of(recorded)
     totals = _totals(recorded)
     refused = {_round(entry.fields) for entry, _ in recorded.of(SERVER, "claim_refused")}
     # Also one whose sums were open as the server was killed: the next one steps without them.
@@ -162,6 +165,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             totals=totals.get(round_, {}) if clustering.hides_groups(recorded.scenario.groups) else None,
             drawn=at,
             stepped=where,
+            clip=clips.get(round_),
         )
 
 
@@ -184,6 +188,14 @@ def _models(recorded: Recorded, vectors: Vectors) -> dict[int, AnnouncedModel]:
         record = cast("Any", entry.fields["params"])
         found[_round(entry.fields) + 1] = AnnouncedModel(vectors.of(record), record["digest"], at)
     return found
+
+
+def clips_of(recorded: Recorded) -> Mapping[int, float]:
+    """Return the clip by round with quantile clipping, that of the round after the last one included."""
+    moved = [cast("Any", entry.fields) for entry, _ in recorded.of(SERVER, "clip_moved")]
+    return {one["round"] + 1: one["following"] for one in moved} | {
+        one["round"]: one["clip"] for one in moved
+    }
 
 
 def _totals(recorded: Recorded) -> dict[int, dict[ClusterKey, int]]:

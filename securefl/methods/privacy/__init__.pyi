@@ -39,6 +39,9 @@ from .norm_test import LONGEST as LONGEST
 from .norm_test import NormTest as NormTest
 from .norm_test import accepted_at as accepted_at
 from .norm_test import norm_test as norm_test
+from .quantile_clip import ClipWords as ClipWords
+from .quantile_clip import clip_words as clip_words
+from .quantile_clip import words_of as words_of
 from .release import OTHER as OTHER
 from .release import Relation as Relation
 from .release import ReleaseEvent as ReleaseEvent

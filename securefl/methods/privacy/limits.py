@@ -56,6 +56,7 @@ def check_privacy(scenario: Scenario) -> None:
     """
     if scenario.training.dp_sgd is not None:
         _check_dp_sgd(scenario, scenario.training.dp_sgd)
+    _check_clip(scenario)
     if scenario.privacy.unit == "none":
         for index, behaviour in enumerate(scenario.behaviours):
             if isinstance(behaviour, NoNoise | SparseEnergy):
@@ -180,6 +181,23 @@ def _check_party(scenario: Scenario) -> None:
     if privacy.records is not None:
         raise ConfigError("privacy.records", "what is hidden is a whole party", "leave it out")
     check_delta(scenario.privacy, scenario.parties)
+
+
+def _check_clip(scenario: Scenario) -> None:
+    clip = scenario.privacy.clip
+    if clip is None:
+        return
+    if scenario.privacy.unit != "party":
+        raise ConfigError("privacy.clip", "it is a clip of whole updates", 'privacy.unit = "party"')
+    if scenario.encoding.clip != 1.0:
+        reason = f"{scenario.encoding.clip} beside privacy.clip, in whose units updates are encoded"
+        raise ConfigError("encoding.clip", reason, "leave it out, and give privacy.clip.initial")
+    if not clip.minimum <= clip.initial <= clip.maximum:
+        reason = f"{clip.initial:g} is outside minimum = {clip.minimum:g} and maximum = {clip.maximum:g}"
+        raise ConfigError("privacy.clip.initial", reason, "a value between them")
+    if scenario.secure_sum.validated is not None:
+        reason = "the test of norms is of updates without further words"
+        raise ConfigError("secure_sum.validate", reason, "none")
 
 
 def check_delta(privacy: Privacy, units: int) -> float:

@@ -17,7 +17,7 @@ from securefl.base.arrays import F64, I64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.methods import clustering, encoding
-from securefl.methods.privacy import release, sensitivity
+from securefl.methods.privacy import quantile_clip, release, sensitivity
 from securefl.methods.privacy.checks.published import least_std
 from securefl.methods.privacy.components import ComponentPlan, plan_components
 from securefl.methods.privacy.discrete import mu_slack
@@ -108,12 +108,12 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
     std, honest = (shares.target, 1) if components else (shares.share_std, shares.honest)
     event = replace(
         plain_release(scenario),
-        noise_multiplier=math.nextafter(std / rounding.sensitivity * without_metrics(scenario), 0.0),
+        noise_multiplier=math.nextafter(std / rounding.sensitivity * quantile_clip.combined(scenario), 0.0),
         survivors=(honest,) * openings_of(scenario),
         leverage=1.0 if openings_of(scenario) > 1 else None,
         mu_slack=mu_slack(honest * std**2),
         delta_slack=float(draws * math.fsum(one.table_error for one in (table, *components)))
-        + scenario.evaluation.words * shares.honest * WORST_ERROR,
+        + (scenario.evaluation.words + quantile_clip.words_of(scenario)) * shares.honest * WORST_ERROR,
     )
     return Mechanism(
         unit=privacy.unit,
@@ -131,16 +131,6 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
 def openings_of(scenario: Scenario) -> int:
     """The number of sums with one update and its noise; with several the exposure counts as 1, the worst."""
     return 1 if clustering.works_of(scenario.clustering) > 1 else scenario.clustering.reclusterings
-
-
-def without_metrics(scenario: Scenario) -> float:
-    """What metrics in the same sums leave of the noise multiplier; 1 without any.
-
-    Update and metrics are one Gaussian release: noise of z on the one, of z r on the other, is noise of
-    z / sqrt(1 + 1 / r^2) on both, in units of what a party moves them by.
-    """
-    evaluation = scenario.evaluation
-    return 1 / math.sqrt(1 + evaluation.noise**-2) if evaluation.metrics else 1.0
 
 
 def plain_release(scenario: Scenario) -> release.ReleaseEvent:

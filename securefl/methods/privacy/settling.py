@@ -13,7 +13,7 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from securefl.base.errors import ConfigError, UsageError
-from securefl.methods.privacy import accountant, calibration, discrete, sensitivity
+from securefl.methods.privacy import accountant, calibration, discrete, quantile_clip, sensitivity
 from securefl.methods.privacy.distance import added_delta
 from securefl.methods.privacy.guarantee import named
 from securefl.methods.privacy.limits import check_delta, components_of, planned_of
@@ -22,7 +22,6 @@ from securefl.methods.privacy.mechanism import (
     mechanism_of,
     multipliers_of,
     plain_release,
-    without_metrics,
 )
 from securefl.methods.privacy.release import ReleaseEvent
 from securefl.methods.privacy.table import WORST_ERROR
@@ -170,7 +169,7 @@ def _calibrated(scenario: Scenario, length: int, target: float) -> float:
     sigma, _ = calibration.calibrate(plain, target, delta, privacy.accountant, path="privacy.epsilon")
     # The slack falls with more noise, so that of less noise is enough.
     sigma *= 1 + discrete.mu_slack(max(discrete.MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
-    sigma /= without_metrics(scenario)
+    sigma = quantile_clip.of_updates(scenario, sigma)
     _check_within_tables(scenario, length, plain, sigma)
     while True:
         trial = replace(scenario, privacy=replace(privacy, multiplier=sigma, epsilon=None, budget=None))

@@ -32,6 +32,7 @@ from .rounds import Announce as Announce
 from .rounds import BestModel as BestModel
 from .rounds import BindingFreeze as BindingFreeze
 from .rounds import Certificate as Certificate
+from .rounds import ClippedInvite as ClippedInvite
 from .rounds import Endorse as Endorse
 from .rounds import Freeze as Freeze
 from .rounds import Hello as Hello

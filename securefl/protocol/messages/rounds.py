@@ -35,6 +35,13 @@ class Invite(base.Message, frozen=True, kw_only=True):
     """Parties that withheld a nonce in an earlier draw of this round."""
 
 
+class ClippedInvite(Invite, frozen=True, kw_only=True):
+    """An invitation with quantile clipping (``privacy.clip``); its model digest covers the clip."""
+
+    clip: Annotated[float, Meta(gt=0)]
+    """L2 norm of an update that is encoded as 1, in the parameters' unit."""
+
+
 class ModelAnnounce(base.Message, frozen=True, kw_only=True):
     """Server to all: the global model of this round, little-endian float32."""
 

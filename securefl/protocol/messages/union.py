@@ -20,6 +20,7 @@ MaskingMessage: TypeAlias = (
 )
 RoundMessage: TypeAlias = (
     rounds.Invite
+    | rounds.ClippedInvite
     | rounds.ModelAnnounce
     | rounds.BestModel
     | rounds.Hello

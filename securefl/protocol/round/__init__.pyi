@@ -30,6 +30,7 @@ from .server.phases import Certified as Certified
 from .server.phases import Certifying as Certifying
 from .server.phases import Checkpoint as Checkpoint
 from .server.phases import Evaluating as Evaluating
+from .server.phases import Pending as Pending
 from .server.phases import Releasing as Releasing
 from .server.phases import Resumed as Resumed
 from .server.phases import Revealing as Revealing
@@ -165,5 +166,6 @@ from .shared.statement import announced_digest as announced_digest
 from .shared.statement import bound_statement as bound_statement
 from .shared.statement import mask_binding as mask_binding
 from .shared.statement import model_digest as model_digest
+from .shared.statement import read_model as read_model
 from .shared.statement import round_statement as round_statement
 from .shared.unresolved import silent_of as silent_of

@@ -29,6 +29,8 @@ Reports = tuple[reports.AnyReport, ...]
 
 def screen(plan: RunPlan, standing: Standing, opened: OpenedRound) -> tuple[Standing, OpenedRound, Reports]:
     """Return the state, the opened round with the sums that fail a check, and the reports of the checks."""
+    for feature in FEATURES:
+        opened = feature.opened(plan, standing, opened)
     checked = [(feature, feature.screen(plan, standing.round, opened)) for feature in FEATURES]
     told = tuple(one for _, found in checked for one in found)
     failed = frozenset((one.reclustering, one.cluster) for one in told if not one.ok)
@@ -69,7 +71,15 @@ def update(
     drawn, sums = opened.drawn, opened.sums
     result = (
         stacking.aggregate_round(
-            plan, sums, drawn.weights, drawn.seed, reference, gradients, standing.trust, opened.excluded
+            plan,
+            sums,
+            drawn.weights,
+            drawn.seed,
+            reference,
+            gradients,
+            standing.trust,
+            opened.excluded,
+            unit=opened.unit,
         )
         if plan.models == 1
         else aggregate_groups(plan, sums, drawn, reference, opened.totals)

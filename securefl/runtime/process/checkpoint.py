@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,16 +20,28 @@ import numpy as np
 
 from securefl.base import files
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
-from securefl.base.ids import SERVER
+from securefl.base.ids import SERVER, PartyId
 from securefl.methods import encoding
 from securefl.protocol import kernel, secure_sum
-from securefl.protocol.round import Certified, Checkpoint, ClusterKey, RoundDone, RunPlan, Standing
+from securefl.protocol.round import (
+    Certified,
+    CertifiedRound,
+    ChainLink,
+    Checkpoint,
+    ClusterKey,
+    Pending,
+    RoundDone,
+    RunPlan,
+    Standing,
+)
 
 VERSION: Final = 1
 """Of the files that are written; earlier ones are read."""
 CHECKPOINT: Final = "server.checkpoint"
 """The file in the server's folder."""
 _HEAD: Final = b"securefl server checkpoint\n"
+_ONLY_GIVEN: Final = frozenset({"clip"})
+"""Parts that a file has only if they are given; others are there without a value, too."""
 _DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)
 """Raised by contents that no server has written."""
 _GO_ON: Final = "restore the newest one, or start a new run with another --run and another --out"
@@ -43,6 +55,16 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """:meth:`RunPlan.config_digest`."""
     parts: dict[str, bytes]
     """Each encoded by itself."""
+
+
+class _PendingPart(msgspec.Struct, frozen=True):
+    """A pending claim; its state before the round by part, as that of the server."""
+
+    link: ChainLink
+    certified: CertifiedRound
+    before: dict[str, msgspec.Raw]
+    asked: dict[kernel.Place, frozenset[PartyId]]
+    attests: dict[kernel.Place, dict[PartyId, bytes]]
 
 
 def _plain(value: object) -> object:
@@ -73,7 +95,8 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 @lru_cache(maxsize=1)
 def _types() -> Mapping[str, Any]:
     """The types of all parts by name."""
-    return {name: kind for name, (_, kind) in Standing.parts().items()} | {"done": RoundDone | None}
+    kinds = {name: kind for name, (_, kind) in Standing.parts().items()}
+    return kinds | {"pending": _PendingPart | None, "done": RoundDone | None}
 
 
 def _types_of(plan: RunPlan) -> Mapping[str, Any]:
@@ -84,11 +107,37 @@ def _types_of(plan: RunPlan) -> Mapping[str, Any]:
 
 def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
     """Return the contents of a checkpoint file."""
-    parts = state.standing.lasting() | {"epoch": state.epoch, "done": state.done}
+    parts = _lasting(state.standing) | {"epoch": state.epoch, "done": state.done}
     parts |= _certified_parts(state.certified)
     encoded = {name: _encoder.encode(value) for name, value in parts.items()}
     body = _encoder.encode(_File(VERSION, plan.config_digest(), encoded))
     return b"".join((_HEAD, hashlib.sha256(body).digest(), body))
+
+
+def _lasting(standing: Standing) -> dict[str, Any]:
+    """Return the parts of a state, without those that only count if they are given."""
+    parts = {n: value for n, value in standing.lasting().items() if value is not None or n not in _ONLY_GIVEN}
+    if standing.claims.pending is not None:
+        pending = standing.claims.pending
+        names = (field.name for field in fields(pending))
+        whole = {name: getattr(pending, name) for name in names}
+        parts["pending"] = whole | {"before": _lasting(pending.before)}
+    return parts
+
+
+def _standing(parts: Mapping[str, Any]) -> Standing:
+    """Return the state of decoded parts."""
+    pending: _PendingPart | None = parts.get("pending")
+    if pending is None:
+        return Standing.of(parts)
+    kinds = _types()
+    before = {n: _decoded(raw, kinds[n]) for n, raw in pending.before.items() if n in kinds}
+    whole = Pending(pending.link, pending.certified, _standing(before), pending.asked, pending.attests)
+    return Standing.of({**parts, "pending": whole})
+
+
+def _decoded(part: msgspec.Raw | bytes, kind: Any) -> Any:
+    return msgspec.msgpack.decode(part, type=kind, dec_hook=_array)
 
 
 def _certified_parts(certified: Certified | None) -> dict[str, object]:
@@ -201,18 +250,30 @@ def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
 
 
 def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
-    found: dict[str, Any] = {}
-    for name, kind in _types_of(plan).items():
-        if name not in parts:
-            continue
-        try:
-            found[name] = msgspec.msgpack.decode(parts[name], type=kind, dec_hook=_array)
-        except _DAMAGED as error:
-            raise ConfigError(where, f"is a damaged checkpoint: {name}: {error}", _GO_ON) from error
-    missing = [name for name in ("round", "params", "moments", "epoch") if name not in found]
+    missing = [name for name in ("round", "params", "moments", "epoch") if name not in parts]
     if missing:
         raise ConfigError(where, f"is a damaged checkpoint: it lacks {missing[0]}", _GO_ON)
-    standing = Standing.of(found)
+    name, found = "", dict[str, Any]()
+    try:
+        for name, kind in _types_of(plan).items():
+            if name in parts:
+                found[name] = _decoded(parts[name], kind)
+        name = "pending"
+        standing = _standing(found)
+        name = "certified"
+        certified = _certified_from(plan, found.get("certified"), found.get("instances"))
+    except _DAMAGED as error:
+        raise ConfigError(where, f"is a damaged checkpoint: {name}: {error}", _GO_ON) from error
+    _check_standing(standing, plan, where)
+    return Checkpoint(standing.epoch, standing, found.get("done"), certified)
+
+
+def _check_standing(standing: Standing, plan: RunPlan, where: str) -> None:
+    """Refuse negative counts and arrays of other shapes.
+
+    Raises:
+        ConfigError: there is one.
+    """
     for name, value in standing.lasting().items():
         if isinstance(value, int) and value < 0:
             raise ConfigError(where, f"is a damaged checkpoint: {name} is {value}", _GO_ON)
@@ -220,11 +281,6 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
     for name, shape in shapes.items():
         if getattr(standing, name).shape != shape:
             raise ConfigError(where, f"is a damaged checkpoint: {name} is no array {shape}", _GO_ON)
-    try:
-        certified = _certified_from(plan, found.get("certified"), found.get("instances"))
-        return Checkpoint(standing.epoch, standing, found.get("done"), certified)
-    except _DAMAGED as error:
-        raise ConfigError(where, f"is a damaged checkpoint: certified: {error}", _GO_ON) from error
 
 
 class CheckpointFile:

@@ -24,7 +24,7 @@ from securefl.protocol.round import BestSoFar, RunPlan, Standing, Suspicion, Tru
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
 
-_VERSION = "securefl simulation 10"
+_VERSION = "securefl simulation 11"
 _NUMBERS = (
     "round",
     "best_accuracy",
@@ -34,6 +34,7 @@ _NUMBERS = (
     "fruitless_rounds",
     "lone_rounds",
     "lone_seconds",
+    "clip",
 )
 
 

@@ -38,6 +38,8 @@ def sum_up(
     groups: Mapping[PartyId, int] = NO_GROUPS,
     groupless: Collection[PartyId] = (),
     vetoes: outcomes.Vetoes = outcomes.nobody_vetoes,
+    *,
+    clip: float | None = None,
 ) -> tuple[outcomes.RoundOutcomes, list[ClusterSum]]:
     """Train whoever counts and add up what they would have sent; zeros of those whose training fails.
 
@@ -54,13 +56,14 @@ def sum_up(
         groups: which model each party learns; all the first where nothing is said.
         groupless: who could not choose, and so sends zeros.
         vetoes: of parties by their own accounts.
+        clip: of the round's updates, with quantile clipping.
 
     Returns:
         How the round ends, and the opened sums in the order of (reclustering, cluster).
     """
     clusters = drawn.assignment.clusters
     works = product(range(clustering.works_of(plan.scenario.clustering)), range(plan.models))
-    occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters)) for work, g in works]
+    occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters, clip)) for work, g in works]
     fate = outcomes.fates(plan, round_, drawn.assignment, deviations, vetoes)
     totals, counting = _Totals(plan, drawn.assignment), metric_atoms(plan, drawn.atom_seed)
     nothing = np.zeros(plan.brought, dtype=np.float64)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from securefl.protocol import messages, secure_sum
 from securefl.protocol.round.party import phases
 from securefl.protocol.round.shared import charges
+from securefl.protocol.round.shared.statement import clip_bytes, sent_model
 
 
 def of_claim(
@@ -64,7 +65,7 @@ def step_charge(
     """Return what convicts if a proof of a step fails."""
     if verifying.record is None:
         return
-    params = verifying.params.astype("<f4", copy=False).tobytes()
+    params = sent_model(verifying.params) + clip_bytes(verifying.clip)
     yield charges.BadStep(
         signed=signed, record=verifying.record, previous=previous, params=params, step=plain
     )

@@ -44,20 +44,17 @@ def on_model(
     Whoever has started while it was under way may be sent it once more.
     """
     if isinstance(phase, _DRAWING) and place.round == phase.round:
-        again = np.frombuffer(message.params, dtype="<f4") if len(message.params) % 4 == 0 else None
-        if again is not None and statement.model_digest(again.astype(np.float32)) == phase.model:
+        again = statement.read_model(ctx.plan, message.params)
+        if statement.model_digest(again, phase.past.clip) == phase.model:
             return phase
     if place.round <= phases.spent_in(phase):
         raise PeerError(SERVER, f"sends the model of round {place.round} again")
     if place.round >= ctx.plan.scenario.stop.rounds:
         # Each round is three more draws of clusters, and the server need not finish it.
         raise PeerError(SERVER, f"starts round {place.round} of {ctx.plan.scenario.stop.rounds}")
-    if len(message.params) != 4 * ctx.plan.broadcast:
-        raise PeerError(SERVER, f"model of {len(message.params)} bytes, expected {4 * ctx.plan.broadcast}")
-    params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
-    return phases.Informed(
-        _with_model(ctx, phase, place.round, params), place.round, params, statement.model_digest(params)
-    )
+    params = statement.read_model(ctx.plan, message.params)
+    past = replace(_with_model(ctx, phase, place.round, params), clip=None)
+    return phases.Informed(past, place.round, params, statement.model_digest(params))
 
 
 def on_best(
@@ -106,6 +103,8 @@ def on_invite(
         raise PeerError(SERVER, f"invites to draw {place.attempt} of round {place.round} out of turn")
     if message.config_digest != ctx.plan.config_digest():
         raise PeerError(SERVER, "runs another configuration")
+    if isinstance(phase, phases.Informed):
+        phase = _with_clip(ctx, phase, message)
     if message.model_digest != phase.model:
         raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
     if ctx.me in message.excluded:
@@ -118,6 +117,24 @@ def on_invite(
     if isinstance(phase, phases.Informed):
         return _first_hello(ctx, phase, place.attempt)
     return _greet(ctx, phase, place.attempt, phase.group, phase.groupless)
+
+
+def _with_clip(ctx: phases.PartyContext, phase: phases.Informed, message: messages.Invite) -> phases.Informed:
+    """Take the clip of the round, which its model's digest then covers.
+
+    Raises:
+        PeerError: an invitation without the clip that the scenario needs, or with one outside its limits.
+    """
+    config = ctx.plan.scenario.privacy.clip
+    if config is None:
+        return phase
+    if not isinstance(message, messages.ClippedInvite):
+        raise PeerError(SERVER, "invites without a clip")
+    if not config.minimum <= message.clip <= config.maximum:
+        limits = f"{config.minimum:g} to {config.maximum:g}"
+        raise PeerError(SERVER, f"invites with a clip of {message.clip:g}, outside {limits}")
+    model = statement.model_digest(phase.params, message.clip)
+    return replace(phase, past=replace(phase.past, clip=message.clip), model=model)
 
 
 def _first_hello(
@@ -321,7 +338,7 @@ def on_reveals(
         unreleased=(*past.unreleased, (ctx.plan.run, phase.round))[-messages.MAX_STATED :],
     )
     if ctx.plan.scenario.stop.metric is not None:
-        past = replace(past, seen=past.seen | {phase.model})
+        past = replace(past, seen=past.seen | {statement.model_digest(phase.params)})
     samples_used = usable_samples(ctx.plan, certified)
     working = phases.Working(
         past,

@@ -104,6 +104,8 @@ class Verifying:
     """Where it has attested it: sums, and the step."""
     signed: charges.SignedClaim | None = None
     """The same claim, as the server signed it."""
+    clip: float | None = None
+    """Clip of the round's updates, with quantile clipping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class Past:
     """The link of the last announcement, as the server signed it."""
     released: Released | None = None
     """The last shares that it has sent; None with hidden groups, or before."""
+    clip: float | None = None
+    """Clip of the round's updates, with quantile clipping."""
     paused: bool = False
     """Whether the server has said last that another one goes on later: its silence says nothing then."""
 

@@ -111,7 +111,9 @@ def _after(
             survivors=tuple(sorted(survivors)),
             commitments=tuple(certified.commitments.values()),
         )
-        after = replace(after, verifying=phases.Verifying(certified, phase.params, sums, record))
+        after = replace(
+            after, verifying=phases.Verifying(certified, phase.params, sums, record, clip=phase.past.clip)
+        )
     if carrying.carries(ctx.plan, "own") and ctx.me in survivors:
         after = replace(after, carry=carrying.own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
     return after

@@ -29,6 +29,8 @@ class Occasion:
     """The round's global parameters, shape (d,)."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     """The round's assignment: ``clusters[r][j]`` are the members of cluster j in reclustering r."""
+    clip: float | None = None
+    """The round's clip with quantile clipping, in the parameters' unit: the length that is encoded as 1."""
 
 
 def _update_unchanged(update: F64, _occasion: Occasion) -> F64:
@@ -101,7 +103,7 @@ class Upload:
     """One encoded update, the same in all attempts and, unless there is ``new_work``, all reclusterings."""
 
     ring: Ring
-    """Shape (d,), with metrics (d + w,). It never leaves the party unmasked."""
+    """Shape (d,), with metrics (d + w,), with quantile clipping one more. It stays at the party unmasked."""
     saturated: int
     """Coordinates beyond the encoding's range."""
 
@@ -126,7 +128,8 @@ def make_upload(
     expect(update, "update", np.float64, (plan.brought,))
     sent = seams.update(update[: plan.length], occasion)
     bound = plan.scenario.encoding.clip
-    clipped = seams.clip(sent, None if bound == "none" else bound, occasion)
+    scaled = sent if occasion.clip is None else sent / occasion.clip
+    clipped = seams.clip(scaled, None if bound == "none" else bound, occasion)
     encoded = seams.encode(plan, clipped * weight, entropy.child("rounding"), occasion)
     values, mechanism = encoded.values, plan.mechanism
     if mechanism is not None:
@@ -136,4 +139,8 @@ def make_upload(
     if metrics is not None:
         said = metrics.encoded(seams.said(update[plan.length :], occasion))
         values = np.concatenate((values, said + metrics.noise(entropy.child("metric noise"))))
+    bits = plan.clip
+    if bits is not None and occasion.clip is not None:
+        word = bits.word(float(np.linalg.norm(sent)), occasion.clip)
+        values = np.concatenate((values, word + bits.noise(entropy.child("bit noise"))))
     return Upload(encoding.to_ring(values, plan.limits.ring_bits), encoded.saturated)

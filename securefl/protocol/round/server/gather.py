@@ -30,7 +30,7 @@ def begin_round(
     void = resuming.left_open(ctx, standing)
     if void is not None:
         return void
-    model = statement.model_digest(standing.params)
+    model = statement.model_digest(standing.params, standing.clip)
     standing = replace(
         standing, session=replace(standing.session, interrupted=standing.session.clock.since is not None)
     )
@@ -44,14 +44,17 @@ def begin_round(
 
 def model_of(standing: phases.Standing) -> messages.ModelAnnounce:
     """The models that the round starts from, as parties take them."""
-    return messages.ModelAnnounce(params=standing.params.astype("<f4", copy=False).tobytes())
+    return messages.ModelAnnounce(params=statement.sent_model(standing.params))
 
 
-def invitation(ctx: phases.ServerContext, model: bytes, excluded: frozenset[PartyId]) -> messages.Invite:
-    """Asks for a hello with a fresh commitment."""
-    return messages.Invite(
-        model_digest=model, config_digest=ctx.plan.config_digest(), excluded=tuple(sorted(excluded))
-    )
+def invitation(
+    ctx: phases.ServerContext, model: bytes, excluded: frozenset[PartyId], clip: float | None
+) -> messages.Invite:
+    """Ask for a hello with a fresh commitment."""
+    config, names = ctx.plan.config_digest(), tuple(sorted(excluded))
+    if clip is None:
+        return messages.Invite(model_digest=model, config_digest=config, excluded=names)
+    return messages.ClippedInvite(model_digest=model, config_digest=config, excluded=names, clip=clip)
 
 
 def invite(
@@ -63,7 +66,7 @@ def invite(
     now: float,
 ) -> tuple[phases.Greeting, reports.Effects]:
     """Ask for hellos with fresh commitments."""
-    message = invitation(ctx, model, excluded)
+    message = invitation(ctx, model, excluded, standing.clip)
     standing = replace(standing, session=replace(standing.session, pace=Pace(now)))
     deadline = now + ctx.plan.scenario.deadlines.quorum
     return phases.Greeting(standing, draw, model, excluded, {}, deadline), (
@@ -98,7 +101,11 @@ def invited_again(
         return phase, ()
     return replace(phase, again=phase.again | {party}), (
         kernel.Send(party, kernel.Place(standing.round), model_of(standing)),
-        kernel.Send(party, kernel.Place(standing.round), invitation(ctx, phase.model, phase.excluded)),
+        kernel.Send(
+            party,
+            kernel.Place(standing.round),
+            invitation(ctx, phase.model, phase.excluded, standing.clip),
+        ),
     )
 
 

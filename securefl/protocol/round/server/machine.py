@@ -56,9 +56,8 @@ class ServerMachine:
     def first(self) -> phases.Checkpoint:
         """Where a new run begins: in no epoch, before the first round."""
         ctx = self._ctx
-        standing = phases.Standing(
-            0, ctx.initial, server_optimisers.first_moments(ctx.plan.optimiser, ctx.plan.broadcast)
-        )
+        moments = server_optimisers.first_moments(ctx.plan.optimiser, ctx.plan.broadcast)
+        standing = phases.Standing(0, ctx.initial, moments, clip=ctx.plan.first_clip)
         first = chain.first_of(ctx.plan, ctx.initial)
         standing = (
             standing

@@ -183,37 +183,41 @@ class Claims(FeatureSlot):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """State that the server carries from round to round: the core, then one slot for each feature."""
+    """State that the server carries from round to round: ten core fields, and one slot for each feature."""
 
+    # In the order of the parts of a checkpoint file.
     round: int
     params: F32 = field(repr=False)
     moments: F64 = field(repr=False)
     """Moments of the server optimiser, f64 ``(s, k d)``."""
+    progress: ModelProgress = field(default_factory=ModelProgress)
+    """Slot of the ends of a run."""
     updates: int = 0
     """Rounds that gave an update."""
     fruitless_rounds: int = 0
     """Rounds in a row without any update."""
-    epoch: int = 0
-    """Epoch that this server leads; 0 while it leads none."""
-    late: frozenset[PartyId] = frozenset()
-    """Parties that missed a deadline and have not sent anything since."""
-    quorum: Quorum = field(default_factory=Quorum)
-    session: ServerSession = field(default_factory=ServerSession)
-
-    before: F32 | None = field(default=None, repr=False)
-    """Slot of the former model: parameters of the round before, for parties' momentum."""
     trust: Trust = NO_TRUST
     """Slot of rules with a memory: trust in the parties."""
     suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
     """Slot of the checks: evidence so far, and its subjects."""
+    before: F32 | None = field(default=None, repr=False)
+    """Slot of the former model: parameters of the round before, for parties' momentum."""
     releases: budget.Releases = field(default_factory=lambda: budget.NO_RELEASES)
     """Slot of the release budget: number of releases of each party, with privacy."""
     atom_seed: bytes = b""
     """Slot of hidden groups: seed of the run's atoms; empty before they are formed, or without."""
     barred: frozenset[PartyId] = frozenset()
     """Slot of exclusion: parties that shared another secret than they advertised and so cost a sum."""
-    progress: ModelProgress = field(default_factory=ModelProgress)
+    late: frozenset[PartyId] = frozenset()
+    """Parties that missed a deadline and have not sent anything since."""
+    quorum: Quorum = field(default_factory=Quorum)
     claims: Claims = field(default_factory=Claims)
+    """Slot of verified rounds."""
+    epoch: int = 0
+    """Epoch that this server leads; 0 while it leads none."""
+    clip: float | None = None
+    """Slot of quantile clipping: clip of updates, in the parameters' unit; None without."""
+    session: ServerSession = field(default_factory=ServerSession)
 
     @classmethod
     def parts(cls) -> Mapping[str, tuple[str, Any]]:

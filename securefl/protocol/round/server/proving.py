@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from securefl.base.arrays import F32, F64
+from securefl.base.arrays import F32
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
 from securefl.methods import encoding, feasibility
@@ -23,6 +23,7 @@ from securefl.protocol.round.shared.chain import (
     link_of,
     may_attest,
     opening_attests,
+    sent_state,
     state_digest,
     sum_digest,
 )
@@ -71,14 +72,16 @@ def claim_step(
         previous=chain.link.root,
         statement=frozen.statement,
         sums=tuple(opened.get(key, LOST) for key in certified.commitments),
-        state=state_digest(after.moments),
-        model=statement.model_digest(after.params),
+        state=state_digest(after.moments, after.clip),
+        model=statement.model_digest(after.params, after.clip),
     )
     link = link_of(run, claim)
     proofs: list[kernel.Send[messages.AnyMessage]] = []
     for key in opened:
         proofs += _prove_opening(ctx, certified, claim, key, frozen.instances[key], unmasked.secrets[key])
-    proofs += _prove_step(ctx, certified, claim, before.moments, unmasked.sums, after.params)
+    proofs += _prove_step(
+        ctx, certified, claim, sent_state(before.moments, before.clip), unmasked.sums, after.params
+    )
     asked: dict[kernel.Place, set[PartyId]] = {}
     for proof in proofs:
         asked.setdefault(proof.place, set()).add(proof.to)
@@ -192,7 +195,9 @@ def chained(
     if chain is None:
         return announce
     claim, place = chain.link.claim, kernel.Place(standing.round, attempt=draw)
-    contents = signed_claim.announced_contents(statement.model_digest(standing.params), chain.frames)
+    contents = signed_claim.announced_contents(
+        statement.model_digest(standing.params, standing.clip), chain.frames
+    )
     signed = signed_claim.sign_claim(ctx.identity, ctx.plan.run, claim, place, contents)
     return messages.ChainedAnnounce(
         hellos=announce.hellos, claim=claim, attests=chain.frames, signature=signed.signature
@@ -245,13 +250,13 @@ def _prove_step(
     ctx: phases.ServerContext,
     certified: CertifiedRound,
     claim: messages.RoundClaim,
-    moments: F64,
+    state: bytes,
     sums: Sequence[ClusterSum],
     params: F32,
 ) -> list[kernel.Send[messages.AnyMessage]]:
     place = kernel.Place(claim.round)
     step = messages.Step(
-        moments=moments.astype("<f8", copy=False).tobytes(),
+        moments=state,
         totals=(),
         sums=b"".join(encoding.to_wire(one.ring) for one in sums),
         model=params.astype("<f4", copy=False).tobytes(),

@@ -89,16 +89,18 @@ def stack_of(
     reference: F64 | None = None,
     server_gradient: F64 | None = None,
     excluded: Collection[tuple[int, int]] = (),
+    *,
+    unit: float = 1.0,
 ) -> Stack:
     """Return cluster means (step 11): each sum divided by its survivors' known total weight.
 
-    The mean of an ``excluded`` sum is zero.
+    The mean of an ``excluded`` sum is zero. ``unit`` is the length that is encoded as 1.
     """
     totals = [ordered_sum(weights[party] for party in opened.survivors) for opened in sums]
     decoded = [
         np.zeros(plan.length)
         if opened.key in excluded
-        else plan.fixed_point.decode(encoding.from_ring(opened.ring[: plan.length]), total)
+        else unit * plan.fixed_point.decode(encoding.from_ring(opened.ring[: plan.length]), total)
         for opened, total in zip(sums, totals, strict=True)
     ]
     return Stack(
@@ -119,6 +121,8 @@ def aggregate_round(
     gradients: Mapping[int, F64] = NO_GRADIENTS,
     trust: Trust = NO_TRUST,
     excluded: Collection[tuple[int, int]] = (),
+    *,
+    unit: float = 1.0,
 ) -> RoundAggregate:
     """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14).
 
@@ -132,6 +136,7 @@ def aggregate_round(
             every reclustering that has none.
         trust: what is known of the parties from the rounds before.
         excluded: (reclustering, cluster) pairs that failed a check (:func:`counted`).
+        unit: length in the parameters' unit that is encoded as 1.
     """
     aggregation, rule = plan.scenario.aggregation, plan.scenario.aggregation.rule
     seen = counted(plan, sums, excluded)
@@ -143,7 +148,7 @@ def aggregate_round(
     # A rule with a memory asks twice. Stacks are large: with many reclusterings they are made twice, too.
     @functools.lru_cache(maxsize=1)
     def stack(r: int) -> Stack:
-        return stack_of(plan, rows[r], weights, reference, gradients.get(r), excluded)
+        return stack_of(plan, rows[r], weights, reference, gradients.get(r), excluded, unit=unit)
 
     standings: dict[int, F64] = {}
     if isinstance(rule, robust.InnerProduct):

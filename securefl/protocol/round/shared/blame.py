@@ -307,10 +307,11 @@ def _bad_step(charge: BadStep, plan: RunPlan) -> Conviction:
     repeating.check_parts(plan, certified, claim)
     if chain.link_of(plan.run, charge.previous).root != claim.previous:
         raise ConvictsNobodyError("the link before is not the one that the claim names")
-    if len(charge.params) != 4 * plan.broadcast:
+    size = 4 * plan.broadcast
+    if len(charge.params) != size + len(statement.clip_bytes(plan.first_clip)):
         raise ConvictsNobodyError("its model is of another length")
-    params = np.frombuffer(charge.params, dtype="<f4").astype(np.float32)
-    if statement.model_digest(params) != charge.record.model:
+    params = np.frombuffer(charge.params[:size], dtype="<f4").astype(np.float32)
+    if statement.start_digest(charge.params) != charge.record.model:
         raise ConvictsNobodyError("its model is not the round's")
     state = charge.previous.state
     return _server_if(lambda: repeating.repeat_step(plan, certified, claim, state, params, charge.step))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from securefl.base import crypto
 from securefl.base.arrays import F32, F64, Ring
 from securefl.base.errors import PeerError
@@ -18,7 +20,7 @@ from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
-from securefl.protocol.round.shared.statement import model_digest
+from securefl.protocol.round.shared.statement import clip_bytes, model_digest
 
 LOST = bytes(32)
 """In place of the digest of a sum that did not open."""
@@ -76,15 +78,39 @@ def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
         previous=NO_LINK,
         statement=crypto.digest("first link", plan.run, plan.config_digest()),
         sums=(),
-        state=state_digest(moments),
-        model=model_digest(params),
+        state=state_digest(moments, plan.first_clip),
+        model=model_digest(params, plan.first_clip),
     )
     return link_of(plan.run, claim)
 
 
-def state_digest(moments: F64) -> bytes:
-    """Return the digest of what a step goes on from besides the model: the moments, f64 ``(s, k d)``."""
-    return crypto.digest("state", moments.astype("<f8", copy=False).tobytes())
+def sent_state(moments: F64, clip: float | None) -> bytes:
+    """Return the input of a step besides the model as it is sent.
+
+    Args:
+        moments: of the server optimiser, f64 ``(s, k d)``.
+        clip: with quantile clipping.
+    """
+    return moments.astype("<f8", copy=False).tobytes() + clip_bytes(clip)
+
+
+def read_state(plan: RunPlan, sent: bytes) -> tuple[F64, float | None]:
+    """Return what :func:`sent_state` was made of.
+
+    Raises:
+        PeerError: it is of another length.
+    """
+    kept, clips = plan.optimiser.moments, 0 if plan.first_clip is None else 1
+    if len(sent) != 8 * (kept * plan.broadcast + clips):
+        raise PeerError(SERVER, "proves a step from a state of another length")
+    numbers = np.frombuffer(sent, dtype="<f8").astype(np.float64)
+    moments = numbers[: kept * plan.broadcast].reshape(kept, plan.broadcast)
+    return moments, float(numbers[-1]) if clips else None
+
+
+def state_digest(moments: F64, clip: float | None = None) -> bytes:
+    """Return the digest of :func:`sent_state`."""
+    return crypto.digest("state", sent_state(moments, clip))
 
 
 def sum_digest(run: RunId, round_: int, key: ClusterKey, ring: Ring) -> bytes:

@@ -105,7 +105,7 @@ class BadStep(ChargePart, frozen=True, kw_only=True):
     record: RoundPreimage
     previous: messages.RoundClaim
     params: bytes
-    """Of the round's models, little-endian float32."""
+    """Models and clip of the round, as their digest covers them."""
     step: bytes
     """Sums and moments, as they were before they were sealed."""
 

@@ -14,7 +14,14 @@ from securefl.base.arrays import BoolArray, Ring
 from securefl.base.ids import DEALER, Instance, PartyId, RunId
 from securefl.methods import clustering, encoding, feasibility, server_optimisers
 from securefl.methods.metrics import MetricWords, metric_words
-from securefl.methods.privacy import ComponentPlan, Mechanism, mechanism_of
+from securefl.methods.privacy import (
+    ClipWords,
+    ComponentPlan,
+    Mechanism,
+    clip_words,
+    mechanism_of,
+    words_of,
+)
 from securefl.protocol import kernel, messages, secure_sum
 from securefl.scenario import Scenario, ServerOptimiser, drawn_digest, scenario_digest
 
@@ -91,11 +98,11 @@ class RunPlan:
         """Length of the vectors that a reclustering sums: d, or the seats of k slots for hidden counts."""
         if clustering.hides_groups(self.scenario.groups) and reclustering == clustering.COUNTS:
             return self.models * messages.SEATS
-        return self.brought if reclustering == 0 else self.length
+        return self.brought + words_of(self.scenario) if reclustering == 0 else self.length
 
     @property
     def brought(self) -> int:
-        """Length of what a party brings: d for its update, then what it says of the model (w words)."""
+        """Length of the result of a training: d for the update, then the metrics of the model (w words)."""
         return self.length + self.scenario.evaluation.words
 
     @property
@@ -106,6 +113,21 @@ class RunPlan:
             ConfigError: they do not fit the ring.
         """
         return metric_words(self.scenario, self.limits.ring_bits)
+
+    @property
+    def clip(self) -> ClipWords | None:
+        """Words of quantile clipping, in reclustering 0 behind update and metrics; None without.
+
+        Raises:
+            ConfigError: they do not fit the ring.
+        """
+        return clip_words(self.scenario, self.limits.ring_bits)
+
+    @property
+    def first_clip(self) -> float | None:
+        """Clip of the first round with quantile clipping, in the parameters' unit; None without."""
+        clip = self.scenario.privacy.clip
+        return None if clip is None else clip.initial
 
     @property
     def fixed_point(self) -> encoding.FixedPoint:

@@ -109,20 +109,18 @@ def repeat_step(
         RoundingError: it ends there up to the last bits.
     """
     step = wire.decode_struct(messages.Step, plain, SERVER)
-    kept = plan.optimiser.moments
-    if len(step.moments) != 8 * kept * plan.broadcast:
-        raise PeerError(SERVER, "proves a step from a state of another length")
-    moments = np.frombuffer(step.moments, dtype="<f8").astype(np.float64).reshape(kept, plan.broadcast)
-    if chain.state_digest(moments) != state:
+    moments, clip = chain.read_state(plan, step.moments)
+    if chain.state_digest(moments, clip) != state:
         raise PeerError(SERVER, "proves a step from another state than the chain has")
     sums = _read_sums(plan, certified, claim, step.sums)
     round_ = certified.round
     opened = OpenedRound(certified.drawn, certified.survivors, tuple(sums))
-    before, opened, _ = walk.screen(plan, Standing(round_, params, moments), opened)
+    before, opened, _ = walk.screen(plan, Standing(round_, params, moments, clip=clip), opened)
     after, _ = walk.update(plan, before, opened)
-    if model_digest(after.params) == claim.model and chain.state_digest(after.moments) == claim.state:
+    model = model_digest(after.params, after.clip)
+    if (model, chain.state_digest(after.moments, after.clip)) == (claim.model, claim.state):
         return
-    if is_rounding(step.model, claim, params, after.params):
+    if is_rounding(step.model, claim, params, after.params, after.clip):
         raise RoundingError(
             SERVER,
             f"claims a model that differs in the last bits from what the sums of round {round_} make here:"
@@ -131,7 +129,9 @@ def repeat_step(
     raise PeerError(SERVER, f"claims another model than the sums of round {round_} make")
 
 
-def is_rounding(model: bytes, claim: messages.RoundClaim, before: F32, after: F32) -> bool:
+def is_rounding(
+    model: bytes, claim: messages.RoundClaim, before: F32, after: F32, clip: float | None = None
+) -> bool:
     """Return True if a claimed outcome may be ``after``, rounded otherwise.
 
     Its model differs in last bits only. If it does not differ at all, the claim has other moments: in double
@@ -139,15 +139,16 @@ def is_rounding(model: bytes, claim: messages.RoundClaim, before: F32, after: F3
     moments alone makes a round void, and convicts nobody.
 
     Args:
-        model: that is proven, little-endian float32.
+        model: parameters that are proven, little-endian float32.
         claim: of the server.
         before: the model that the step goes on from, f32 ``(k d,)``.
         after: the model that follows here.
+        clip: that follows here; another one is no rounding.
     """
     if len(model) != 4 * len(after):
         return False
     claimed = np.frombuffer(model, dtype="<f4").astype(np.float32)
-    if model_digest(claimed) != claim.model:
+    if model_digest(claimed, clip) != claim.model:
         return False
     scale = np.spacing(np.maximum(np.abs(before), np.abs(after)), dtype=np.float32)
     near = np.abs(claimed.astype(np.float64) - after) <= LAST_BITS * scale.astype(np.float64)

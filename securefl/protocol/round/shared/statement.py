@@ -4,16 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from securefl.base import crypto
 from securefl.base.arrays import F32
-from securefl.base.ids import PartyId, RunId
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, wire
+from securefl.protocol.round.shared.plan import RunPlan
 
 
-def model_digest(params: F32) -> bytes:
-    """Return the digest (32 bytes) of a model's parameters, as they are sent."""
-    return crypto.digest("model", params.astype("<f4", copy=False).tobytes())
+def sent_model(params: F32) -> bytes:
+    """Return models as they are sent: little-endian float32."""
+    return params.astype("<f4", copy=False).tobytes()
+
+
+def read_model(plan: RunPlan, sent: bytes) -> F32:
+    """Return models, f32 ``(k d,)``, as they are sent.
+
+    Raises:
+        PeerError: they are of another length.
+    """
+    if len(sent) != 4 * plan.broadcast:
+        raise PeerError(SERVER, f"model of {len(sent)} bytes, expected {4 * plan.broadcast}")
+    return np.frombuffer(sent, dtype="<f4").astype(np.float32)
+
+
+def model_digest(params: F32, clip: float | None = None) -> bytes:
+    """Return the digest (32 bytes) of the start of a round: models, and the clip of quantile clipping."""
+    return start_digest(sent_model(params) + clip_bytes(clip))
+
+
+def start_digest(start: bytes) -> bytes:
+    """Return the digest of models and clip as bytes, one behind the other."""
+    return crypto.digest("model", start)
+
+
+def clip_bytes(clip: float | None) -> bytes:
+    """Return a clip behind other numbers of a digest: little-endian float64; nothing without."""
+    return b"" if clip is None else np.array(clip, "<f8").tobytes()
 
 
 def announced_digest(hellos: Mapping[PartyId, messages.Hello]) -> bytes:

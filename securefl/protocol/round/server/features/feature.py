@@ -18,6 +18,10 @@ from securefl.protocol.round.shared.plan import RunPlan
 class RoundFeature:
     """A feature of the round. Every hook has a default without effect."""
 
+    def opened(self, plan: RunPlan, standing: Standing, opened: OpenedRound) -> OpenedRound:
+        """Scale the opened sums."""
+        return opened
+
     def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[reports.SumChecked, ...]:
         """Judge opened sums; the rule does not see a sum that fails."""
         return ()

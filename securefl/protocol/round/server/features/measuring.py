@@ -53,7 +53,10 @@ def measured_by(
         asked == "auto" and not isinstance(plan.scenario.aggregation.rule, robust.Mean)
     )
     first = [one for one in sums if one.reclustering == 0]
-    tails = [(one.cluster, encoding.from_ring(one.ring[plan.length :]), len(one.survivors)) for one in first]
+    tails = [
+        (one.cluster, encoding.from_ring(one.ring[plan.length : plan.brought]), len(one.survivors))
+        for one in first
+    ]
     return metrics.measure(words, tails, median=median)
 
 

@@ -8,6 +8,7 @@ from .draws import RoundSkipped as RoundSkipped
 from .draws import RoundStarted as RoundStarted
 from .draws import StepReached as StepReached
 from .draws import SurvivorsFrozen as SurvivorsFrozen
+from .models import ClipMoved as ClipMoved
 from .models import ConsultingFailed as ConsultingFailed
 from .models import Group as Group
 from .models import MetricUnused as MetricUnused

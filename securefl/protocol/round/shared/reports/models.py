@@ -66,6 +66,26 @@ class ModelStepped(AnyReport):
 
 
 @dataclass(frozen=True, slots=True)
+class ClipMoved(AnyReport):
+    """Server: the clip of a round's updates, and that of the next round."""
+
+    round: int
+    clip: float
+    """L2 norm, in the parameters' unit."""
+    share: float | None
+    """Share of updates no longer than that, with noise; None if no sum of bits counted."""
+    following: float
+
+    def line(self) -> str:
+        """See :class:`AnyReport`."""
+        share = "?" if self.share is None else f"{self.share:.2f}"
+        return (
+            f"round {self.round}: clip {self.clip:.4g}, share of updates below it {share},"
+            f" next clip {self.following:.4g}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RoundDone(AnyReport):
     """Server: the round is over; ``accuracy`` and ``loss`` are None where it has no test set."""
 

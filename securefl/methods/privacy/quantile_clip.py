@@ -1,0 +1,198 @@
+"""Quantile clipping: the clip follows a quantile of update norms, of which the server learns noisy counts.
+
+Each party adds one word to its masked sum: K if its update is no longer than the clip C, -K if it is longer,
+and 0 without an update. With n members the share of short updates is ``1/2 + sum / (2 K n)``, and
+``C <- C exp(-rate (share - quantile))`` within the limits of ``[privacy.clip]``.
+
+Presence moves a sum of such bits by 1/2 bit (add-remove), a change by 1 bit (replace-one). So bits with noise
+of s_b bits are a Gaussian release of multiplier ``2 s_b``, and ``1 / z^2 = 1 / z_update^2 + 1 / (2 s_b)^2``;
+replace-one halves both terms' multipliers.
+Source: Andrew et al. 2021, "Differentially private learning with adaptive clipping", Algorithm 1 and
+Theorem 1. There all parties share one sum; here each cluster has its own, with noise of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from securefl.base.arrays import I64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError
+from securefl.methods import clustering
+from securefl.methods.privacy.shares import Placement, plan_shares
+from securefl.methods.privacy.table import MAX_STD, MIN_STD, NoiseTable, noise_table
+from securefl.scenario import QuantileClip, Scenario
+
+FINEST = 30
+"""log2 K at most."""
+WORDS = 1
+"""Words that one party adds."""
+TIMES = 3.0
+"""Noise of bits over the multiplier of updates, by default: bits then cost 1.4 % of the multiplier."""
+BELIEVED = 6
+"""Standard deviations of noise by which an honest sum of bits is beyond its bound at most (1e-9 a side)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClipWords:
+    """How the bits of a run become words, and sums of words the next clip; made by :func:`clip_words`."""
+
+    config: QuantileClip
+    scale: int
+    """log2 K: a word of K is half a bit."""
+    table: NoiseTable
+    """Noise of one party on its word."""
+
+    def word(self, norm: float, clip: float) -> int:
+        """Return the word of a party.
+
+        Args:
+            norm: L2 norm of its update before the clip, in the parameters' unit; 0 without an update.
+            clip: of the round, in the same unit.
+        """
+        if norm == 0.0:
+            return 0
+        return 1 << self.scale if norm <= clip else -1 << self.scale
+
+    def noise(self, entropy: Entropy) -> I64:
+        """Return one party's noise, i64 ``(1,)``."""
+        return self.table.sample(WORDS, entropy)
+
+    def share(self, total: int, members: int) -> float | None:
+        """Return the share of updates no longer than the clip, with noise; None for an impossible sum.
+
+        Args:
+            total: opened sum of words.
+            members: parties in it.
+        """
+        bound = math.ldexp(members, self.scale) + BELIEVED * self.table.std * math.sqrt(members)
+        if abs(total) > bound:
+            return None
+        return 0.5 + math.ldexp(total, -self.scale - 1) / members
+
+    def pooled(self, sums: Sequence[tuple[int, int]], *, median: bool) -> float | None:
+        """Return the share over several sums; None if none of them counts.
+
+        Args:
+            sums: opened total and number of members of each.
+            median: take the median over the sums, which a minority of false ones moves within the others.
+        """
+        found = [(self.share(*one), one) for one in sums]
+        shares = [(share, one) for share, one in found if share is not None]
+        if not shares:
+            return None
+        if median:
+            return statistics.median(share for share, _ in shares)
+        totals = [one for _, one in shares]
+        whole, members = math.fsum(total for total, _ in totals), math.fsum(n for _, n in totals)
+        return 0.5 + math.ldexp(whole, -self.scale - 1) / members
+
+    def following(self, clip: float, share: float) -> float:
+        """Return the clip of the next round."""
+        moved = clip * exactly_exp(-self.config.rate * (share - self.config.quantile))
+        return min(max(moved, self.config.minimum), self.config.maximum)
+
+
+@functools.lru_cache(maxsize=16)
+def clip_words(scenario: Scenario, ring_bits: int) -> ClipWords | None:
+    """Return the words of a scenario's quantile clipping; None without.
+
+    Args:
+        scenario: settled.
+        ring_bits: of the ring of the sums.
+
+    Raises:
+        ConfigError: no K fits the ring and has noise tables.
+    """
+    config, sums = scenario.privacy.clip, scenario.secure_sum
+    if config is None:
+        return None
+    members, placement = clustering.largest_cluster(scenario), _placement(scenario)
+    for scale in range(FINEST, -1, -1):
+        target = math.ldexp(noise_of_bits(scenario), scale + 1)
+        shares = plan_shares(placement, target, sums.min_survivors, sums.colluders_per_cluster)
+        if not MIN_STD <= shares.share_std <= MAX_STD:
+            continue
+        table = noise_table(scenario.privacy.law, shares.share_std, "privacy.clip.noise")
+        if members * ((1 << scale) + table.largest) < 2 ** (ring_bits - 1):
+            return ClipWords(config, scale, table)
+    reason = f"{noise_of_bits(scenario):g} bits of noise have no table in {ring_bits} bits"
+    raise ConfigError("privacy.clip.noise", reason, "another noise, or encoding.ring_bits = 64")
+
+
+def words_of(scenario: Scenario) -> int:
+    """Return the number of words of bits in a sum of reclustering 0."""
+    return WORDS if scenario.privacy.clip is not None else 0
+
+
+def noise_of_bits(scenario: Scenario) -> float:
+    """Return s_b: standard deviation of the noise on a sum of bits that the adversary does not know, bits.
+
+    It is ``privacy.clip.noise``, by default :data:`TIMES` the multiplier of updates.
+    """
+    privacy = scenario.privacy
+    if privacy.clip is not None and privacy.clip.noise is not None:
+        return privacy.clip.noise
+    return TIMES * (privacy.multiplier or 1.0)
+
+
+def combined(scenario: Scenario) -> float:
+    """Return the multiplier of a whole release over that of its updates: 1 for updates alone, else less.
+
+    Updates with noise of z, metrics with r z and bits with 2 s_b, in units of the sensitivity of each, are
+    one Gaussian release of multiplier ``1 / sqrt(1 / z^2 + 1 / (r z)^2 + 1 / (2 s_b)^2)``.
+    """
+    others = _metrics(scenario)
+    if scenario.privacy.clip is not None:
+        others += ((scenario.privacy.multiplier or 1.0) / (2 * noise_of_bits(scenario))) ** 2
+    return 1 / math.sqrt(1 + others)
+
+
+def of_updates(scenario: Scenario, whole: float) -> float:
+    """Return the multiplier of updates with which a whole release has the multiplier ``whole``.
+
+    Raises:
+        ConfigError: the noise on bits alone is less than that.
+    """
+    clip, others = scenario.privacy.clip, _metrics(scenario)
+    if clip is None or clip.noise is None:
+        return whole / combined(scenario)
+    left = 1 - (whole / (2 * clip.noise)) ** 2
+    if left <= 0:
+        raise ConfigError(
+            "privacy.clip.noise",
+            f"{clip.noise:g} bits of noise alone spend more than epsilon, multiplier {whole:.4g}",
+            f"above {whole / 2:.4g}, as {math.ceil(TIMES * whole)}, or leave it out",
+        )
+    return whole * math.sqrt((1 + others) / left)
+
+
+def _metrics(scenario: Scenario) -> float:
+    evaluation = scenario.evaluation
+    return evaluation.noise**-2 if evaluation.metrics else 0.0
+
+
+def exactly_exp(exponent: float) -> float:
+    """Return ``exp(exponent)``, the same bits on every machine; ``math.exp`` depends on the C library.
+
+    A Taylor sum of ``exponent / 2^k`` in a fixed order, squared k times: IEEE sums and products have the same
+    bits everywhere. Relative error below 1e-12; exponents are cut to 100.
+    """
+    if not math.isfinite(exponent) or abs(exponent) > 100.0:
+        exponent = math.copysign(100.0, exponent)
+    halvings = max(0, math.frexp(exponent)[1] + 3)
+    small, value = math.ldexp(exponent, -halvings), 1.0
+    for term in range(16, 0, -1):
+        value = 1.0 + small / term * value
+    for _ in range(halvings):
+        value *= value
+    return value
+
+
+def _placement(scenario: Scenario) -> Placement:
+    # What dropout-exact shares take out of a sum is noise of updates only.
+    return "local" if scenario.privacy.placement == "local" else "threshold"
