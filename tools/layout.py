@@ -2,10 +2,10 @@
 
 A wing is a package directly in ``securefl``; a unit a package or module directly in a wing, or one of
 the wings that are one: ``cli`` and ``scenario``. Four rules, three of them for every import in
-product code:
+product code, also those in functions and under ``TYPE_CHECKING``:
 
 1. Wings import downward: cli > lab > runtime > training > protocol > methods > scenario > base.
-2. Units of one wing import each other without a circle.
+2. Units of one wing import each other without a circle, and so do the modules of a unit.
 3. Of another unit that is a package only what its stub ``__init__.pyi`` exports.
 4. A public class has a name of its own; ``SHARED`` holds the exceptions.
 
@@ -126,11 +126,15 @@ def complaints(known: dict[str, Path]) -> Iterator[str]:
     """Yield a line for each import that breaks a rule, and for each export that nobody can have or takes."""
     exports = {unit: exported(unit, known) for unit in set(map(unit_of, known))}
     siblings: dict[str, set[str]] = defaultdict(set)
+    insides: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     taken: set[tuple[str, str]] = set()
     for each in imports(known):
         source, unit = unit_of(each.consumer), each.target if each.target in exports else unit_of(each.target)
         if each.consumer in FACES:
             taken.add((unit, each.name or ""))
+        if source == unit_of(each.target):
+            # A name of the unit itself stands for the module that its stub takes it from.
+            insides[source][each.consumer].add(exports[source].get(each.name or "", each.target))
         if source == unit or each.consumer in FACES:
             continue
         where = f"{known[each.consumer].relative_to(ROOT)}:{each.line}"
@@ -143,7 +147,9 @@ def complaints(known: dict[str, Path]) -> Iterator[str]:
             taken.add((unit, name or ""))
             if name not in exports[unit]:
                 yield f"{where}: {each.target}{f'.{each.name}' if each.name else ''} is private to {unit}"
-    yield from _circles(siblings)
+    yield from _circles("units", siblings)
+    for inside in insides.values():
+        yield from _circles("modules", inside)
     yield from _idle(exports, taken, known)
     yield from _namesakes(known)
     yield from sum_complaints(known)
@@ -208,11 +214,12 @@ def _named_like_its_module(each: Import, unit: str) -> str | None:
     return leaf if package == unit and each.name is None else None
 
 
-def _circles(siblings: dict[str, set[str]]) -> Iterator[str]:
+def _circles(kind: str, imported: dict[str, set[str]]) -> Iterator[str]:
+    """Yield a line if units or modules (``kind``) import each other in a circle."""
     try:
-        TopologicalSorter(siblings).prepare()
+        TopologicalSorter(imported).prepare()
     except CycleError as error:
-        yield f"units import each other in a circle: {' < '.join(error.args[1])}"
+        yield f"{kind} import each other in a circle: {' < '.join(error.args[1])}"
 
 
 def height(unit: str) -> int:

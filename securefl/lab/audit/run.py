@@ -94,8 +94,6 @@ def _chapters(recorded: Recorded, truth: GroundTruth | None, known: chain.Known)
     yield audit_unmasking(recorded)
     yield audit_masks(recorded, truth)
     if recorded.scenario.secure_sum.kind == "crypten":
-        from securefl.lab.audit.run import audit_seeds  # noqa: PLC0415 - CrypTen, where a run has it
-
         yield audit_seeds(recorded)
     yield audit_budget(recorded)
     yield audit_replay(recorded, truth)

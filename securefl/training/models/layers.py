@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 import torch
 from torch import nn
 
 from securefl import scenario
-
-if TYPE_CHECKING:
-    from securefl.training.models.parts.lstm import Lstm
 
 
 class Images(nn.Module):
@@ -68,11 +65,11 @@ class NextCharacter(nn.Module):
     (section 6.2) has two LSTM layers, as McMahan et al. 2017 (section 3), whose layers have 256 units.
     """
 
-    def __init__(self, config: Lstm, classes: int) -> None:
+    def __init__(self, classes: int, embedding: int, hidden: int, layers: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(classes, config.embedding)
-        self.lstm = nn.LSTM(config.embedding, config.hidden, config.layers, batch_first=True)
-        self.dense = nn.Linear(config.hidden, classes)
+        self.embedding = nn.Embedding(classes, embedding)
+        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True)
+        self.dense = nn.Linear(hidden, classes)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Scores ``(batch, classes, length)``: classes second, as losses of torch expect them."""

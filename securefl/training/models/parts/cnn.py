@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from securefl import scenario
+from securefl.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,6 +19,28 @@ class Cnn(scenario.Model, tag="cnn", frozen=True, kw_only=True):
     dense: scenario.Positive = 64
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
-        from securefl.training.models.convolutions import cnn
+        """conv5x5 - ReLU - maxpool2, twice, then dense - ReLU - dense: as McMahan et al. 2017, section 3."""
+        from torch import nn
 
-        return cnn(self, input_shape, classes)
+        from securefl.training.models.convolutions import check_image
+        from securefl.training.models.layers import Images, dense
+
+        if len(self.channels) != 2:
+            raise ConfigError(
+                "model.channels", f"needs two numbers, one per convolution, not {len(self.channels)}"
+            )
+        colours, height, width = check_image(input_shape, "cnn", 4)
+        first, second = self.channels
+        # Padding 2 keeps height and width, so that two poolings leave a quarter of them, even of 8x8 digits.
+        pixels = (height // 4) * (width // 4)
+        return nn.Sequential(
+            Images(),
+            nn.Conv2d(colours, first, kernel_size=5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(first, second, kernel_size=5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            *dense((second * pixels, self.dense, classes), "relu"),
+        )

@@ -21,4 +21,4 @@ class Lstm(scenario.Model, tag="lstm", frozen=True, kw_only=True):
     def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
         from securefl.training.models.layers import NextCharacter
 
-        return NextCharacter(self, classes)
+        return NextCharacter(classes, self.embedding, self.hidden, self.layers)

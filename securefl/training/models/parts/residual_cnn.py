@@ -24,6 +24,24 @@ class ResidualCnn(scenario.Model, tag="residual-cnn", frozen=True, kw_only=True)
     activation: scenario.Activation = "elu"
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
-        from securefl.training.models.convolutions import residual_cnn
+        """conv3x3 - activation - GroupNorm, ``blocks`` blocks, mean over pixels, dense - activation - dense.
 
-        return residual_cnn(self, input_shape, classes)
+        The text of Xiang et al. 2023 says of its network for Colorectal only that there is "a residual
+        connection" and that it has 33,736 parameters; the layers are those that their published code has.
+        """
+        from torch import nn
+
+        from securefl.training.models.convolutions import Residual, check_image, normalised
+        from securefl.training.models.layers import Images, dense
+
+        colours, _, _ = check_image(input_shape, "residual-cnn", self.blocks + 2)
+        channels = self.channels
+        return nn.Sequential(
+            Images(),
+            nn.Conv2d(colours, channels, kernel_size=3, padding=1),
+            *normalised(channels, self.groups, self.activation),
+            *[Residual(channels, self.groups, self.activation) for _ in range(self.blocks)],
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            *dense((channels, self.dense, classes), self.activation),
+        )
