@@ -82,7 +82,8 @@ def imports(known: dict[str, Path]) -> Iterator[Import]:
             ):
                 target, name = packages[node.value.id].target, node.attr
                 inner = f"{target}.{name}"
-                yield Import(consumer, *((inner, None) if inner in known else (target, name)), node.lineno)
+                found = (inner, None) if inner in known else (target, name)
+                yield Import(consumer, found[0], found[1], node.lineno)
 
 
 def _statements(consumer: str, tree: ast.Module, known: dict[str, Path]) -> Iterator[tuple[str, Import]]:
@@ -158,14 +159,13 @@ def complaints(known: dict[str, Path]) -> Iterator[str]:
 def builtin_sums(source: str) -> Iterator[int]:
     """Yield the lines that use the builtin ``sum``, as a call or as a value, or import ``builtins``."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Name):
-            found = node.id == "sum" and isinstance(node.ctx, ast.Load)
-        elif isinstance(node, ast.Import):
-            found = any(alias.name == "builtins" for alias in node.names)
-        else:
-            found = isinstance(node, ast.ImportFrom) and node.module == "builtins"
-        if found:
-            yield node.lineno
+        match node:
+            case ast.Name(id="sum", ctx=ast.Load()) | ast.ImportFrom(module="builtins"):
+                yield node.lineno
+            case ast.Import() if any(alias.name == "builtins" for alias in node.names):
+                yield node.lineno
+            case _:
+                pass
 
 
 def sum_complaints(known: dict[str, Path]) -> Iterator[str]:

@@ -224,7 +224,6 @@ Audit = Literal[
     "exposure",
     "views",
     "unmasking",
-    "masks",
     "budget",
     "replay",
     "chain",

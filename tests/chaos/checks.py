@@ -38,6 +38,7 @@ from tests.chaos.conductor import Witnessed
 from tests.chaos.faults import ClockJump, DoubleStart, Kill, Terminate
 from tests.chaos.federation import RUN, Started
 from tests.chaos.packets import Seen
+from tests.recorded.masks import judge_masks
 
 _SUBMITTED: Final = "MaskedInput"
 _RELEASED: Final = "Release"
@@ -363,12 +364,12 @@ def keys_left(witnessed: Witnessed) -> Iterator[Broken]:
 def audited(
     recorded: Recorded, truth: GroundTruth | None, folder: Path, witnessed: Witnessed
 ) -> Iterator[Broken]:
-    """What the product's own audit calls a breach."""
+    """Yield breaches that the product's audit finds, and masked inputs that are not uniform."""
     known = None
     if recorded.scenario.secure_sum.verified:
         keys = [witnessed.folder / name / f"{name}.key" for name in witnessed.setup.field.parties]
         known = known_of(recorded, folder, keys=keys)
-    for finding in audit(recorded, truth, known).findings:
+    for finding in (*audit(recorded, truth, known).findings, *judge_masks(recorded, truth)):
         if finding.severity is Severity.BREACH:
             shown = "; ".join(map(str, finding.evidence[:3]))
             yield Broken("audit", f"{finding.audit}: {finding.claim} [{shown}]")

@@ -13,6 +13,8 @@ from securefl.lab.audit.run import audit
 from securefl.runtime.process.ground_truth import LAB_FRAMES
 from tests.live.federated import Run, assert_sums_are_exact, events, run_program
 from tests.live.scenarios import write_scenario
+from tests.recorded.masks import judge_masks
+from tests.recorded.restepping import restepped
 
 pytestmark = pytest.mark.live
 
@@ -23,7 +25,7 @@ ROUNDS = 2
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("recorded")
-    # Seeded: of fresh masks the audits take one run in a thousand for no noise, at most.
+    # Seeded: the tests of masks take at most one honest run in a thousand for no noise.
     seeded = ("--insecure-seeded-entropy", "--seed", "7")
     return run_program(write_scenario(folder, rounds=ROUNDS), folder / "run", "--lab", "--observe", *seeded)
 
@@ -87,6 +89,14 @@ def test_all_transcripts_are_complete_and_chained(ended: Run) -> None:
         assert len(transcripts[party].of_kind("shares_released")) == ROUNDS
 
 
+def test_the_machines_of_its_processes_are_repeated_from_the_seed(ended: Run) -> None:
+    recorded = load(ended.directory.path)
+    truth = load_truth(ended.directory.path, recorded)
+    found = [*restepped(recorded, truth), *judge_masks(recorded, truth)]
+    assert {one.severity for one in found} == {Severity.HOLDS}, [one.claim for one in found]
+    assert found[0].claim.startswith(f"{len(PARTIES) + 1} machines (server, p00")
+
+
 def test_the_observer_kept_every_frame(ended: Run) -> None:
     raw = (ended.directory.path / "lab" / LAB_FRAMES).read_bytes()
     position = count = 0
@@ -106,7 +116,6 @@ def test_the_audit_of_an_honest_run_finds_nothing(ended: Run) -> None:
         "exposure",
         "views",
         "unmasking",
-        "masks",
         "budget",
         "replay",
         "reconstruction",

@@ -20,10 +20,10 @@ import pytest
 from securefl.base.ids import SERVER
 from securefl.lab.audit.finding import Severity
 from securefl.lab.audit.load import load, load_truth
-from securefl.lab.audit.restepping import restepped
 from securefl.scenario import statistics_round
 from securefl.scenario.scenario import Scenario
 from tests.nets.features import FEATURES, NOISE, PLACES, learn, parity
+from tests.recorded.restepping import restepped
 from tests.simulation.world import Op, scenario
 from tests.unit.audit.runs import record
 

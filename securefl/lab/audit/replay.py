@@ -21,7 +21,6 @@ from securefl.lab.audit import finding
 from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay_rounds import ReplayRound, Vectors, replay_rounds
-from securefl.lab.audit.restepping import restepped
 from securefl.lab.audit.truth import GroundTruth
 from securefl.methods import encoding, robust, server_optimisers, weighting
 from securefl.methods.clustering import Assignment, hides_groups, work_of
@@ -77,10 +76,7 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapt
             (one.round, len(one.sums), "same bits" if again.same else "differs", again.difference)
             for one, again in zip(rounds, stepped, strict=True)
         ]
-    findings += [
-        *restepped(recorded, truth),
-        _limits(truth, rounds, reason, whole=whole, seeded=recorded.seeded),
-    ]
+    findings.append(_limits(truth, rounds, reason, whole=whole))
     return finding.Chapter(
         audit=AUDIT,
         title="Replay: the server's arithmetic done again",
@@ -297,7 +293,6 @@ def _limits(
     reason: str | None,
     *,
     whole: bool,
-    seeded: bool,
 ) -> finding.Finding:
     """Say what was not replayed."""
     if reason is not None:
@@ -310,9 +305,7 @@ def _limits(
     parts = [] if whole else ["coordinates that are not sampled (--lab keeps whole vectors)"]
     if truth is None:
         parts.append("whether sums are those of what was encoded (--lab)")
-    parts.append("training")
-    if not seeded:
-        parts.append("keys and masks, which are secret and not recorded")
+    parts += ["training", "keys and masks, which are not recorded"]
     return finding.note(AUDIT, f"Not replayed: {'; '.join(parts)}.")
 
 

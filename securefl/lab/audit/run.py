@@ -14,7 +14,6 @@ from securefl.lab.audit import chain, crypten_seeds, finding
 from securefl.lab.audit.budget import audit_budget
 from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
-from securefl.lab.audit.masks import audit_masks
 from securefl.lab.audit.reconstruction import audit_reconstruction
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay import audit_replay
@@ -92,7 +91,6 @@ def _chapters(recorded: Recorded, truth: GroundTruth | None, known: chain.Known)
     yield audit_exposure(recorded, versions)
     yield audit_views(recorded)
     yield audit_unmasking(recorded)
-    yield audit_masks(recorded, truth)
     if recorded.scenario.secure_sum.kind == "crypten":
         yield audit_seeds(recorded)
     yield audit_budget(recorded)

@@ -21,4 +21,3 @@ from .sessions import MAX_EPOCH as MAX_EPOCH
 from .sessions import NOBODY as NOBODY
 from .sessions import epoch_of as epoch_of
 from .sessions import session_of_server as session_of_server
-from .topics import status_party as status_party

@@ -1,5 +1,4 @@
 from .console import Terminal as Terminal
-from .entries import entry_of as entry_of
 from .events import sieve as sieve
 from .evidence import EVIDENCE as EVIDENCE
 from .evidence import load_evidence as load_evidence

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from securefl.lab.audit import exposed, exposure, exposure_theory, masks, restepping, uniformity
+from securefl.lab.audit import exposed, exposure, exposure_theory
 from securefl.lab.audit.finding import Severity
 from securefl.lab.audit.load import load, load_truth
 from securefl.lab.audit.report import AuditReport
 from securefl.lab.audit.run import audit
+from tests.recorded import masks, restepping, uniformity
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record
 
@@ -33,12 +34,6 @@ def claims(run: Path, chapter: str, severity: Severity | None = None) -> str:
     )
 
 
-@pytest.fixture
-def breaches(plain: Path) -> set[str]:
-    """Those of the run with all bounds as they are."""
-    return breaches_of(plain)
-
-
 def breaches_of(run: Path) -> set[str]:
     found = {
         one.claim for each in report(run).chapters for one in each.findings if one.severity is Severity.BREACH
@@ -46,32 +41,41 @@ def breaches_of(run: Path) -> set[str]:
     return {claim.partition(":")[0] for claim in found}
 
 
+def masks_hold(run: Path) -> str:
+    """Return the claim of the test of masks, which has to hold."""
+    recorded = load(run)
+    (found,) = masks.judge_masks(recorded, load_truth(run, recorded))
+    assert found.severity is Severity.HOLDS
+    return found.claim
+
+
 @pytest.mark.parametrize(("most", "part"), [(INPUTS, ""), (INPUTS - 1, " (6 of them evenly chosen)")])
 def test_masked_inputs_that_are_compared(
-    most: int, part: str, plain: Path, breaches: set[str], monkeypatch: pytest.MonkeyPatch
+    most: int, part: str, plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(masks, "_VECTORS", most)
-    assert f"{INPUTS} masked inputs{part} look uniform" in claims(plain, "masks", Severity.HOLDS)
-    assert breaches_of(plain) == breaches
+    assert f"{INPUTS} masked inputs{part} look uniform" in masks_hold(plain)
 
 
 @pytest.mark.parametrize("most", [INPUTS - 1, INPUTS, INPUTS + 1])
 def test_masked_inputs_that_are_tested_bit_by_bit(
-    most: int, plain: Path, breaches: set[str], monkeypatch: pytest.MonkeyPatch
+    most: int, plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uniformity, "_LAG_VECTORS", most)
-    assert f"{INPUTS} masked inputs look uniform" in claims(plain, "masks", Severity.HOLDS)
-    assert breaches_of(plain) == breaches
+    assert f"{INPUTS} masked inputs look uniform" in masks_hold(plain)
 
 
 def test_entries_that_are_stepped_again(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    some = load(plain).transcripts.items()
-    entries = sum(len(one.entries) for name, (one,) in some if name != "broker")
+    recorded = load(plain)
+    truth = load_truth(plain, recorded)
+    entries = sum(len(one.entries) for name, (one,) in recorded.transcripts.items() if name != "broker")
     monkeypatch.setattr(restepping, "_MESSAGES", entries)
-    assert "7 machines (server, p00" in claims(plain, "replay", Severity.HOLDS)
+    (whole,) = restepping.restepped(recorded, truth)
+    assert "7 machines (server, p00" in whole.claim
     monkeypatch.setattr(restepping, "_MESSAGES", entries - 1)
-    assert "6 machines (server, p00" in claims(plain, "replay", Severity.HOLDS)
-    assert "Not stepped again: p05" in claims(plain, "replay", Severity.NOTE)
+    most, left_out = restepping.restepped(recorded, truth)
+    assert "6 machines (server, p00" in most.claim
+    assert "Not stepped again: p05" in left_out.claim
 
 
 @pytest.mark.parametrize("most", [PARTIES, PARTIES - 1])

@@ -13,8 +13,8 @@ from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER
 from securefl.lab.audit.finding import Severity
 from securefl.lab.audit.load import load, load_truth
-from securefl.lab.audit.masks import audit_masks
-from securefl.lab.audit.uniformity import FamilyTest, against, angles_of, lags, pairs, uniform
+from tests.recorded.masks import judge_masks
+from tests.recorded.uniformity import FamilyTest, against, angles_of, lags, pairs, uniform
 
 
 def words(seed: int, shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint32) -> Ring:
@@ -90,10 +90,10 @@ def test_only_ring_words_are_taken() -> None:
 def test_an_honest_run_has_masks(plain: Path) -> None:
     recorded = load(plain)
     for truth in (None, load_truth(plain, recorded)):
-        chapter = audit_masks(recorded, truth)
-        assert [f.severity for f in chapter.findings] == [Severity.HOLDS]
-        assert "11 masked inputs look uniform" in chapter.findings[0].claim
-        assert chapter.findings[0].error_rate == 1e-3
+        (found,) = judge_masks(recorded, truth)
+        assert found.severity is Severity.HOLDS
+        assert "11 masked inputs look uniform" in found.claim
+        assert found.error_rate == 1e-3
 
 
 def test_a_party_without_masks_is_named(plain: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_party_without_masks_is_named(plain: Path) -> None:
 
     entries = tuple(replace(entry, fields=bare(entry.fields)) for entry in server.entries)
     changed = {**recorded.transcripts, SERVER: (replace(server, entries=entries),)}
-    found = audit_masks(replace(recorded, transcripts=changed), None).findings
+    found = list(judge_masks(replace(recorded, transcripts=changed), None))
     assert {f.severity for f in found} == {Severity.BREACH}
     assert all("p03" in f.parties for f in found)
     assert all(e.source == SERVER for f in found for e in f.evidence)

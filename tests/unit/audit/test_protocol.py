@@ -12,7 +12,6 @@ import msgspec
 from securefl.base.ids import EVERYONE, SERVER, PartyId
 from securefl.lab.audit.finding import Severity
 from securefl.lab.audit.load import load
-from securefl.lab.audit.masks import audit_masks
 from securefl.lab.audit.openings import opened_versions
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay import audit_replay
@@ -24,6 +23,7 @@ from securefl.protocol.messages.rounds import Freeze, ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.shared.reports import RunEffect
 from securefl.runtime.transcript.chain import Entry
+from tests.recorded.masks import judge_masks
 from tests.simulation.world import World, scenario
 from tests.unit.audit.runs import record
 
@@ -89,8 +89,8 @@ def test_what_is_said_twice_word_for_word_is_no_second_message(plain: Path) -> N
         for vantage, some in recorded.transcripts.items()
     }
     twice = replace(recorded, transcripts=again)
-    for audited in (audit_unmasking(twice), audit_masks(twice, None)):
-        assert [f.severity for f in audited.findings] == [Severity.HOLDS]
+    for found in (audit_unmasking(twice).findings, judge_masks(twice, None)):
+        assert [f.severity for f in found] == [Severity.HOLDS]
 
 
 def telling(

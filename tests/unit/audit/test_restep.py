@@ -14,11 +14,11 @@ from securefl.base.ids import SERVER
 from securefl.lab.audit.finding import Finding, Severity
 from securefl.lab.audit.load import load, load_truth
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.restepping import restepped
-from securefl.lab.audit.wiretap import frames_of
 from securefl.protocol.messages.control import Software
 from securefl.runtime.process.ground_truth import LAB_FRAMES
 from securefl.runtime.transcript.chain import Entry
+from tests.recorded.restepping import restepped
+from tests.recorded.wiretap import frames_of
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record
 

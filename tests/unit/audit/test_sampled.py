@@ -22,6 +22,7 @@ from securefl.lab.audit.truth import GroundTruth
 from securefl.runtime.transcript.chain import Entry
 from securefl.runtime.transcript.samples import SAMPLES, sample_positions, vector_record
 from securefl.scenario.scenario import Scenario
+from tests.recorded.masks import judge_masks
 from tests.seen import patch_seen
 from tests.simulation.world import RUN, Op, scenario
 from tests.unit.audit.runs import record
@@ -43,9 +44,8 @@ def small(*, metric: bool, **more: str) -> Scenario:
 
 
 def claims(recorded: Recorded, truth: GroundTruth | None = None) -> Iterator[tuple[Severity, str]]:
-    for chapter in audit(recorded, truth).chapters:
-        for one in chapter.findings:
-            yield one.severity, one.claim
+    for one in (*audit(recorded, truth).findings, *judge_masks(recorded, truth)):
+        yield one.severity, one.claim
 
 
 def check_honest(recorded: Recorded, truth: GroundTruth | None = None) -> None:
@@ -168,9 +168,9 @@ def test_samples_that_do_not_meet_tell_nothing(tmp_path: Path) -> None:
     record(tmp_path / "run", small(metric=True), length=5000)
     nowhere = np.empty(0, dtype=np.int64)
     with ExitStack() as patched:
-        for module in ("replay_rounds", "masks", "estimates"):
-            found = importlib.import_module(f"securefl.lab.audit.{module}")
-            patched.enter_context(patch_seen(found, "common_places", lambda *_: nowhere))
+        audits = ("securefl.lab.audit.replay_rounds", "securefl.lab.audit.estimates")
+        for module in map(importlib.import_module, (*audits, "tests.recorded.masks")):
+            patched.enter_context(patch_seen(module, "common_places", lambda *_: nowhere))
         told_of = list(claims(load(tmp_path / "run")))
     assert Severity.BREACH not in {severity for severity, _ in told_of}
     told = " ".join(claim for _, claim in told_of)

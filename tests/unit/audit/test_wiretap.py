@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId
-from securefl.lab.audit.wiretap import Wiretap
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.control import RollCall
 from securefl.protocol.messages.rounds import Reveal
+from tests.recorded.wiretap import Wiretap
 from tests.unit.wire.ends import ROSTER, RUN, A, B, outbox
 
 ROUNDS, EACH = 8, 20

@@ -17,13 +17,13 @@ import numpy as np
 
 from securefl.base.arrays import I64
 from securefl.base.ids import PartyId
-from securefl.lab.audit import wiretap
 from securefl.lab.audit.finding import Evidence
 from securefl.lab.audit.truth import GroundTruth
 from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import HONEST, AnyReport, Occasion, RunEffect, RunPlan, Seams
-from securefl.runtime import report
+from securefl.runtime.report.entries import entry_of
 from securefl.runtime.transcript import Entry, Transcript
+from tests.recorded import wiretap
 
 _UNRECORDED = frozenset({"refused", "outcome"})
 """Entries that inboxes and shells write, not machines."""
@@ -201,7 +201,7 @@ class Restepper:
         # Sampled as the record is: former versions took the coordinates of a sum's whole length.
         opened: Any = entry.fields.get("opened", {})
         head = opened.get("ring", {}).get("head") if isinstance(opened, dict) else None
-        kind, fields = report.entry_of(made.item, str(self._plan.run), length=head)
+        kind, fields = entry_of(made.item, str(self._plan.run), length=head)
         if kind != entry.kind:
             return False
         recorded = {name: value for name, value in entry.fields.items() if name != "time"}

@@ -1,4 +1,4 @@
-"""Re-stepping of a run's machines: which of them can be, and the results. Part of *replay*."""
+"""Re-stepping of a run's machines: which of them can be, and the results."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from securefl.base import crypto, entropy
 from securefl.base.ids import SERVER, PartyId, RunId
-from securefl.lab.audit import finding, restep, wiretap
+from securefl.lab.audit import finding
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.methods import attacks, clustering
-from securefl.protocol import kernel, messages, secure_sum, wire
+from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round import (
     PartyContext,
     PartyMachine,
@@ -26,7 +26,9 @@ from securefl.protocol.round import (
     party_entropy,
     server_entropy,
 )
+from securefl.protocol.wire.topics import status_party
 from securefl.runtime import process, report
+from tests.recorded import restep, wiretap
 
 _AUDIT: Final = "replay"
 _MESSAGES: Final = 20_000
@@ -195,7 +197,7 @@ def _hints(recorded: Recorded) -> Iterator[kernel.PresenceHint]:
     """The broker's hints on parties' connections, as the observer heard them."""
     gone = hashlib.sha256(process.GONE).hexdigest()
     for entry, _ in recorded.of("broker", "frame"):
-        party = wire.status_party(str(entry.fields["topic"]))
+        party = status_party(str(entry.fields["topic"]))
         if party is not None and entry.fields["sha256"] == gone:
             yield kernel.PresenceHint(entry.time or 0.0, party)
 

@@ -1,11 +1,11 @@
-"""*masks*: masked inputs are uniform, unrelated to each other, and to what they hide.
+"""Masked inputs are uniform, unrelated to each other, and to what they hide.
 
 From the 4,096 sampled coordinates that transcripts hold (``securefl/runtime/transcript/samples.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -13,19 +13,18 @@ import numpy as np
 
 from securefl.base.arrays import F64, I64, Ring
 from securefl.base.ids import SERVER, PartyId
-from securefl.lab.audit import finding, sampled, uniformity
-from securefl.lab.audit.exhibits import AuditPlot, Curve, Exhibit, Table
+from securefl.lab.audit import finding, sampled
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.methods import clustering, encoding
 from securefl.runtime import report
+from tests.recorded import uniformity
 
 AUDIT: Final = "masks"
 LEVEL: Final = 1e-3
 """Family-wise rate of false alarms of the whole audit, shared equally by its four families."""
 _VECTORS: Final = 600
 """Masked inputs that are compared, evenly chosen: all pairs of these are."""
-_BINS: Final = 64
 _MEANING: Final = {
     "uniform": "each masked input, bit by bit",
     "pairs": "differences and sums of any two: across members, rounds, reclusterings and attempts",
@@ -44,50 +43,30 @@ class _Masked:
     evidence: finding.Evidence
 
 
-def audit_masks(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapter:
-    """Uniformity, correlations, and with ground truth correlations with what is hidden."""
+def judge_masks(recorded: Recorded, truth: GroundTruth | None) -> Iterator[finding.Finding]:
+    """Yield findings on uniformity, correlations, and with ground truth correlations with what is hidden."""
     masked, hidden = _masked(recorded), clustering.hides_groups(recorded.scenario.groups)
     counts = [one for one in masked if hidden and one.place[1] == clustering.COUNTS]
     seen = [one for one in masked if not hidden or one.place[1] != clustering.COUNTS]
-    findings: list[finding.Finding] = []
-    exhibits: tuple[Exhibit, ...] = ()
     chosen = _thinned(seen) if seen else []
     places = _places(recorded, chosen)
-    if not seen:
-        findings.append(finding.note(AUDIT, "No masked input is recorded: nothing to test."))
-    elif not places.size:
-        claim = "Masked inputs are sampled at no common coordinate: they cannot be compared."
-        findings.append(finding.note(AUDIT, claim))
-    else:
-        vectors = _stacked(recorded, chosen, places)
-        known = [] if truth is None else _known(recorded, truth, chosen, places)
-        tests = [
-            t
-            for t in (
-                uniformity.uniform(vectors),
-                uniformity.pairs(vectors),
-                uniformity.lags(vectors),
-                uniformity.against(vectors, known),
-            )
-            if t
-        ]
-        findings += [_finding(test, chosen) for test in tests if test.p_value < LEVEL / len(_MEANING)]
-        if not findings:
-            findings.append(_clean(tests, vectors, seen))
-        if counts:
-            findings.append(_untested(counts))
-        exhibits = (_table(tests, vectors), _histogram(vectors))
-    return finding.Chapter(
-        audit=AUDIT,
-        title="Masks: whether masked inputs look like noise",
-        method=(
-            "Masked inputs must be uniform modulo 2^b and unrelated to each other, or the server learns"
-            " something before any release. Resultants of their angles, of differences and of sums are tested"
-            " with proved bounds on false alarms; nothing is approximated."
-        ),
-        findings=tuple(findings),
-        exhibits=exhibits,
+    if not places.size:
+        what = "Masked inputs are sampled at no common coordinate" if seen else "No masked input is recorded"
+        yield finding.note(AUDIT, f"{what}: nothing to test.")
+        return
+    vectors = _stacked(recorded, chosen, places)
+    known = [] if truth is None else _known(recorded, truth, chosen, places)
+    families = (
+        uniformity.uniform(vectors),
+        uniformity.pairs(vectors),
+        uniformity.lags(vectors),
+        uniformity.against(vectors, known),
     )
+    tests = [test for test in families if test]
+    bad = [_finding(test, chosen) for test in tests if test.p_value < LEVEL / len(_MEANING)]
+    yield from bad or [_clean(tests, vectors, seen)]
+    if counts:
+        yield _untested(counts)
 
 
 def _masked(recorded: Recorded) -> list[_Masked]:
@@ -189,46 +168,4 @@ def _clean(tests: Sequence[uniformity.FamilyTest], vectors: Ring, seen: Sequence
         f" {min(t.p_value for t in tests):.2g}. A pattern in {100 * min(1.0, most):.0f} % of the"
         " coordinates would have been seen.",
         error_rate=LEVEL,
-    )
-
-
-def _table(tests: Sequence[uniformity.FamilyTest], vectors: Ring) -> Table:
-    length = vectors.shape[1]
-    return Table(
-        title="Tests of masks",
-        columns=("test", "what", "comparisons", "largest resultant", "reported from", "adjusted p"),
-        rows=tuple(
-            (
-                test.name,
-                _MEANING[test.name],
-                test.comparisons,
-                test.resultant,
-                uniformity.detectable(test.comparisons, length, LEVEL / len(_MEANING)),
-                test.p_value,
-            )
-            for test in tests
-        ),
-        note=(
-            f"All families together raise a false alarm in at most {LEVEL:g} of honest runs. A resultant of"
-            " 1 is a"
-            ' perfect pattern. "Reported from" is for sums over all coordinates; long lags have fewer.'
-        ),
-    )
-
-
-def _histogram(vectors: Ring) -> AuditPlot:
-    bits = 8 * vectors.dtype.itemsize
-    bins = (vectors >> vectors.dtype.type(bits - 6)).astype(np.int64)
-    shares = np.bincount(bins.ravel(), minlength=_BINS) / vectors.size * _BINS
-    x = tuple((k + 0.5) / _BINS for k in range(_BINS))
-    return AuditPlot(
-        title="Values of all masked inputs",
-        x_name="value / 2^b",
-        y_name="frequency over that of uniform",
-        curves=(
-            Curve(label=f"measured, {vectors.size:,} values", x=x, y=tuple(shares.tolist())),
-            Curve(label="uniform", x=(0.0, 1.0), y=(1.0, 1.0), predicted=True),
-        ),
-        x_range=(0.0, 1.0),
-        y_range=(0.0, max(2.0, float(shares.max()))),
     )
