@@ -48,7 +48,7 @@ from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.rounds import SimulatedRounds
-from securefl.runtime.simulation.trainers import PartyByParty
+from securefl.runtime.simulation.trainers import one_by_one
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.scenario.load import parse_scenario
 from securefl.training.sgd.outcomes import Evaluation
@@ -142,7 +142,7 @@ def once(stack, owner, name, key):
 def course(plan, root, update):
     """All rounds as ``simulate`` has them."""
     parties = {n: SimulatedParty(n, party_behaviour((), n), 10, root) for n in plan.roster.parties}
-    crew = PartyByParty([{n: lambda *_: update for n in parties}], root)
+    crew = one_by_one([{n: lambda *_: update for n in parties}], root)
     federation = SimulatedFederation(plan, parties, Trainings(crew), torch.nn.Identity(), None, START)
     SimulatedRounds(federation, ()).run(lambda _params: Evaluation(0.5, 1.0))
 

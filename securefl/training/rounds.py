@@ -1,4 +1,4 @@
-"""Local training round by round: on a party's own data, or in some rounds on what an attack makes of it."""
+"""Local training round by round: on a party's own samples, or in some rounds on poisoned ones."""
 
 from __future__ import annotations
 
@@ -20,56 +20,28 @@ DataSeam = Callable[[Inputs, I64, int], tuple[Inputs, I64]]
 
 
 class Trainer(Protocol):
-    """Trains on one set of samples."""
+    """Local training of one party, such as :meth:`ShardTrainer.update` and ``SiteTrainer.update``."""
 
-    def update(self, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None) -> F64:
-        """The update of a training from ``params``, f64 ``(d,)``."""
+    def __call__(
+        self, round_: int, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None, /
+    ) -> F64:
+        """Return the update of this round's training from ``params``, f64 ``(d,)``."""
         ...
 
-    def with_module(self, module: torch.nn.Module) -> Trainer:
-        """The same training on a module of its own, for another thread; no samples are copied."""
-        ...
 
-
-class Epochs:
-    """Epochs of SGD, which end in parameters, as an update."""
-
-    def __init__(self, trainer: sgd.LocalTrainer) -> None:
-        self._trainer = trainer
-
-    def update(self, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None) -> F64:
-        """See :class:`Trainer`; nothing is carried."""
-        del carry
-        return models.change(params, self._trainer.train(params, entropy, samples))
-
-    def with_module(self, module: torch.nn.Module) -> Epochs:
-        """See :class:`Trainer`."""
-        return Epochs(self._trainer.with_module(module))
-
-
-def trainer_for(
-    module: torch.nn.Module, shard: Shard, config: scenario.Training, device: torch.device
-) -> Trainer:
-    """Epochs of SGD, or one step of DP-SGD where ``training.dp_sgd`` is there.
-
-    Raises:
-        ConfigError: DP-SGD draws more than there is, or the model has no per-example gradients.
-    """
-    if config.dp_sgd is None:
-        return Epochs(sgd.LocalTrainer(module, shard, config, device))
-    return dpsgd.DpSgdTrainer(module, shard, config, config.dp_sgd, device)
-
-
-class RoundTrainer:
-    """One party's training.
+class ShardTrainer:
+    """Epochs of SGD on a party's shard, or one step of DP-SGD if the scenario has ``training.dp_sgd``.
 
     Args:
         module: overwritten in each call; several trainers may take turns with one.
         shard: the party's own data.
-        config: as configured.
+        config: of local training.
         device: where ``module`` computes.
-        data: what the party trains on in rounds in which it poisons; the same arrays for one that never does.
-        poisons: whether it does in a round.
+        data: the samples for rounds in which the party poisons; the same arrays if it never does.
+        poisons: returns True for a round in which the party poisons.
+
+    Raises:
+        ConfigError: DP-SGD draws more records than there are, or the model has no per-example gradients.
     """
 
     def __init__(
@@ -82,13 +54,13 @@ class RoundTrainer:
         poisons: Callable[[int], bool],
     ) -> None:
         self._poisons = poisons
-        self._honest = self._poisoned = trainer_for(module, shard, config, device)
+        self._honest = self._poisoned = _trainer(module, shard, config, device)
         x, y = data(shard.x, shard.y, shard.classes)
         if x is not shard.x or y is not shard.y:
-            self._poisoned = trainer_for(module, replace(shard, x=x, y=y), config, device)
+            self._poisoned = _trainer(module, replace(shard, x=x, y=y), config, device)
 
-    def with_module(self, module: torch.nn.Module) -> RoundTrainer:
-        """The same training on a module of its own, for another thread; no samples are copied."""
+    def with_module(self, module: torch.nn.Module) -> ShardTrainer:
+        """Return the same training on a module of its own, for another thread; no samples are copied."""
         twin = copy.copy(self)
         twin._honest = self._honest.with_module(module)
         twin._poisoned = self._poisoned.with_module(module)
@@ -102,20 +74,30 @@ class RoundTrainer:
         entropy: Entropy,
         samples: int | None = None,
     ) -> F64:
-        """The update of this round's training from ``params``, f64 ``(d,)``.
+        """Return the update of this round's training from ``params``, f64 ``(d,)``.
 
         See :meth:`LocalTrainer.train` and :meth:`DpSgdTrainer.update`.
 
         Args:
             round_: the round's number.
             params: its model, f32 ``(d,)``.
-            carry: what per-example momentum goes on from; for DP-SGD only.
+            carry: start of per-example momentum; for DP-SGD only.
             entropy: of this update.
-            samples: how many of the party's samples are used at most, the first ones; None for all of them.
+            samples: number of the party's first samples that are used; None for all of them.
 
         Raises:
             TrainingDivergedError: the result, or the model, is not finite.
             UsageError: ``params`` has the wrong dtype or length.
         """
         trainer = self._poisoned if self._poisons(round_) else self._honest
-        return trainer.update(params, carry, entropy, samples)
+        if isinstance(trainer, dpsgd.DpSgdTrainer):
+            return trainer.update(params, carry, entropy, samples)
+        return models.change(params, trainer.train(params, entropy, samples))
+
+
+def _trainer(
+    module: torch.nn.Module, shard: Shard, config: scenario.Training, device: torch.device
+) -> sgd.LocalTrainer | dpsgd.DpSgdTrainer:
+    if config.dp_sgd is None:
+        return sgd.LocalTrainer(module, shard, config, device)
+    return dpsgd.DpSgdTrainer(module, shard, config, config.dp_sgd, device)

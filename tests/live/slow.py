@@ -21,16 +21,16 @@ _MAIN = process.party
 
 def slow_down(seconds: float, first: int = 0) -> None:
     """In this process, training takes so much longer from round ``first`` on, without the processor time."""
-    from securefl.training.rounds import RoundTrainer  # noqa: PLC0415 - torch: not in a launcher
+    from securefl.training.rounds import ShardTrainer  # noqa: PLC0415 - torch: not in a launcher
 
-    update = RoundTrainer.update
+    update = ShardTrainer.update
 
-    def slow(trainer: RoundTrainer, round_: int, *more: Any) -> Any:
+    def slow(trainer: ShardTrainer, round_: int, *more: Any) -> Any:
         if round_ >= first:
             time.sleep(seconds)
         return update(trainer, round_, *more)
 
-    cast("Any", RoundTrainer).update = slow
+    cast("Any", ShardTrainer).update = slow
 
 
 def main(settings: ProcessSettings, tell: Callable[[News], None]) -> object:

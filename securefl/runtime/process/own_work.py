@@ -84,15 +84,13 @@ def _on_shard(settings: ProcessSettings, behaviour: misbehaviour.PartyBehaviour,
     feasibility.check_new_work(scenario, len(shard.y))
     module = models.model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
     device = models.pick_device(settings.device or scenario.training.device)
-    trainer = rounds.RoundTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
+    trainer = rounds.ShardTrainer(module, shard, scenario.training, device, behaviour.data, behaviour.poisons)
     choose = _choosing(module, shard, device) if scenario.groups.count > 1 else None
     initial = sgd.initial_models(scenario, module, shard, seed)
     return OwnWork(module, initial, account.OwnData.of(shard), _training(trainer.update, own), choose)
 
 
-def _training(
-    update: Callable[[int, F32, F64 | None, Entropy, int | None], F64], own: Entropy
-) -> Callable[[kernel.Train], F64]:
+def _training(update: rounds.Trainer, own: Entropy) -> Callable[[kernel.Train], F64]:
     def train(asked: kernel.Train) -> F64:
         models.limit_threads()  # in the thread that trains, too
         entropy = training_entropy(own, asked.round, asked.work)

@@ -168,7 +168,7 @@ def assemble(
     declared = {name: cast_as[name].declared(held.samples[name]) for name in names}
     parties = {name: SimulatedParty(name, cast_as[name], declared[name], root, hidden) for name in names}
     crew = held.crew(cast_as, hidden)
-    trainings = Trainings(crew.trainers, coalition.asks)
+    trainings = Trainings(crew.train, coalition.asks)
     coalition.connect(trainings)
     limits = feasibility.check(scenario)
     feasibility.check_proofs(scenario, limits.ring_bits, models.dimension(module))

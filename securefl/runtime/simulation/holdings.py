@@ -13,7 +13,7 @@ from securefl.base.ids import PartyId
 from securefl.methods import attacks, robust
 from securefl.protocol.round import party_entropy, server_entropy
 from securefl.runtime import misbehaviour
-from securefl.runtime.simulation.trainers import ChosenTrainers, PartyByParty, choose_trainers
+from securefl.runtime.simulation.trainers import ChosenTrainers, choose_trainers, one_by_one
 from securefl.scenario import Scenario
 from securefl.training import models, sgd
 from securefl.training.data import Dataset, Shard, shards_of, split, turns_of
@@ -123,7 +123,7 @@ def held_by_sites(
         note = "training: at sites, one after the other, with the seeds of a run"
         if scenario.privacy.unit == "party":
             note += "; all in this process, where a run has one for each site"
-        return ChosenTrainers(PartyByParty([trainers], root), vectorised=False, note=note)
+        return ChosenTrainers(one_by_one([trainers], root), vectorised=False, note=note)
 
     samples = {name: int(site.samples) for name, site in sites.items()}
     return Holdings(module, models.to_vector(module), samples, crew, sgd.NoTestSet(), "sites")

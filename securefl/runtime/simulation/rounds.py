@@ -175,7 +175,7 @@ class SimulatedRounds:
         self._report(drawn_report(round_, drawn, samples))
         self._report(StepReached(round_, "training"))
         self._carry(standing)
-        self._federation.trainings.limit(usable_samples(self._plan, drawn))
+        self._federation.trainings.samples = usable_samples(self._plan, drawn)
         deviations, mortal = _deviations(present, round_, fated)
         blocked = self._history.blocked(round_, standing.params, drawn.assignment, present)
         deviations, mortal = deviations.without(blocked), mortal - blocked
@@ -265,7 +265,7 @@ class SimulatedRounds:
         if standing.before is not None:
             step = global_step(self._plan, standing.before, standing.params)
             carried = {} if step is None else dict.fromkeys(self._federation.parties, step)
-        self._federation.trainings.carry(carried)
+        self._federation.trainings.carries = carried
 
     def _consult(self, round_: int, params: F32, asked: tuple[int, ...]) -> Mapping[int, F64]:
         """Gradients of the server's own data for the reclusterings ``asked`` about."""

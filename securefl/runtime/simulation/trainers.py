@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 
@@ -22,10 +22,6 @@ from securefl.protocol.round import party_entropy, training_entropy
 from securefl.runtime import misbehaviour
 from securefl.training import batched, data, models, rounds
 from securefl.training.sgd import ahead
-
-OneTraining = Callable[[int, F32, F64 | None, Entropy, int | None], F64]
-"""One party's: the round's number, its model f32 (d,), what momentum carries, entropy and how many samples
-are used at most, to the update."""
 
 Carries = Mapping[PartyId, F64]
 """What per-example momentum goes on from, f64 (d,); zeros for whoever is not in it."""
@@ -49,42 +45,28 @@ class TrainingTask(NamedTuple):
     """How many of its own each uses at most; None for all of them."""
 
 
-class Trainers(Protocol):
-    """Local training of a simulation. The same task gives the same bits."""
+TrainParties = Callable[[TrainingTask], Iterator[tuple[PartyId, F64 | None]]]
+"""Yield each party of the task once, in any order, with its update f64 ``(d,)``; None if its training failed.
 
-    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
-        """Yield every party of the task once, in any order, with its update f64 ``(d,)``.
-
-        None stands for a party whose training ends in nothing that may be sent. Taking fewer results than
-        there are parties is allowed.
-
-        Raises:
-            UsageError: a bug.
-        """
-        ...
+The same task gives the same bits. Taking fewer results than there are parties is allowed.
+"""
 
 
-class PartyByParty:
-    """Each party as its own process would train: the same bits.
+def one_by_one(crews: Sequence[Mapping[PartyId, rounds.Trainer]], root: Entropy) -> TrainParties:
+    """Train each party as its own process would: the same bits.
 
     Args:
-        crews: every party's training, once per thread; those of one crew may share a model.
+        crews: the trainers of all parties, once per thread; those of one crew may share a model.
         root: the root of the run's randomness.
     """
+    idle: SimpleQueue[Mapping[PartyId, rounds.Trainer]] = SimpleQueue()
+    for crew in crews:
+        idle.put(crew)
 
-    def __init__(self, crews: Sequence[Mapping[PartyId, OneTraining]], root: Entropy) -> None:
-        self._root = root
-        self._threads = len(crews)
-        self._idle: SimpleQueue[Mapping[PartyId, OneTraining]] = SimpleQueue()
-        for crew in crews:
-            self._idle.put(crew)
-
-    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
-        """See :class:`Trainers`."""
-
+    def train(task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
         def one(name: PartyId) -> F64 | None:
-            entropy = training_entropy(party_entropy(self._root, name), task.round, task.work)
-            crew = self._idle.get()
+            entropy = training_entropy(party_entropy(root, name), task.round, task.work)
+            crew = idle.get()
             try:
                 return crew[name](task.round, task.params, task.carries.get(name), entropy, task.samples)
             except UsageError:
@@ -93,9 +75,11 @@ class PartyByParty:
                 foreign.pass_interrupt(error)
                 return None
             finally:
-                self._idle.put(crew)
+                idle.put(crew)
 
-        yield from ahead(one, task.names, self._threads)
+        yield from ahead(one, task.names, len(crews))
+
+    return train
 
 
 class Allotment(NamedTuple):
@@ -122,67 +106,45 @@ class Allotments:
         return portion, training_entropy(party_entropy(self.root, name), task.round, task.work)
 
 
-class Fleet(Protocol):
-    """Local training of many parties at once."""
-
-    def train(self, params: F32, jobs: Sequence[batched.Job]) -> Iterator[tuple[int, F32 | None]]:
-        """See :meth:`securefl.training.batched.fleet.DenseFleet.train`."""
-        ...
-
-
-class Vectorised:
-    """Many parties at once: up to rounding what they would train one by one, in a fraction of the time.
+def at_once(fleet: batched.DenseFleet | batched.LayerFleet, allotments: Allotments) -> TrainParties:
+    """Train many parties at once: up to rounding as one by one, in a fraction of the time.
 
     Args:
         fleet: computes.
         allotments: of all parties, in the fleet's pool.
     """
 
-    def __init__(self, fleet: Fleet, allotments: Allotments) -> None:
-        self._fleet = fleet
-        self._allotments = allotments
-
-    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
-        """See :class:`Trainers`."""
-        jobs = [self._job(name, task) for name in task.names]
-        for index, after in self._fleet.train(task.params, jobs):
-            yield task.names[index], None if after is None else models.change(task.params, after)
-
-    def _job(self, name: PartyId, task: TrainingTask) -> batched.Job:
-        portion, entropy = self._allotments.of(name, task)
+    def job(name: PartyId, task: TrainingTask) -> batched.Job:
+        portion, entropy = allotments.of(name, task)
         if task.samples is not None:
             portion = portion._replace(samples=min(portion.samples, task.samples))
         # As LocalTrainer seeds the order of samples.
         return batched.Job(portion, int.from_bytes(entropy.draw(8), "big"))
 
+    def train(task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
+        for index, after in fleet.train(task.params, [job(name, task) for name in task.names]):
+            yield task.names[index], None if after is None else models.change(task.params, after)
 
-class VectorisedDpSgd:
-    """The same for steps of DP-SGD.
+    return train
 
-    Args:
-        fleet: computes.
-        allotments: of all parties, in the fleet's pool.
-    """
 
-    def __init__(self, fleet: batched.DpFleet, allotments: Allotments) -> None:
-        self._fleet = fleet
-        self._allotments = allotments
+def steps_at_once(fleet: batched.DpFleet, allotments: Allotments) -> TrainParties:
+    """Make the steps of DP-SGD of many parties at once, as :func:`at_once`."""
 
-    def train(self, task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
-        """See :class:`Trainers`."""
+    def train(task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
         if task.samples is not None:
             raise UsageError("DP-SGD draws from all records")
-        jobs = [
-            batched.DpJob(*self._allotments.of(name, task), task.carries.get(name)) for name in task.names
-        ]
-        for index, update in self._fleet.updates(task.params, jobs):
+        jobs = [batched.DpJob(*allotments.of(name, task), task.carries.get(name)) for name in task.names]
+        for index, update in fleet.updates(task.params, jobs):
             yield task.names[index], update
+
+    return train
 
 
 class ChosenTrainers(NamedTuple):
-    """The trainers of a simulation, and their description."""
+    """The training of a simulation's parties, and its description."""
 
-    trainers: Trainers
+    train: TrainParties
     vectorised: bool
     """Whether results differ from those of a run in the rounding of floating-point sums."""
     note: str
@@ -236,21 +198,21 @@ def choose_trainers(
         pool, allotments = _allot(shards, cast, device, root)
         dense = batched.DenseFleet(widths, pool, config, threads=threads)
         note = _VECTORISED.format("since the model is dense")
-        return ChosenTrainers(Vectorised(dense, allotments), vectorised=True, note=note)
+        return ChosenTrainers(at_once(dense, allotments), vectorised=True, note=note)
     if config.dp_sgd is None and plain and device.type != "cpu" and batched.fits_fleet(module):
         pool, allotments = _allot(shards, cast, device, root)
         layered = batched.LayerFleet(module, pool, first.input_shape, config)
         note = _VECTORISED.format("a GPU and known layers")
-        return ChosenTrainers(Vectorised(layered, allotments), vectorised=True, note=note)
+        return ChosenTrainers(at_once(layered, allotments), vectorised=True, note=note)
     if config.dp_sgd is not None and not exact and batched.fits_fleet(module):
         pool, allotments = _allot(shards, cast, device, root)
         steps = batched.DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
         note = _VECTORISED.format("one step of DP-SGD from the same model")
-        return ChosenTrainers(VectorisedDpSgd(steps, allotments), vectorised=True, note=note)
+        return ChosenTrainers(steps_at_once(steps, allotments), vectorised=True, note=note)
     # Dropout and models of one's own draw from torch's global generator, which threads would share.
     alone = device.type != "cpu" or model.draws
     first_crew = {
-        name: rounds.RoundTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
+        name: rounds.ShardTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
         for name, shard in shards.items()
     }
     crews = [first_crew]
@@ -270,8 +232,8 @@ def choose_trainers(
     why = "--exact" if exact else others
     bits = "to the bits of run" if device.type == "cpu" else "equal to run up to rounding, as on any GPU"
     note = f"training: party by party, {bits} ({why})"
-    trainers = PartyByParty([{n: t.update for n, t in crew.items()} for crew in crews], root)
-    return ChosenTrainers(trainers, vectorised=False, note=note)
+    train = one_by_one([{n: t.update for n, t in crew.items()} for crew in crews], root)
+    return ChosenTrainers(train, vectorised=False, note=note)
 
 
 def _allot(

@@ -55,7 +55,7 @@ class SiteFit(NamedTuple):
 
 
 class SiteTrainer:
-    """Trains at a site, as :class:`securefl.training.rounds.RoundTrainer` trains on a shard.
+    """Trains at a site, as :class:`securefl.training.rounds.ShardTrainer` trains on a shard.
 
     Args:
         site: called from one thread at a time.

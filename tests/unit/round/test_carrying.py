@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from securefl.protocol.round.party.draw import on_model
 from securefl.protocol.round.party.phases import Outside, PartyContext, Past
 from securefl.protocol.round.shared.reports import RunEffect, SumOpened
 from securefl.runtime.simulation.rounds import SimulatedRounds
-from securefl.runtime.simulation.trainers import Carries
+from securefl.runtime.simulation.trainers import Carries, TrainingTask
 from tests.simulation.world import Node, World, scenario
 from tests.unit.misbehaviour.lab import Lab
 from tests.unit.round.samples import plan_of
@@ -127,8 +128,14 @@ def test_a_simulation_goes_on_from_the_same(kind: str, server: str, monkeypatch:
     carried = Carried(lab)
     lab.run()
     federation = federation_of(lab, {})
-    told: list[Carries] = []
-    monkeypatch.setattr(federation.trainings, "carry", lambda carries: told.append(dict(carries)))
+    told: dict[int, Carries] = {}
+    train = federation.trainings._train
+
+    def trained(task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
+        told[task.round] = dict(task.carries)
+        return train(task)
+
+    monkeypatch.setattr(federation.trainings, "_train", trained)
     SimulatedRounds(federation, [Recorder()]).run(evaluate)
     assert len(told) == 4
     for (party, round_), expected in carried.seen.items():

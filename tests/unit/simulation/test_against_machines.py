@@ -48,10 +48,11 @@ from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.rounds import SimulatedRounds
-from securefl.runtime.simulation.trainers import OneTraining, PartyByParty
+from securefl.runtime.simulation.trainers import one_by_one
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.scenario.behaviours import Behaviour, Drop, Kill, NoClip, NoNoise, Phase, WrongShare
 from securefl.scenario.scenario import Scenario
+from securefl.training.rounds import Trainer
 from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError, TrainingDivergedError
 from tests.simulation.world import of_work, scenario
 from tests.tiers import covering
@@ -115,7 +116,7 @@ def federation_of(
     """The simulated twin of what a lab runs with messages; ``failing`` is about their work ``fails_in``."""
     root = InsecureSeededEntropy(1)
 
-    def training(name: PartyId) -> OneTraining:
+    def training(name: PartyId) -> Trainer:
         own = party_entropy(root, name)
 
         def train(
@@ -138,7 +139,7 @@ def federation_of(
         name: SimulatedParty(name, party_behaviour(cast.get(name, ()), name), 10, root)
         for name in plan_of.parties
     }
-    trainings = Trainings(PartyByParty([{name: training(name) for name in parties}], root))
+    trainings = Trainings(one_by_one([{name: training(name) for name in parties}], root))
     initial = np.zeros(plan_of.plan.broadcast, dtype=np.float32)
     unused: torch.nn.Module = torch.nn.Identity()
     return SimulatedFederation(plan_of.plan, parties, trainings, unused, None, initial, consult)  # type: ignore[arg-type]

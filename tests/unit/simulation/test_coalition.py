@@ -15,9 +15,10 @@ from securefl.methods.attacks.parts.label_flip import LabelFlip
 from securefl.protocol.round.party.upload import Occasion
 from securefl.runtime.misbehaviour.knowledge import tellers
 from securefl.runtime.simulation.federation import SimulatedCoalition
-from securefl.runtime.simulation.trainers import OneTraining, PartyByParty
+from securefl.runtime.simulation.trainers import one_by_one
 from securefl.runtime.simulation.trainings import Trainings
 from securefl.scenario.behaviours import Behaviour, Drop, Phase
+from securefl.training.rounds import Trainer
 from securefl.training.sgd.outcomes import TrainingDivergedError
 
 NAMES = tuple(PartyId(f"p{index:02d}") for index in range(8))
@@ -37,7 +38,7 @@ class Asked:
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
 
-    def of(self, name: PartyId, index: int) -> OneTraining:
+    def of(self, name: PartyId, index: int) -> Trainer:
         def train(
             round_: int, params: F32, _carry: F64 | None, _entropy: Entropy, _samples: int | None
         ) -> F64:
@@ -52,7 +53,7 @@ class Asked:
 def connected(cast: Mapping[PartyId, Sequence[Behaviour]]) -> tuple[SimulatedCoalition, Asked]:
     asked, coalition = Asked(), SimulatedCoalition(cast)
     crew = {name: asked.of(name, index) for index, name in enumerate(NAMES)}
-    coalition.connect(Trainings(PartyByParty([crew], ROOT), coalition.asks))
+    coalition.connect(Trainings(one_by_one([crew], ROOT), coalition.asks))
     return coalition, asked
 
 

@@ -26,7 +26,7 @@ from securefl.training.data.datasets import load_data
 from securefl.training.data.shards import shards_of
 from securefl.training.data.split import split
 from securefl.training.models.catalogue import build_model
-from securefl.training.rounds import RoundTrainer
+from securefl.training.rounds import ShardTrainer
 from tests.simulation.world import RUN, Node
 from tests.unit.misbehaviour.lab import Lab
 from tests.unit.simulation.test_against_machines import assert_ends_alike
@@ -84,10 +84,10 @@ class Private(Lab):
         assert self.plan.config_digest() == twin.plan.config_digest()
         if twin.consult is not None:
             self.consult = twin.consult
-        self.trainers: dict[PartyId, RoundTrainer] = {}
+        self.trainers: dict[PartyId, ShardTrainer] = {}
         for name in names:
             shown = party_behaviour(cast.get(name, ()), name)
-            self.trainers[name] = RoundTrainer(
+            self.trainers[name] = ShardTrainer(
                 module, shards[name], scenario.training, device, shown.data, shown.poisons
             )
 

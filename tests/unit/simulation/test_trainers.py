@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import numpy as np
 import psutil
@@ -18,7 +19,7 @@ from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import ModelFinal, RoundDone, SumOpened
 from securefl.runtime.simulation.federation import SimulatedFederation, assemble
 from securefl.runtime.simulation.rounds import SimulatedRounds
-from securefl.runtime.simulation.trainers import PartyByParty, TrainingTask, available_cores
+from securefl.runtime.simulation.trainers import TrainingTask, available_cores, one_by_one
 from securefl.scenario.load import parse_scenario
 from securefl.training.sgd.outcomes import TrainingDivergedError
 
@@ -158,15 +159,14 @@ def test_whoever_diverges_is_summed_with_zeros(exact: bool) -> None:
 def without_p07(instead: float | None, exact: bool) -> Heard:
     """A round in which one party's training fails, or gives an update of this number everywhere."""
     made = federation("secure_sum.min_survivors=3", "secure_sum.threshold=3", "stop.rounds=1", exact=exact)
-    trainers = made.trainings._trainers
-    real = trainers.train
+    real = made.trainings._train
 
-    def train(task: TrainingTask) -> object:
+    def train(task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
         for name, update in real(task):
             own = None if instead is None else np.full(task.params.size, instead)
             yield name, own if name == "p07" else update
 
-    trainers.train = train  # type: ignore[method-assign, assignment]
+    made.trainings._train = train
     heard = Heard()
     SimulatedRounds(made, [heard]).run(made.evaluator.evaluate)
     return heard
@@ -197,10 +197,10 @@ def test_bugs_are_not_taken_for_failures_of_training() -> None:
     task = TrainingTask(0, 0, params, names)
     for threads in (1, 2):
         for failing in (diverging, raising):
-            trainers = PartyByParty([dict.fromkeys(names, failing)] * threads, root)
-            assert list(trainers.train(task)) == [("p00", None), ("p01", None)]
+            train = one_by_one([dict.fromkeys(names, failing)] * threads, root)
+            assert list(train(task)) == [("p00", None), ("p01", None)]
         with pytest.raises(UsageError, match="a bug"):
-            list(PartyByParty([dict.fromkeys(names, broken)] * threads, root).train(task))
+            list(one_by_one([dict.fromkeys(names, broken)] * threads, root)(task))
 
 
 @pytest.mark.slow

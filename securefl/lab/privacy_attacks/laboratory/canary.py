@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -85,7 +85,7 @@ def audit_canaries(
         UsageError: no hosts.
     """
     if not train:
-        federation = replace(federation, trainings=simulation.Trainings(Still(federation.plan.length)))
+        federation = replace(federation, trainings=simulation.Trainings(_unmoved(federation.plan.length)))
     held, planted = simulation.plant(federation, hosts, count, entropy)
     openings = _Openings(planted.coordinates)
     simulation.SimulatedRounds(held, (openings,)).run(held.evaluator.evaluate if train else _unseen)
@@ -123,20 +123,9 @@ def _gaussian(scores: F64, present: npt.NDArray[np.bool_], delta: float, confide
     )
 
 
-class Still:
-    """Trainers whose trainings change nothing.
-
-    Args:
-        length: d.
-    """
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-
-    def train(self, task: simulation.TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
-        """See :class:`securefl.runtime.simulation.trainers.Trainers`."""
-        for name in task.names:
-            yield name, np.zeros(self._length)
+def _unmoved(length: int) -> Callable[[simulation.TrainingTask], Iterator[tuple[PartyId, F64]]]:
+    """Return a training that changes none of the ``length`` parameters."""
+    return lambda task: ((name, np.zeros(length)) for name in task.names)
 
 
 class _Opened(NamedTuple):
