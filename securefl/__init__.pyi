@@ -24,6 +24,7 @@ from .scenario.aggregation import PreAggregation as PreAggregation
 from .scenario.aggregation import Rule as Rule
 from .scenario.behaviours import CoalitionAttack as CoalitionAttack
 from .scenario.behaviours import DataAttack as DataAttack
+from .scenario.behaviours import ServerBehaviour as ServerBehaviour
 from .scenario.behaviours import UpdateAttack as UpdateAttack
 from .scenario.data import Partition as Partition
 from .scenario.local_method import LocalMethod as LocalMethod

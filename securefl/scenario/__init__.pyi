@@ -10,16 +10,12 @@ from .behaviours import Drop as Drop
 from .behaviours import FalseCount as FalseCount
 from .behaviours import FalseMetrics as FalseMetrics
 from .behaviours import InformedAttack as InformedAttack
-from .behaviours import IsolatingServer as IsolatingServer
 from .behaviours import Kill as Kill
 from .behaviours import NoClip as NoClip
 from .behaviours import NoNoise as NoNoise
 from .behaviours import Phase as Phase
 from .behaviours import Poisoning as Poisoning
 from .behaviours import ServerBehaviour as ServerBehaviour
-from .behaviours import ServerCraftsModel as ServerCraftsModel
-from .behaviours import ServerDropsMates as ServerDropsMates
-from .behaviours import ServerWithholdsNonces as ServerWithholdsNonces
 from .behaviours import SparseEnergy as SparseEnergy
 from .behaviours import UpdateAttack as UpdateAttack
 from .behaviours import WrongShare as WrongShare

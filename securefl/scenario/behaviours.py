@@ -6,7 +6,8 @@ here is what all of a kind have in common, and all that is no attack. ``docs/sce
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -40,6 +41,10 @@ class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
     def kind(self) -> str:
         """The name of the kind in a scenario file."""
         return self.name
+
+    def acts(self, round_: int) -> bool:
+        """Return True for a round in which the behaviour is shown."""
+        return not self.rounds or round_ in self.rounds
 
     @property
     def members(self) -> int:
@@ -240,42 +245,27 @@ class Replay(Behaviour, tag="replay", frozen=True, kw_only=True):
 
 
 class ServerBehaviour(Behaviour, frozen=True, kw_only=True):
-    """Shown by the server, not by a party."""
+    """Shown by the server, not by a party; each is a class of one's own, ``module:Name``."""
 
+    required: ClassVar[tuple[str, ...]] = ("around",)
 
-class ServerAsksBothShares(ServerBehaviour, tag="server-asks-both-shares", frozen=True, kw_only=True):
-    """Asks for seed and key shares of one party."""
+    def check(self, path: str, parties: Collection[str]) -> None:
+        """Refuse fields that do not fit the run.
 
+        Args:
+            path: of its table.
+            parties: the names of all parties.
 
-class ServerChangesSurvivors(ServerBehaviour, tag="server-changes-survivors", frozen=True, kw_only=True):
-    """Tells clusters different survivor sets."""
+        Raises:
+            ConfigError: naming a field of the table.
+        """
 
+    def around(self, honest: Any, plan: Any) -> Any:
+        """Return the machine that the server runs in place of its honest one.
 
-class ServerSplitsModel(ServerBehaviour, tag="server-splits-model", frozen=True, kw_only=True):
-    """Sends one party another model than the others."""
-
-
-class ServerCraftsModel(ServerBehaviour, tag="server-crafts-model", frozen=True, kw_only=True):
-    """Gives all parties a model of its choice instead of the one that its rule made."""
-
-
-class ServerReopensAttempt(ServerBehaviour, tag="server-reopens-attempt", frozen=True, kw_only=True):
-    """Retries a sum after its freeze."""
-
-
-class IsolatingServer(ServerBehaviour, frozen=True, kw_only=True):
-    """Follows the protocol but for what it says never came, to be left with one party's update."""
-
-    victim: section.Name
-    accomplices: Annotated[tuple[section.Name, ...], Meta(max_length=1_000)] = ()
-    """Parties that tell it their updates."""
-
-
-class ServerWithholdsNonces(IsolatingServer, tag="server-withholds-nonces", frozen=True, kw_only=True):
-    """Voids draws until the mates of its victim are accomplices, by saying that a nonce never came."""
-
-    accomplices: Annotated[tuple[section.Name, ...], Meta(min_length=1, max_length=1_000)]
-
-
-class ServerDropsMates(IsolatingServer, tag="server-drops-mates", frozen=True, kw_only=True):
-    """Says that masked inputs of its victim's mates never came, so that what is opened tells its update."""
+        Args:
+            honest: a ``kernel.Machine``, with ``start(now)`` and ``step(phase, event)``. Both return the
+                phase after it and the effects.
+            plan: the ``RunPlan``.
+        """
+        raise NotImplementedError

@@ -32,6 +32,7 @@ from tests.live.scenarios import behaviour, write_scenario
 
 pytestmark = pytest.mark.live
 
+SERVERS = Path(__file__).parents[2] / "examples" / "own_servers"
 PHASES = ["before-keys", "after-keys", "after-shares", "after-masked-input", "after-freeze"]
 
 
@@ -134,7 +135,7 @@ def test_each_game_of_a_malicious_server_ends_in_refusals_or_in_rightly_released
     # of those who do not know the crafted model, and for releases where two sets are asked for.
     waits = {step: 60 if step in {"keys", "shares", "training"} else 10 for step in STEPS}
     patient = (part for step, seconds in waits.items() for part in ("--set", f"deadlines.{step}={seconds}"))
-    ended = run(Path("malicious_server"), tmp_path / "run", "--lab", *patient)
+    ended = run(SERVERS / "malicious_server.toml", tmp_path / "run", "--lab", *patient)
     assert ended.exit_code == 0, ended.stderr
     everybody = [f"p{index:02d}" for index in range(10)]
     honest, changes_survivors, splits_model, reopens, crafts, honest_again, asks_both = ended.rows
@@ -179,14 +180,16 @@ def test_each_game_of_a_malicious_server_ends_in_refusals_or_in_rightly_released
 
 
 def test_a_server_that_lies_about_what_never_came_gains_nothing_and_is_found_out(tmp_path: Path) -> None:
-    """The bundled scenario without its last round, seeded: draws decide what the server can try.
+    """The scenario without its last round, seeded: draws decide what the server can try.
 
     It may lose the inputs of more than half of them, and then it waits for these as long as an honest one.
     """
     shorter = ("--set", "stop.rounds=3", "--set", "expect=[]")
     seeded = ("--insecure-seeded-entropy", "--seed", "1")
     waits = ("--set", "deadlines.training=20")
-    ended = run(Path("curious_server"), tmp_path / "run", "--lab", *seeded, *shorter, *PATIENT, *waits)
+    ended = run(
+        SERVERS / "curious_server.toml", tmp_path / "run", "--lab", *seeded, *shorter, *PATIENT, *waits
+    )
     assert ended.exit_code == 0, ended.stderr
     honest, voids, drops = ended.rows
     everybody = [f"p{index:02d}" for index in range(12)]

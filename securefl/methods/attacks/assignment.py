@@ -17,7 +17,6 @@ from securefl.scenario import (
     DataAttack,
     Drop,
     FalseCount,
-    IsolatingServer,
     Kill,
     NoClip,
     Phase,
@@ -127,12 +126,11 @@ def check_behaviours(scenario: Scenario) -> None:
 
 
 def _check_actors(behaviour: Behaviour, path: str, names: set[PartyId], parties: int) -> None:
-    if is_of_server(behaviour):
+    if isinstance(behaviour, ServerBehaviour):
         if behaviour.parties or behaviour.count:
             field = "parties" if behaviour.parties else "count"
             raise ConfigError(f"{path}.{field}", f"{behaviour.kind} is shown by the server", "leave it out")
-        if isinstance(behaviour, IsolatingServer):
-            _check_isolation(behaviour, path, names)
+        behaviour.check(path, names)
         return
     if behaviour.parties and behaviour.count:
         raise ConfigError(f"{path}.count", "both parties and count are given", "leave one out")
@@ -146,19 +144,6 @@ def _check_actors(behaviour: Behaviour, path: str, names: set[PartyId], parties:
         raise ConfigError(f"{path}.parties", f"there is no party {unknown[0]}", f"they are {first} to {last}")
     if len(set(behaviour.parties)) < len(behaviour.parties):
         raise ConfigError(f"{path}.parties", "names a party twice", "name each once")
-
-
-def _check_isolation(behaviour: IsolatingServer, path: str, names: set[PartyId]) -> None:
-    for field, named in (("victim", {behaviour.victim}), ("accomplices", set(behaviour.accomplices))):
-        unknown = sorted(named - names)
-        if unknown:
-            first, last = min(names), max(names)
-            reason = f"there is no party {unknown[0]}"
-            raise ConfigError(f"{path}.{field}", reason, f"they are {first} to {last}")
-    if behaviour.victim in behaviour.accomplices:
-        raise ConfigError(
-            f"{path}.accomplices", f"{behaviour.victim} is the victim", "others than the victim"
-        )
 
 
 def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:

@@ -3,7 +3,6 @@ from .dealer.machine import DealerMachine as DealerMachine
 from .party.carrying import carries as carries
 from .party.carrying import global_step as global_step
 from .party.carrying import own_upload as own_upload
-from .party.draw import MAX_REDRAWS as MAX_REDRAWS
 from .party.machine import PartyMachine as PartyMachine
 from .party.phases import PartyContext as PartyContext
 from .party.phases import Past as Past
@@ -27,17 +26,11 @@ from .server.machine import ServerMachine as ServerMachine
 from .server.opened import OpenedRound as OpenedRound
 from .server.phases import BestSoFar as BestSoFar
 from .server.phases import Certified as Certified
-from .server.phases import Certifying as Certifying
 from .server.phases import Checkpoint as Checkpoint
-from .server.phases import Evaluating as Evaluating
 from .server.phases import Pending as Pending
-from .server.phases import Releasing as Releasing
 from .server.phases import Resumed as Resumed
-from .server.phases import Revealing as Revealing
 from .server.phases import ServerContext as ServerContext
-from .server.phases import ServerPhase as ServerPhase
 from .server.phases import Standing as Standing
-from .server.phases import Summing as Summing
 from .server.resuming import Clusters as Clusters
 from .server.resuming import drawn_clusters as drawn_clusters
 from .server.stacking import NO_GRADIENTS as NO_GRADIENTS

@@ -1,6 +1,6 @@
 from .assignment import PartyBehaviour as PartyBehaviour
 from .assignment import party_behaviour as party_behaviour
-from .assignment import server_behaviour as server_behaviour
+from .assignment import server_machine as server_machine
 from .faults import Crash as Crash
 from .faults import Fault as Fault
 from .faults import Presence as Presence
@@ -12,6 +12,4 @@ from .knowledge import tellers as tellers
 from .seam import Action as Action
 from .seam import Chain as Chain
 from .seam import EffectSeam as EffectSeam
-from .seam import acts as acts
-from .server_steering import server_machine as server_machine
 from .update import actors_of as actors_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from securefl import scenario
 from securefl.base import entropy
@@ -10,13 +11,14 @@ from securefl.base.arrays import I64, Inputs
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods import attacks
-from securefl.protocol.round import Seams
-from securefl.runtime.misbehaviour import knowledge, nuisance, seam, server_freeze
-from securefl.runtime.misbehaviour.server_model import SplitsModel
-from securefl.runtime.misbehaviour.server_reopen import ReopensAttempt
+from securefl.protocol import kernel, messages
+from securefl.protocol.round import RunEffect, RunPlan, Seams
+from securefl.runtime.misbehaviour import knowledge, nuisance, seam
 from securefl.runtime.misbehaviour.silence import DropsOut
 from securefl.runtime.misbehaviour.update import seams_of
 from securefl.scenario import behaviours as kinds
+
+_ServerLike = kernel.Machine[Any, kernel.Event[messages.AnyMessage], RunEffect]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class PartyBehaviour:
 
     def poisons(self, round_: int) -> bool:
         """Whether the party trains on :meth:`data` in this round, and on its own data in the others."""
-        return any(isinstance(b, kinds.DataAttack) and seam.acts(b, round_) for b in self.behaviours)
+        return any(isinstance(b, kinds.DataAttack) and b.acts(round_) for b in self.behaviours)
 
     def declared(self, samples: int) -> int:
         """The sample count that the party declares, where it has so many."""
@@ -81,25 +83,17 @@ def party_behaviour(
     return PartyBehaviour(behaviours, seams, seam.Chain(effects))
 
 
-def server_behaviour(behaviours: tuple[scenario.Behaviour, ...]) -> seam.EffectSeam:
-    """Return the effect seam of the server; :mod:`.server_steering` has what it does to the machine itself.
+def server_machine(
+    honest: _ServerLike, plan: RunPlan, behaviours: tuple[scenario.Behaviour, ...]
+) -> _ServerLike:
+    """Return the server's machine with its behaviours around it, the first one inside.
 
     Raises:
         UsageError: one of them is a party's.
     """
-    at_effects = (b for b in behaviours if not isinstance(b, kinds.IsolatingServer | kinds.ServerCraftsModel))
-    return seam.Chain([_server_seam(behaviour) for behaviour in at_effects])
-
-
-def _server_seam(behaviour: scenario.Behaviour) -> seam.EffectSeam:
-    match behaviour:
-        case kinds.ServerAsksBothShares():
-            return server_freeze.AsksBothShares(behaviour)
-        case kinds.ServerChangesSurvivors():
-            return server_freeze.ChangesSurvivors(behaviour)
-        case kinds.ServerSplitsModel():
-            return SplitsModel(behaviour)
-        case kinds.ServerReopensAttempt():
-            return ReopensAttempt(behaviour)
-        case _:
+    machine = honest
+    for behaviour in behaviours:
+        if not isinstance(behaviour, scenario.ServerBehaviour):
             raise UsageError(f"{behaviour.kind} is shown by parties, not by the server")
+        machine = behaviour.around(machine, plan)
+    return machine

@@ -32,7 +32,7 @@ class SendsGarbage:
     ) -> tuple[seam.Action, ...]:
         """Add one piece of garbage."""
         round_ = seam.round_of(event)
-        if round_ is None or not seam.acts(self._behaviour, round_):
+        if round_ is None or not self._behaviour.acts(round_):
             return effects
         return (faults.SendRaw(SERVER, next(self._payloads)), *effects)
 
@@ -73,7 +73,7 @@ class SendsReplays:
         """Add the last frames and the oldest message that was not repeated yet."""
         round_ = seam.round_of(event)
         again: tuple[seam.Action, ...] = ()
-        if round_ is not None and seam.acts(self._behaviour, round_):
+        if round_ is not None and self._behaviour.acts(round_):
             again = (faults.ResendLast(_RESENT_FRAMES), *self._said[:1])
             self._said = self._said[1:]
         self._said += [effect for effect in effects if isinstance(effect, kernel.Send)]

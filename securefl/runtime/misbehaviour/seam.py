@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from securefl import scenario
 from securefl.protocol import kernel, messages
 from securefl.protocol.round import RunEffect
 from securefl.runtime.misbehaviour.faults import Fault
@@ -43,11 +42,6 @@ class Chain:
         for seam in self._seams:
             effects = seam(event, before, effects)
         return effects
-
-
-def acts(behaviour: scenario.Behaviour, round_: int) -> bool:
-    """Whether the behaviour is shown in this round."""
-    return not behaviour.rounds or round_ in behaviour.rounds
 
 
 def round_of(event: kernel.Event[messages.AnyMessage]) -> int | None:

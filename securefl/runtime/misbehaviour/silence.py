@@ -68,7 +68,7 @@ class DropsOut:
             self._silent_in = None
             effects = (*self._announce(present=True), *effects)
         freeze = _accepted_freeze(event, effects)
-        if freeze is not None and self._phase != "after-release" and seam.acts(self._behaviour, freeze.round):
+        if freeze is not None and self._phase != "after-release" and self._behaviour.acts(freeze.round):
             return (*self._fall_silent(freeze.round), *_muted(effects))
         return self._until_the_step(effects)
 
@@ -79,7 +79,7 @@ class DropsOut:
             if (
                 not isinstance(effect, kernel.Send)
                 or stage is None
-                or not seam.acts(self._behaviour, effect.place.round)
+                or not self._behaviour.acts(effect.place.round)
             ):
                 said.append(effect)
                 continue

@@ -19,7 +19,6 @@ from securefl.methods.attacks import acting, sparse_energy
 from securefl.protocol import messages
 from securefl.protocol.round import HONEST, Encode, Occasion, RunPlan, Seams, attack_entropy
 from securefl.runtime.misbehaviour.knowledge import Insight
-from securefl.runtime.misbehaviour.seam import acts
 
 
 def seams_of(behaviours: Sequence[scenario.Behaviour], me: PartyId, own: Entropy, insight: Insight) -> Seams:
@@ -60,7 +59,7 @@ class _Attacked:
 
     def __call__(self, update: F64, occasion: Occasion) -> F64:
         for attack in self.attacks:
-            if not acts(attack, occasion.round):
+            if not attack.acts(occasion.round):
                 continue
             actors = actors_of(attack, occasion)
             if attack.actors is None or self.me in actors:
@@ -112,7 +111,7 @@ class _Unclipped:
     behaviours: tuple[scenario.Behaviour, ...]
 
     def __call__(self, update: F64, bound: float | None, occasion: Occasion) -> F64:
-        honest = not any(acts(behaviour, occasion.round) for behaviour in self.behaviours)
+        honest = not any(behaviour.acts(occasion.round) for behaviour in self.behaviours)
         return encoding.clip_l2(update, bound if honest else None)
 
 
@@ -123,7 +122,7 @@ class _Unbounded:
     behaviours: tuple[scenario.Behaviour, ...]
 
     def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> encoding.Encoded:
-        if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
+        if not any(behaviour.acts(occasion.round) for behaviour in self.behaviours):
             return HONEST.encode(plan, values, entropy, occasion)
         return plan.fixed_point.encode(values, entropy)
 
@@ -137,7 +136,7 @@ class _Concentrated:
 
     def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> encoding.Encoded:
         encoded, mechanism = self.encode(plan, values, entropy, occasion), plan.mechanism
-        shown = next((b for b in self.behaviours if acts(b, occasion.round)), None)
+        shown = next((b for b in self.behaviours if b.acts(occasion.round)), None)
         if shown is None or mechanism is None:
             return encoded
         norm = shown.spreads * mechanism.shares.share_std
@@ -153,7 +152,7 @@ class _Noiseless:
     behaviours: tuple[scenario.Behaviour, ...]
 
     def __call__(self, noise: I64, occasion: Occasion) -> I64:
-        if not any(acts(behaviour, occasion.round) for behaviour in self.behaviours):
+        if not any(behaviour.acts(occasion.round) for behaviour in self.behaviours):
             return noise
         return np.zeros_like(noise)
 
@@ -169,7 +168,7 @@ class _Bare:
     behaviours: tuple[scenario.Behaviour, ...]
 
     def __call__(self, certain: int, round_: int) -> int:
-        return certain if any(acts(behaviour, round_) for behaviour in self.behaviours) else 0
+        return certain if any(behaviour.acts(round_) for behaviour in self.behaviours) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ class _Lied:
     lies: tuple[scenario.FalseMetrics, ...]
 
     def __call__(self, said: F64, occasion: Occasion) -> F64:
-        lie = next((one for one in self.lies if acts(one, occasion.round)), None)
+        lie = next((one for one in self.lies if one.acts(occasion.round)), None)
         if lie is None:
             return said
         # Whatever is beyond a bound is encoded as the bound; the number of samples stays plausible.
@@ -195,7 +194,7 @@ class _WrongShares:
     behaviours: tuple[scenario.Behaviour, ...]
 
     def __call__(self, shares: messages.ReleasedShares, round_: int) -> messages.ReleasedShares:
-        if not any(acts(behaviour, round_) for behaviour in self.behaviours):
+        if not any(behaviour.acts(round_) for behaviour in self.behaviours):
             return shares
         return messages.ReleasedShares(instances=tuple(_spoiled(instance) for instance in shares.instances))
 

@@ -164,7 +164,7 @@ class Accomplice:
 
         def train_and_tell(asked: kernel.Train) -> F64:
             round_, work = asked.round, asked.work
-            attack = next((attack for attack in self._attacks if misbehaviour.acts(attack, round_)), None)
+            attack = next((attack for attack in self._attacks if attack.acts(round_)), None)
             if attack is None:
                 return train(asked)
             until, drawn = time.monotonic() + self._patience, self._drawn

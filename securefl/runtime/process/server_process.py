@@ -215,7 +215,6 @@ async def run_server(
                 outbox=outbox,
                 work=ports.LocalWork(evaluate=evaluate, consult=work.consult),
                 witness=ResultKeeper(witness, settings.out / BEST_MODEL, module, scenario, models),
-                seam=misbehaviour.server_behaviour(shown),
                 farewell=farewell,
                 awaited=honest.awaited,
                 agreed=honest.agreed_seconds,

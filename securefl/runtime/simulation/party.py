@@ -81,16 +81,13 @@ class SimulatedParty:
     def silence(self, round_: int) -> tuple[scenario.Phase, bool] | None:
         """The moment when it is to fall silent in this round, and whether for good; None when it is not."""
         for behaviour in self._behaviour.behaviours:
-            if isinstance(behaviour, scenario.Drop | scenario.Kill) and misbehaviour.acts(behaviour, round_):
+            if isinstance(behaviour, scenario.Drop | scenario.Kill) and behaviour.acts(round_):
                 return behaviour.phase, isinstance(behaviour, scenario.Kill)
         return None
 
     def spoils_shares(self, round_: int) -> bool:
         """Whether it releases wrong shares in this round."""
-        return any(
-            isinstance(b, scenario.WrongShare) and misbehaviour.acts(b, round_)
-            for b in self._behaviour.behaviours
-        )
+        return any(isinstance(b, scenario.WrongShare) and b.acts(round_) for b in self._behaviour.behaviours)
 
     def encode(self, plan: RunPlan, occasion: Occasion, update: F64, weight: float) -> Upload:
         """The encoding that it would mask and send once training has ended in ``update``, f64 (d,).

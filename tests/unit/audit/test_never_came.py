@@ -13,7 +13,7 @@ from securefl.lab.audit.finding import Finding, Severity
 from securefl.lab.audit.load import load
 from securefl.lab.audit.never_came import never_came
 from securefl.lab.audit.recorded import Recorded
-from securefl.runtime.misbehaviour.server_steering import server_machine
+from securefl.runtime.misbehaviour.assignment import server_machine
 from securefl.runtime.transcript.chain import Entry
 from tests.simulation.world import Op, World, scenario
 from tests.unit.audit.runs import record
@@ -28,8 +28,13 @@ def lied(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     out = tmp_path_factory.mktemp("lied") / "run"
     accomplices = ["p01", "p02", "p03", "p04"]
     attacks = (
-        shown("server-withholds-nonces", victim=VICTIM, accomplices=[ACCOMPLICE], rounds=(0,)),
-        shown("server-drops-mates", victim=VICTIM, accomplices=accomplices, rounds=(1, 2)),
+        shown(
+            "isolating:WithholdsNonces",
+            victim=VICTIM,
+            accomplices=[ACCOMPLICE],
+            rounds=(0,),
+        ),
+        shown("isolating:DropsMates", victim=VICTIM, accomplices=accomplices, rounds=(1, 2)),
     )
 
     def prepare(world: World) -> None:

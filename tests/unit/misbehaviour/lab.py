@@ -18,10 +18,9 @@ from securefl.protocol.kernel.machine import Event, Machine
 from securefl.protocol.messages.control import Here
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.shared.reports import RoundDone, SumOpened
-from securefl.runtime.misbehaviour.assignment import party_behaviour, server_behaviour
+from securefl.runtime.misbehaviour.assignment import party_behaviour, server_machine
 from securefl.runtime.misbehaviour.faults import Crash, Presence, ResendLast, SendRaw
 from securefl.runtime.misbehaviour.seam import Action, EffectSeam
-from securefl.runtime.misbehaviour.server_steering import server_machine
 from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.parts import find
 from securefl.scenario.scenario import Scenario
@@ -79,7 +78,6 @@ class Lab(World):
         self._recent: dict[PartyId, list[bytes]] = {}
         effects = {name: behaviour.effects for name, behaviour in behaviours.items()}
         if SERVER in cast:
-            effects[SERVER] = server_behaviour(cast[SERVER])
             server = self.nodes[SERVER]
             server.machine = server_machine(server.machine, self.plan, cast[SERVER])
         for name, seam in effects.items():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lying import CraftsModel
 from securefl.protocol.kernel.effects import Finished
 from securefl.protocol.round.shared.reports import ClaimConfirmed, ModelFinal
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import scenario
-from tests.unit.misbehaviour.lab import Lab, shown
+from tests.unit.misbehaviour.lab import Lab
 
 
 def active(verify: str, **more: str) -> Scenario:
@@ -28,7 +29,7 @@ def active(verify: str, **more: str) -> Scenario:
 
 
 def attacked(verify: str, *rounds: int) -> Lab:
-    lab = Lab(active(verify), {"server": (shown("server-crafts-model", rounds=rounds),)})
+    lab = Lab(active(verify), {"server": (CraftsModel(rounds=rounds),)})
     lab.run()
     return lab
 

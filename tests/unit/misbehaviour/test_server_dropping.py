@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isolating import mates_to_drop
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.assignment import Assignment, draw_assignment
 from securefl.methods.clustering.survivors import survivor_set
 from securefl.methods.feasibility.limits import check
 from securefl.protocol.round.shared.reports import SharesReleased, SumsWithheld, SurvivorsFrozen
-from securefl.runtime.misbehaviour.server_dropping import mates_to_drop
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import scenario
 from tests.unit.clustering.leakage import oracle
@@ -20,6 +20,7 @@ from tests.unit.misbehaviour.lab import ROUNDING, Lab, shown
 
 P = [PartyId(f"p{i:02d}") for i in range(12)]
 VICTIM = P[0]
+DROPS_MATES = "isolating:DropsMates"
 NOBODY: frozenset[PartyId] = frozenset()
 
 
@@ -29,7 +30,7 @@ def assigned(*reclusterings: list[list[int]]) -> Assignment:
 
 
 def attacked(setting: Scenario, **fields: object) -> Lab:
-    lab = Lab(setting, {"server": (shown("server-drops-mates", victim=VICTIM, **fields),)})
+    lab = Lab(setting, {"server": (shown(DROPS_MATES, victim=VICTIM, **fields),)})
     lab.run()
     return lab
 
@@ -156,10 +157,13 @@ def test_in_other_rounds_the_server_is_honest() -> None:
         ("victim = 'p99'", "victim: there is no party p99"),
         ("victim = 'p00', accomplices = ['x']", "accomplices: there is no party x"),
         ("victim = 'p00', accomplices = ['p00']", "accomplices: p00 is the victim"),
-        ("victim = 'p00', count = 1", "count: server-drops-mates is shown by the server"),
+        (
+            "victim = 'p00', count = 1",
+            "count: isolating:DropsMates is shown by the server",
+        ),
     ],
 )
 def test_bad_fields(given: str, reason: str) -> None:
-    attack = f"[{{ kind = 'server-drops-mates', {given} }}]"
+    attack = f"[{{ kind = '{DROPS_MATES}', {given} }}]"
     with pytest.raises(ConfigError, match=rf"behaviours\.0\.{reason}"):
         check(scenario(12, size="3", behaviours=attack))

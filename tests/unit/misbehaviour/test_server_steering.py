@@ -7,15 +7,16 @@ from math import comb
 
 import pytest
 
+from isolating import isolates
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.assignment import Assignment, draw_assignment
 from securefl.methods.feasibility.limits import check
 from securefl.protocol.round.shared.reports import ClustersDrawn, DrawVoided
-from securefl.runtime.misbehaviour.server_steering import isolates
 from tests.simulation.world import scenario
 from tests.unit.misbehaviour.lab import Lab, shown
 
+WITHHOLDS_NONCES = "isolating:WithholdsNonces"
 VICTIM = PartyId("p00")
 ACCOMPLICES = frozenset(map(PartyId, ("p01", "p02", "p03", "p04")))
 
@@ -29,7 +30,7 @@ def test_isolated_means_alone_among_accomplices_in_some_cluster() -> None:
 
 
 def test_it_has_three_draws_a_round_and_everybody_sees_them() -> None:
-    attack = shown("server-withholds-nonces", victim=VICTIM, accomplices=sorted(ACCOMPLICES))
+    attack = shown(WITHHOLDS_NONCES, victim=VICTIM, accomplices=sorted(ACCOMPLICES))
     lab = Lab(scenario(12, size="3", rounds="5"), {"server": (attack,)})
     lab.run()
     assert len(lab.rounds_done()) == 5
@@ -76,6 +77,6 @@ def test_three_draws_are_worth_at_most_three_times_the_odds() -> None:
 )
 def test_bad_names(field: str, fields: dict[str, object], reason: str) -> None:
     given = ", ".join(f"{name} = {value!r}" for name, value in fields.items())
-    attack = f"[{{ kind = 'server-withholds-nonces', {given} }}]"
+    attack = f"[{{ kind = '{WITHHOLDS_NONCES}', {given} }}]"
     with pytest.raises(ConfigError, match=rf"behaviours\.0\.{field}: {reason}"):
         check(scenario(12, size="3", behaviours=attack))

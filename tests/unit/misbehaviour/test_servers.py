@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+import lying
+from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.reports import SharesReleased, SurvivorsFrozen
+from securefl.scenario.behaviours import Behaviour, ServerBehaviour
+from securefl.scenario.parts import find
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import scenario
-from tests.unit.misbehaviour.lab import Lab, shown
+from tests.unit.misbehaviour.lab import Lab
 
-ATTACKS = (
-    "server-asks-both-shares",
-    "server-changes-survivors",
-    "server-splits-model",
-    "server-reopens-attempt",
-)
+ATTACKS = (lying.AsksBothShares, lying.ChangesSurvivors, lying.SplitsModel, lying.ReopensAttempt)
 TWO_FREEZES = ATTACKS[:2]
 
 
@@ -34,8 +33,8 @@ def active(**more: str) -> Scenario:
     )
 
 
-def attacked(kind: str, setting: Scenario | None = None) -> Lab:
-    attack = shown(kind, rounds=(1,))
+def attacked(kind: type[ServerBehaviour], setting: Scenario | None = None) -> Lab:
+    attack = kind(rounds=(1,))
     lab = Lab(setting or active(), {"server": (attack,)})
     lab.run()
     return lab
@@ -52,7 +51,7 @@ def releases(lab: Lab, round_: int) -> list[PartyId]:
 
 
 @pytest.mark.parametrize("kind", ATTACKS)
-def test_each_attack_is_refused_by_parties_and_the_other_rounds_stand(kind: str) -> None:
+def test_each_attack_is_refused_by_parties_and_the_other_rounds_stand(kind: type[ServerBehaviour]) -> None:
     lab = attacked(kind)
     assert len(lab.rounds_done()) == 3
     refused = [r for name, n in lab.nodes.items() if name != "server" for r in n.rejects]
@@ -68,19 +67,19 @@ def test_each_attack_is_refused_by_parties_and_the_other_rounds_stand(kind: str)
 
 @pytest.mark.parametrize("kind", TWO_FREEZES)
 @pytest.mark.parametrize("reclusterings", ["1", "2"])
-def test_two_survivor_sets_release_nothing(kind: str, reclusterings: str) -> None:
+def test_two_survivor_sets_release_nothing(kind: type[ServerBehaviour], reclusterings: str) -> None:
     # The leakage ledger would stop some of it earlier.
     lab = attacked(kind, active(clustering__reclusterings=reclusterings, leakage__mode="report"))
     assert releases(lab, 1) == []
     assert lab.sums(1) == {}
     refusals = [r for name in lab.nodes if name != "server" for r in lab.refusals(name)]
     assert sum("the certificate holds something else" in reason for reason in refusals) == 11
-    if kind == "server-asks-both-shares":
+    if kind is lying.AsksBothShares:
         assert sum("sends Freeze" in reason for reason in refusals) == 11
 
 
 def test_a_party_with_a_model_of_its_own_stays_out() -> None:
-    lab = attacked("server-splits-model")
+    lab = attacked(lying.SplitsModel)
     victim = PartyId("p00")
     assert any("with another model" in reason for reason in lab.refusals(victim))
     done = lab.rounds_done()[1]
@@ -91,7 +90,7 @@ def test_a_party_with_a_model_of_its_own_stays_out() -> None:
 
 
 def test_an_opened_sum_is_not_summed_again() -> None:
-    lab = attacked("server-reopens-attempt")
+    lab = attacked(lying.ReopensAttempt)
     assert sorted(len(survivors) for survivors in lab.sums(1)) == [5, 6]
     asked = [name for name in lab.nodes if any("sends Retry" in reason for reason in lab.refusals(name))]
     assert len(asked) == 11 - 2
@@ -102,7 +101,7 @@ def test_an_opened_sum_is_not_summed_again() -> None:
 
 def test_against_a_curious_configuration_two_survivor_sets_would_work() -> None:
     """The attack has teeth: without certificates, one half releases the seed and the other half the key."""
-    lab = attacked("server-changes-survivors", scenario(10, size="5", rounds="2"))
+    lab = attacked(lying.ChangesSurvivors, scenario(10, size="5", rounds="2"))
     assert sorted(releases(lab, 1)) == [f"p{i:02d}" for i in range(10)]
     shown = {
         report.survivors
@@ -115,8 +114,32 @@ def test_against_a_curious_configuration_two_survivor_sets_would_work() -> None:
 
 
 @pytest.mark.parametrize("kind", ATTACKS)
-def test_in_other_rounds_the_server_is_honest(kind: str) -> None:
-    lab = Lab(active(), {"server": (shown(kind, rounds=(7,)),)})
+def test_in_other_rounds_the_server_is_honest(kind: type[ServerBehaviour]) -> None:
+    lab = Lab(active(), {"server": (kind(rounds=(7,)),)})
     lab.run()
     assert all(node.rejects == [] for node in lab.nodes.values())
     assert [len(done.survivors) for done in lab.rounds_done()] == [11, 11, 11]
+
+
+class Harmless(ServerBehaviour, frozen=True, kw_only=True):
+    """A server behaviour of one's own that lacks its method."""
+
+
+def test_a_class_without_around_is_refused() -> None:
+    with pytest.raises(ConfigError, match="does not say around"):
+        find(Behaviour, f"{__name__}:Harmless")
+
+
+def test_the_kind_itself_is_refused() -> None:
+    with pytest.raises(ConfigError, match="stands for many"):
+        find(Behaviour, "securefl.scenario.behaviours:ServerBehaviour")
+
+
+def test_behaviours_go_around_each_other_the_first_one_inside() -> None:
+    """Both act, each in its own round."""
+    both = (lying.SplitsModel(rounds=(0,)), lying.ReopensAttempt(rounds=(1,)))
+    lab = Lab(active(), {"server": both})
+    lab.run()
+    assert PartyId("p00") not in lab.rounds_done()[0].participants
+    assert any("sends Retry" in reason for name in lab.nodes for reason in lab.refusals(name))
+    lab.assert_sums_right(2)

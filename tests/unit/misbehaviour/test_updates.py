@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lying import SplitsModel
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import RunAbortedError, UsageError
@@ -12,8 +13,8 @@ from securefl.base.ids import PartyId
 from securefl.methods.attacks.parts.label_flip import LabelFlip
 from securefl.methods.attacks.parts.scale import Scale
 from securefl.protocol.round.party.upload import HONEST
-from securefl.runtime.misbehaviour.assignment import party_behaviour, server_behaviour
-from securefl.scenario.behaviours import Drop, Garbage, NoClip, ServerSplitsModel, UpdateAttack, WrongShare
+from securefl.runtime.misbehaviour.assignment import party_behaviour, server_machine
+from securefl.scenario.behaviours import Drop, Garbage, NoClip, UpdateAttack, WrongShare
 from tests.simulation.world import scenario
 from tests.unit.misbehaviour.lab import ROUNDING, Lab
 
@@ -112,10 +113,11 @@ def test_too_many_wrong_shares_lose_the_sum_and_open_nothing() -> None:
 
 
 def test_an_actor_shows_only_what_is_its_own() -> None:
+    lab = Lab(scenario(3), {})
     with pytest.raises(UsageError, match="shown by the server"):
-        party_behaviour((ServerSplitsModel(),), ME)
+        party_behaviour((SplitsModel(),), ME)
     with pytest.raises(UsageError, match="shown by parties"):
-        server_behaviour((Garbage(parties=("p00",)),))
+        server_machine(lab.server.machine, lab.plan, (Garbage(parties=("p00",)),))
 
 
 class Faulty(UpdateAttack, frozen=True, kw_only=True):

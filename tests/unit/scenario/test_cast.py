@@ -43,7 +43,7 @@ def test_two_counts_never_meet() -> None:
 
 
 def test_the_server_is_cast_too() -> None:
-    cast = behaviours_of(small("behaviours=[{kind='server-splits-model'}]"), 0)
+    cast = behaviours_of(small("behaviours=[{kind='lying:SplitsModel'}]"), 0)
     assert list(cast) == [SERVER]
 
 
@@ -82,8 +82,16 @@ def test_one_party_may_show_several_kinds() -> None:
         ("{kind='false-count', count=1}", "behaviours.0.samples", "missing"),
         ("{kind='false-count', count=1, samples=0}", "behaviours.0.samples", ">= 1"),
         ("{kind='false-count', count=1, samples=9, rounds=[1]}", "behaviours.0.rounds", "whole run"),
-        ("{kind='server-splits-model', count=1}", "behaviours.0.count", "shown by the server"),
-        ("{kind='server-splits-model', parties=['p01']}", "behaviours.0.parties", "shown by the server"),
+        (
+            "{kind='lying:SplitsModel', count=1}",
+            "behaviours.0.count",
+            "shown by the server",
+        ),
+        (
+            "{kind='lying:SplitsModel', parties=['p01']}",
+            "behaviours.0.parties",
+            "shown by the server",
+        ),
         ("{kind='scale', count=13}", "behaviours", "there are 12"),
         ("{kind='alie', count=30}", "behaviours", "there are 12"),
         ("{kind='scale', count=1, factor=1}", "behaviours.0.factor", "as it is"),
@@ -100,7 +108,7 @@ def test_one_party_may_show_several_kinds() -> None:
             "p01 cannot show drop and kill",
         ),
         (
-            "{kind='server-splits-model'}, {kind='server-reopens-attempt', rounds=[2]}",
+            "{kind='lying:SplitsModel'}, {kind='lying:ReopensAttempt', rounds=[2]}",
             "behaviours.1.kind",
             "server cannot show",
         ),

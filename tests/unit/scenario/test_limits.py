@@ -41,7 +41,7 @@ def test_all_bundled_files_are_part_of_an_installed_package() -> None:
 
 def test_the_required_scenarios_are_bundled() -> None:
     names = {path.stem for path in FILES}
-    assert names >= {"quickstart", "dropout", "byzantine", "curious", "fashion", "malicious_server"}
+    assert names >= {"quickstart", "dropout", "byzantine", "curious", "fashion", "nuisances"}
 
 
 @given(st.integers(1, 500), st.integers(1, 60))
@@ -380,7 +380,7 @@ def test_notes_say_what_a_reader_should_know() -> None:
             "parties=13",
             "clustering.reclusterings=2",
             "encoding.clip=500",
-            "behaviours=[{kind='server-splits-model', rounds=[7]}]",
+            "behaviours=[{kind='lying:SplitsModel', rounds=[7]}]",
         )
     )
     assert "1 of 4 and 3 of 3 members, 2 reclusterings" in notes

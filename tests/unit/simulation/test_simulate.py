@@ -221,7 +221,10 @@ def test_a_finished_or_unnamed_simulation_is_not_resumed(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("extra", "reason"),
     [
-        ('[[behaviours]]\nkind = "server-splits-model"\n', "server-splits-model needs messages"),
+        (
+            '[[behaviours]]\nkind = "lying:SplitsModel"\n',
+            "lying:SplitsModel needs messages",
+        ),
         (
             '[[behaviours]]\nkind = "garbage"\ncount = 1\n[[expect]]\nmetric = "refusals"\nat_least = 1\n',
             "expect.0.metric: refusals of garbage need messages (use run)",

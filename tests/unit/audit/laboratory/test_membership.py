@@ -62,7 +62,7 @@ def test_one_cluster_of_a_run_with_shared_noise_has_its_noise(size: int) -> None
 
 
 def test_what_only_a_servers_messages_show_is_left_out() -> None:
-    lies = 'behaviours=[{kind="server-drops-mates", victim="p00"}]'
+    lies = 'behaviours=[{kind="isolating:DropsMates", victim="p00"}]'
     quick = ("training.epochs=1", "stop.rounds=1")
     everybody = np.ones(40, dtype=np.bool_)
     np.testing.assert_array_equal(
