@@ -182,7 +182,8 @@ class _Splitting(Lying):
                 return self._false
             case messages.Invite() if self._false is not None:
                 params = np.frombuffer(self._false.params, dtype="<f4").astype(np.float32)
-                return replace(message, model_digest=model_digest(params))
+                clip = getattr(message, "clip", None)
+                return replace(message, model_digest=model_digest(params, clip))
             case messages.Announce() if self._hello and self._hello not in message.hellos:
                 return replace(message, hellos=(*message.hellos, self._hello))
             case _:
