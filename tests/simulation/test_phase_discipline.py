@@ -14,6 +14,7 @@ from typing import Any, get_args
 from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
 from securefl.base.ids import SERVER, PartyId
 from securefl.protocol.kernel.effects import Reject, Send, WakeAt
@@ -30,7 +31,7 @@ from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.control import Join, JoinRun, Pause, Software
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import Retry
-from securefl.protocol.messages.rounds import BestModel, ModelAnnounce, SlotCounts
+from securefl.protocol.messages.rounds import BestModel, ClippedInvite, ModelAnnounce, SlotCounts
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.validation import (
     DealRequest,
@@ -73,12 +74,13 @@ DUE = {
         "ModelAnnounce",
         "Goodbye",
         "Invite",
+        "ClippedInvite",
         "Announce",
         "ChainedAnnounce",
         "Reveals",
         "Certificate",
     },
-    "Informed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Invite"},
+    "Informed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Invite", "ClippedInvite"},
     "Choosing": {
         "Here",
         "RollCall",
@@ -86,6 +88,7 @@ DUE = {
         "ModelAnnounce",
         "Goodbye",
         "Invite",
+        "ClippedInvite",
         "Announce",
         "ChainedAnnounce",
     },
@@ -96,10 +99,20 @@ DUE = {
         "ModelAnnounce",
         "Goodbye",
         "Invite",
+        "ClippedInvite",
         "Announce",
         "ChainedAnnounce",
     },
-    "Revealed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Invite", "Reveals"},
+    "Revealed": {
+        "Here",
+        "RollCall",
+        "Pause",
+        "ModelAnnounce",
+        "Goodbye",
+        "Invite",
+        "ClippedInvite",
+        "Reveals",
+    },
     "Working": {
         "Here",
         "RollCall",
@@ -242,6 +255,11 @@ class Recorded:
         self.events["Pause"] = [
             replace(event, message=Pause(reason="stopped")) for event in self.events["RollCall"]
         ]
+        # Nor does its clip move.
+        self.events["ClippedInvite"] = [
+            replace(event, message=ClippedInvite(**structs.asdict(event.message), clip=1.0))
+            for event in self.events["Invite"]
+        ]
         # Nor has it hidden groups.
         self.events["SlotCounts"] = [
             replace(event, message=SlotCounts(seats=(6,))) for event in self.events["Freeze"]
@@ -356,9 +374,12 @@ def unchanged(before: Any, after: Any) -> bool:
     if after is before:
         return True
     fields = {field.name for field in dataclasses.fields(before)} - {"standing"}
-    kept = {field.name for field in dataclasses.fields(before.standing)} - {"gone", "late"}
-    return all(getattr(after, name) is getattr(before, name) for name in fields) and all(
-        getattr(after.standing, name) is getattr(before.standing, name) for name in kept
+    one, other = (replace(phase.standing.session, gone={}) for phase in (before, after))
+    kept = {field.name for field in dataclasses.fields(before.standing)} - {"session", "late"}
+    return (
+        one == other
+        and all(getattr(after, name) is getattr(before, name) for name in fields)
+        and all(getattr(after.standing, name) is getattr(before.standing, name) for name in kept)
     )
 
 
