@@ -58,14 +58,12 @@ DataSet = Annotated[str, Meta(pattern=DATA_PATTERN)]
 
 
 class ImageFolder(section.Section, frozen=True, kw_only=True):
-    """Reading of the pictures of ``folder:DIR``, and the choice of those for the test."""
+    """Reading of the pictures of ``folder:DIR``, and the share of them for the test."""
 
     size: tuple[section.Positive, section.Positive] | None = None
     """Height and width to which all are resized; by default all must have the same."""
     test_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.2
-    """Of each class."""
-    seed: section.NonNegative = 0
-    """Draws the test pictures. Not the run's seed: two runs are to be tested on the same ones."""
+    """Of each class, for the test."""
 
 
 class Standardise(section.Section, frozen=True, kw_only=True):
@@ -87,8 +85,6 @@ class Data(section.Section, frozen=True, kw_only=True):
     """Columns of ``csv:PATH`` and ``parquet:PATH``."""
     test_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.2
     """Of each class, for the test, where one's own data come undivided; ``images`` has that of pictures."""
-    test_seed: section.NonNegative = 0
-    """Draws them. Not the run's seed: two runs are to be tested on the same ones."""
     partition: Partition = field(default_factory=partial(parts.default_of, Partition, "iid"))
     shares: section.Positive | None = None
     """Cut what the parties get into so many parts, which they take in turn, those without a behaviour first,

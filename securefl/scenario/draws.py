@@ -22,7 +22,7 @@ from securefl.scenario.scenario import Scenario, SecureSum, Stop
 DEFAULTS_VERSION: Final = 1
 """Raised with any change of a default; ``tests/vectors/defaults.json`` holds them all."""
 _DOMAIN: Final = b"securefl/1 draw\n"
-_HOW_SUMS_ARE_MADE: Final = ("kind", "mask_source", "validate", "verify", "committee", "lost_clusters")
+_HOW_SUMS_ARE_MADE: Final = ("kind", "validate", "verify")
 _REQUIRED_ONCE: Final = (
     (Scenario, "secure_sum"),
     (Scenario, "stop"),

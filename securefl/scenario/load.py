@@ -19,6 +19,7 @@ from securefl.base.errors import ConfigError
 from securefl.scenario.explain import explain, explain_part
 from securefl.scenario.overrides import apply_override
 from securefl.scenario.parts import OWN_NAME, Part, find, own_parts_from
+from securefl.scenario.retired import without_retired
 from securefl.scenario.scenario import Scenario
 from securefl.scenario.section import Section
 from securefl.scenario.sum_defaults import with_derived_sums
@@ -82,6 +83,7 @@ def scenario_of(table: Mapping[str, Any], overrides: tuple[str, ...] = ()) -> Sc
             raise ConfigError(field, f"must be a finite number, found {value}")
         if isinstance(value, str) and field != "description" and _CONTROL.search(value):
             raise ConfigError(field, f"must not hold control characters, found {value!r}")
+    without_retired(raw)
     try:
         scenario = decoded(raw, Scenario)
     except msgspec.ValidationError as error:

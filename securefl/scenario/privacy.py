@@ -98,8 +98,6 @@ class Privacy(section.Section, frozen=True, kw_only=True):
     """Epsilon beyond which a party releases no more; ``epsilon`` unless given."""
     releases: section.NonNegative | None = None
     """So many releases keep to the budget; worked out when the scenario is settled."""
-    when_spent: Literal["leave", "end"] = "leave"
-    """What the run does without a party whose budget is spent: go on, or end."""
     accountant: Literal["pld", "rdp"] = "pld"
     """Which bound turns epsilon into noise; both are reported."""
     transfer: Transfer | None = None

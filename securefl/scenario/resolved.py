@@ -9,17 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
+from securefl.scenario import retired
 from securefl.scenario.scenario import Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
 NOT_AGREED_UPON: Final = ("description", "expect", "behaviours", "observer", "statistics")
 """What honest parties do not know, and what changes nothing for them."""
-OF_EACH_MACHINE: Final = (
-    ("training", "device"),
-    ("secure_sum", "device"),
-    ("secure_sum", "spool_megabytes"),
-    ("secure_sum", "verify_megabytes"),
-)
+OF_EACH_MACHINE: Final = (("training", "device"),)
 """Table and field of what each machine decides for itself."""
 
 ONLY_GIVEN: Final = (("stop", "min_gain"), ("privacy", "clip"))
@@ -36,10 +32,10 @@ def scenario_digest(scenario: Scenario) -> bytes:
 
     It leaves out ``description``, ``expect``, ``observer``, ``behaviours`` (honest parties do not know who
     misbehaves) and ``statistics`` (a run of its own, in which they are metrics), and what each machine
-    decides for itself (``training.device``, ``secure_sum.device``, ``secure_sum.spool_megabytes``,
-    ``secure_sum.verify_megabytes``). All other fields count, defaults
-    included, whether the file spelled them out or not: a program with other defaults does not join. Without
-    a value, a field of :data:`ONLY_GIVEN` leaves the digest of earlier versions.
+    decides for itself (``training.device``). All other fields count, defaults included, whether the file
+    spelled them out or not: a program with other defaults does not join. Fields of
+    :mod:`securefl.scenario.retired`, and of :data:`ONLY_GIVEN` without a value, leave the digest of earlier
+    versions.
     """
     agreed = msgspec.to_builtins(scenario)
     for field in NOT_AGREED_UPON:
@@ -49,6 +45,7 @@ def scenario_digest(scenario: Scenario) -> bytes:
     for table, field in ONLY_GIVEN:
         if agreed[table][field] is None:
             del agreed[table][field]
+    retired.restore(agreed)
     return hashlib.sha256(_DIGEST_DOMAIN + msgspec.json.encode(agreed, order="sorted")).digest()
 
 

@@ -38,6 +38,7 @@ class Training(section.Section, frozen=True, kw_only=True):
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Meta(ge=0)] = 0.0
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Of training, and of CrypTen's shares."""
     method: LocalMethod = field(default_factory=partial(default_of, LocalMethod, "sgd"))
     """What is changed in the gradients."""
     dp_sgd: DpSgd | None = None
@@ -94,22 +95,12 @@ class SecureSum(section.Section, frozen=True, kw_only=True):
     kind: Literal["masking", "crypten", "plain"] = "masking"
     """``crypten``: CrypTen's arithmetic shares in place of pairwise masks (docs/crypten.md). ``plain``:
     nothing; in simulations and tests only."""
-    mask_source: Literal["pairwise", "crypten-insecure"] = "pairwise"
-    """``crypten`` only: where shares of zero come from; CrypTen's own generators are for experiments."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """``crypten`` only: where shares are."""
     validate: Validate | Literal["none"] = "none"
     """``crypten`` only: leave out members whose update is too long, before the sum is opened (ADR 0024)."""
     server: Literal["curious", "active"] = "curious"
     verify: Literal["off", "committee", "all"] | None = None
     """Who repeats what the server makes of a round, before anybody trains on it. None: a committee where the
     server is ``active``, elsewhere nobody."""
-    committee: section.Positive | None = None
-    """Parties that repeat the step of a round; None: as few as fail in a run with probability 1e-6."""
-    verify_megabytes: section.Positive = 4096
-    """The most that the server is to send to verifiers in one round."""
-    lost_clusters: section.NonNegative = 0
-    """l: certified sums that a verified step may do without; the server chooses which."""
     threshold: section.Positive = 2
     """t: members needed to open. Loading derives this and the next three fields if a file leaves them out
     (:mod:`securefl.scenario.sum_defaults`); the values here are those of a table that is made in Python."""
@@ -123,8 +114,6 @@ class SecureSum(section.Section, frozen=True, kw_only=True):
     """k: smallest group of honest members that may ever be determined."""
     max_attempts: Annotated[int, Meta(ge=1, le=8)] = 2
     """Attempts per instance, the first included; retries happen before the freeze only."""
-    spool_megabytes: section.Positive = 1024
-    """The server keeps masked inputs in memory up to this size and spools them to disk above it."""
 
     @property
     def verification(self) -> Literal["off", "committee", "all"]:
@@ -174,13 +163,12 @@ class Stop(section.Section, frozen=True, kw_only=True):
     """The end of a run: after ``rounds``, at the target, or after ``patience`` rounds without gain."""
 
     rounds: section.Positive = 10
-    target_accuracy: section.Fraction | None = None
     patience: section.Positive | None = None
     """Of the server's accuracy, or of ``metric``."""
     metric: str | None = None
     """A number of ``[evaluation]`` that stopping goes by, and that picks the model which is kept."""
     target: float | None = None
-    """Value of ``metric`` that ends the run."""
+    """Value of ``metric``, or of the server's accuracy without one, that ends the run."""
     min_gain: section.NonNegativeReal | None = None
     """Least gain that counts for ``patience`` and for the best model, in the unit of ``metric``. None: any
     gain, and for a metric with noise a hundredth of its range. Numbers whose standard deviation by noise is
@@ -212,12 +200,6 @@ class Deadlines(section.Section, frozen=True, kw_only=True):
     """``secure_sum.verify`` only: for those who repeat a round, once everybody else has answered."""
     quorum: section.Seconds = 600.0
     """Online with too few parties for a round: after so long in a row the run ends."""
-    least: section.Positive | None = None
-    """Answers to a step before which a connection that broke, or a deadline that was missed before, shortens
-    nothing; None: the quorum of certificates, under a curious server a majority of those who are asked."""
-    rate: section.PositiveReal = 1.0
-    """Megabytes a second that each party's connection carries: no step that carries vectors is shorter than
-    they take."""
 
 
 Audit = Literal[

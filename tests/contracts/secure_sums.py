@@ -29,7 +29,6 @@ from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten import server as crypten
 from securefl.protocol.secure_sum.crypten.engine import CryptenEngine
 from securefl.protocol.secure_sum.crypten.kind import SharesServer
-from securefl.protocol.secure_sum.crypten.member import MaskSource
 from securefl.protocol.secure_sum.masking import client, opening, server
 from securefl.protocol.secure_sum.masking.kind import Masking
 from securefl.protocol.secure_sum.plain.kind import PlainSums
@@ -255,9 +254,8 @@ CryptenPhase = collecting.CollectingKeys | crypten.BlindedShares | collecting.Lo
 class CryptenCluster:
     """A CrypTen sum, one attempt after the other."""
 
-    def __init__(self, case: Case, seed: int = 1, source: MaskSource = "pairwise") -> None:
+    def __init__(self, case: Case, seed: int = 1) -> None:
         self.case = case
-        self.source = source
         self.setup = Setup(
             instance=Instance(RUN, 0, 0, 0, 0),
             members=case.names,
@@ -300,7 +298,7 @@ class CryptenCluster:
         for name in names:
             phase = self.phases[name]
             assert isinstance(phase, member.Advertised)
-            self.phases[name] = member.on_key_list(phase, key_list, roster(), self.of(name), self.source)
+            self.phases[name] = member.on_key_list(phase, key_list, roster())
         return True
 
     def submit(
@@ -366,16 +364,13 @@ class CryptenSum:
 
     fewest = 2
 
-    def __init__(self, source: MaskSource = "pairwise") -> None:
-        self.source = source
-
     def needed(self, case: Case, submitted: int) -> int:
         """See :class:`SecureSum`."""
         return submitted
 
     def run(self, case: Case, inputs: Mapping[PartyId, Ring], seed: int = 1) -> Outcome:
         """See :class:`SecureSum`."""
-        cluster = CryptenCluster(case, seed, self.source)
+        cluster = CryptenCluster(case, seed)
         if not cluster.keys(case.alive("keys")):
             return Outcome(None, ())
         cluster.submit(inputs, case.alive("input"), case.alive("receipt"))

@@ -236,7 +236,7 @@ class ValidatedCluster:
         message = decode(encode(message), SERVER)
         match message, phase:
             case KeyList(), Advertised():
-                self.phases[name] = validated_member.on_key_list(phase, message, ROSTER, entropy)
+                self.phases[name] = validated_member.on_key_list(phase, message, ROSTER)
             case DealtTo(), Gathering():
                 self._take(name, validated_member.on_deal(phase, message, ROSTER))
             case PeerBox(), Gathering():

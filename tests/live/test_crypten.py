@@ -32,15 +32,12 @@ def test_the_scenario_reaches_the_quickstart_s_accuracy_and_starts_sums_over(
         assert len(row["clusters"]["opened"]) == 4
 
 
-@pytest.mark.parametrize("source", ["pairwise", "crypten-insecure"])
-def test_clusters_of_four_end_with_the_bits_of_a_masked_run(source: str, tmp_path: Path) -> None:
+def test_clusters_of_four_end_with_the_bits_of_a_masked_run(tmp_path: Path) -> None:
     """A real CrypTen run, in which one party dies, against the simulation of its masked twin."""
     kills = behaviour("kill", "p05", phase="after-keys", rounds=[1])
     scenario = write_scenario(tmp_path, kills, parties=12, size=4)
     seeded = ("--insecure-seeded-entropy", "--seed", "7")
-    real = run(
-        scenario, tmp_path / "run", *seeded, *CRYPTEN, "--set", f"secure_sum.mask_source={source}", "--lab"
-    )
+    real = run(scenario, tmp_path / "run", *seeded, *CRYPTEN, "--lab")
     twin = simulate(scenario, tmp_path / "simulation", *seeded)
     assert (real.exit_code, twin.exit_code) == (0, 0), real.stderr
     one, two = load_model(real.directory.model_file), load_model(twin.directory.model_file)

@@ -87,8 +87,8 @@ def test_more_kills_than_a_cluster_stands_lose_that_cluster_and_no_other(tmp_pat
     killed = {"p00", "p01", "p02"}
     kills = "".join(behaviour("kill", name, phase="after-shares", rounds=[0]) for name in sorted(killed))
     scenario = write_scenario(tmp_path, kills, rounds=1)
-    # With half of all dead, nobody would know how long a step usually takes: all deadlines would pass.
-    few = ("--set", "deadlines.least=3")
+    # Half of all parties are dead, so that no hint shortens a step: the deadline has to pass.
+    few = ("--set", "deadlines.training=10")
     ended = run(scenario, tmp_path / "run", "--lab", "--insecure-seeded-entropy", "--seed", "5", *few)
     assert ended.exit_code == 0, ended.stderr
     (drawn,) = ended.transcript("server").of_kind("clusters_drawn")

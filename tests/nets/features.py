@@ -281,13 +281,6 @@ FEATURES: Mapping[str, Feature] = {
         places=("plain", "verified"),
     ),
     "release budget": Feature(BUDGET, rounds=5, parties=MORE, more=EIGHT),
-    "release budget ends": Feature(
-        BUDGET | {"privacy__when_spent": "end"},
-        rounds=5,
-        parties=MORE,
-        more=EIGHT,
-        places=("plain", "verified"),
-    ),
     "spent budgets": Feature(NOISE | {"privacy__budget": "9", "privacy__releases": "1"}, rounds=3),
     "metrics": Feature(METRICS),
     "metric stops": Feature(STOPPED, rounds=6),
@@ -305,22 +298,12 @@ FEATURES: Mapping[str, Feature] = {
         },
     ),
     "target accuracy": Feature(
-        {"stop__target_accuracy": "0.5"},
+        {"stop__target": "0.5"},
         rounds=4,
         options={"train": lambda _p, _r, params: params + np.float32(0.25)},
     ),
     "patience": Feature({"stop__patience": "1"}, rounds=4, options={"train": lambda _p, _r, params: params}),
     "everyone verifies": Feature({"secure_sum__verify": '"all"'}, places=("verified",)),
-    "lost cluster": Feature(
-        {
-            "secure_sum__lost_clusters": "1",
-            "leakage__mode": '"report"',
-            "aggregation__rule": '{type="median"}',
-        },
-        parties={"verified": 20},
-        options={"ops": [Op("drop", f"p{n:02}", "Release") for n in range(4)]},
-        places=("verified",),
-    ),
     "claim refused": Feature(
         options={"ops": [Op("drop", name, "Release", 0) for name in P[:6]]}, rounds=3, places=("verified",)
     ),

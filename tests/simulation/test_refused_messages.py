@@ -103,7 +103,6 @@ def of_kind(kind: str) -> Scenario:
     more = {
         "masking": {},
         "crypten": crypten,
-        "crypten-insecure": crypten | {"secure_sum__mask_source": '"crypten-insecure"'},
         "validated": crypten | {"secure_sum__validate": "{ norm = 4.0 }", "encoding__clip": "3.6"},
     }
     return scenario(4, size="4", threshold="3", min_survivors="3", server="active", **more[kind])
@@ -123,7 +122,6 @@ def ran(kind: str, *, pester: bool, ops: Sequence[Op] = ()) -> tuple[World, Pest
 PHASES = {
     "masking": {"Advertised", "Boxed", "Ready", "Submitted"},
     "crypten": {"Advertised", "Listed", "Submitted"},
-    "crypten-insecure": {"Advertised", "Listed", "Computing", "Submitted"},
     "validated": {"Advertised", "Gathering", "Holding", "Revealed", "Checking", "Judged", "Submitted"},
 }
 

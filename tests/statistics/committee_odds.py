@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from securefl.base.text import percent
-from securefl.methods.clustering.committee import committee_failure, committee_size
+from securefl.methods.clustering.committee import committee_failure, committee_size, failure_of
 from securefl.methods.clustering.presence import fewest_participants
+from securefl.methods.clustering.sizes import MAX_DRAWS
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.scenario import Scenario
 
@@ -34,12 +35,16 @@ rounds = {rounds}
 """
 
 
-def made(
-    parties: int, colluders: int, size: int | None = None, rounds: int = ROUNDS, again: int = 1
-) -> Scenario:
-    """A scenario with a committee of this size, or of as few as the odds allow."""
+def made(parties: int, colluders: int, rounds: int = ROUNDS, again: int = 1) -> Scenario:
+    """Return a scenario whose rounds have a committee."""
     text = _SCENARIO.format(parties=parties, colluders=colluders, rounds=rounds, again=again)
-    return parse_scenario(text, () if size is None else (f"secure_sum.committee={size}",))
+    return parse_scenario(text)
+
+
+def failure(scenario: Scenario, size: int) -> float:
+    """Return the probability that colluders are a quorum of some committee of ``size``, redraws included."""
+    draws = MAX_DRAWS * scenario.stop.rounds
+    return failure_of(fewest_participants(scenario), scenario.secure_sum.colluders, size, draws)
 
 
 def rows() -> Iterator[str]:
@@ -51,7 +56,7 @@ def rows() -> Iterator[str]:
         for parties in PARTIES:
             q = parties // share
             chosen = made(parties, q)
-            fails = [percent(committee_failure(made(parties, q, size))) for size in SIZES]
+            fails = [percent(failure(chosen, size)) for size in SIZES]
             cells = (
                 f"{parties:,}",
                 f"{q:,}",

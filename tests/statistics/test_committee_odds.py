@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import binomtest
 
 from securefl.base.ids import PartyId
 from securefl.methods.attacks.assignment import party_names
+from securefl.methods.clustering import committee
 from securefl.methods.clustering.committee import (
     ACCEPTED,
     attests_needed,
@@ -20,7 +22,7 @@ from securefl.methods.clustering.committee import (
 from securefl.methods.clustering.odds import once_in, tail
 from securefl.methods.clustering.presence import fewest_participants
 from securefl.methods.clustering.sizes import MAX_DRAWS
-from tests.statistics.committee_odds import PARTIES, SHARES, made, rows
+from tests.statistics.committee_odds import PARTIES, SHARES, failure, made, rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "verified-rounds.md"
 ERROR = 1e-5
@@ -33,19 +35,20 @@ def failing(parties: int, colluders: int, size: int) -> tuple[int, float]:
 
     The server announces as few as a round needs, all colluders among them, and voids all draws but the last.
     """
-    one = made(parties, colluders, size, rounds=1)
+    one = made(parties, colluders, rounds=1)
     present = party_names(parties)[: fewest_participants(one)]
     corrupt: frozenset[PartyId] = frozenset(present[:colluders])
     needed = attests_needed(one, size)
     seeds = np.random.default_rng([parties, colluders, size])
-    failed = sum(
-        any(
-            len(corrupt.intersection(committee_of(one, seeds.bytes(32), present))) >= needed
-            for _ in range(MAX_DRAWS)
+    with patch.object(committee, "committee_size", lambda _scenario: size):
+        failed = sum(
+            any(
+                len(corrupt.intersection(committee_of(one, seeds.bytes(32), present))) >= needed
+                for _ in range(MAX_DRAWS)
+            )
+            for _ in range(RUNS)
         )
-        for _ in range(RUNS)
-    )
-    return failed, committee_failure(one)
+        return failed, committee_failure(one)
 
 
 @pytest.mark.slow
@@ -69,12 +72,13 @@ def test_they_are_told_from_committees_among_everybody() -> None:
 @pytest.mark.parametrize("parties", PARTIES)
 def test_sizes_left_open_are_the_fewest_that_are_accepted(parties: int, share: int) -> None:
     q = parties // share
-    size = committee_size(made(parties, q))
-    assert committee_failure(made(parties, q)) <= ACCEPTED
-    assert committee_failure(made(parties, q, size - 2)) > ACCEPTED
-    assert committee_failure(made(parties, q, 2 * q + 1)) == 0.0
+    one = made(parties, q)
+    size = committee_size(one)
+    assert committee_failure(one) <= ACCEPTED
+    assert failure(one, size - 2) > ACCEPTED
+    assert failure(one, 2 * q + 1) == 0.0
     if parties <= 1_000:  # with more it is below what a float holds
-        assert committee_failure(made(parties, q, 2 * q - 1)) > 0.0
+        assert failure(one, 2 * q - 1) > 0.0
     assert committee_failure(made(parties, q, again=3)) == committee_failure(made(parties, q))
 
 

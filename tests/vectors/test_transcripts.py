@@ -14,7 +14,7 @@ import pytest
 from tests.simulation.world import Op, World, scenario
 
 COMMITTED = Path(__file__).parent / "transcripts.json"
-CRYPTEN = {"secure_sum__kind": "crypten", "secure_sum__mask_source": "crypten-insecure"}
+CRYPTEN = {"secure_sum__kind": "crypten"}
 PARTY_NOISE = {
     "privacy__unit": "party",
     "privacy__multiplier": "0.5",

@@ -329,7 +329,7 @@ def _checked(
         what = LinkVerdict.WRONG if broken else LinkVerdict.OPEN
         return verdict(what, why or "what it began with is not known")
     try:
-        check_claim(plan, seen.certified, last, claimed.link.claim)
+        check_claim(seen.certified, last, claimed.link.claim)
         for announce in claimed.announced:
             check_attests(plan, seen.certified, claimed.link, announce.attests)
     except PeerError as error:

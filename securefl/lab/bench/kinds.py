@@ -39,18 +39,13 @@ from securefl.scenario import parse_scenario
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "masking": (),
-    "CrypTen": ("secure_sum.kind=crypten", "secure_sum.device=cpu"),
+    "CrypTen": ("secure_sum.kind=crypten", "training.device=cpu"),
     "CrypTen validated": (
         "secure_sum.kind=crypten",
-        "secure_sum.device=cpu",
+        "training.device=cpu",
         "secure_sum.validate={norm = 2.0}",
         "encoding.clip=1.8",
         "weighting.mode=ignore",
-    ),
-    "CrypTen insecure": (
-        "secure_sum.kind=crypten",
-        "secure_sum.device=cpu",
-        "secure_sum.mask_source=crypten-insecure",
     ),
 }
 """What is measured, and the settings that make it."""

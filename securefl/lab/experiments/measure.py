@@ -241,7 +241,7 @@ class SimulationJob:
     def _tests(self, round_: int) -> bool:
         """Whether the model of a round is tested: counted from the end, so that the last one always is."""
         stop = self.scenario.stop
-        if stop.target_accuracy is not None or stop.patience is not None:
+        if stop.target is not None or stop.patience is not None:
             # It may be the last round.
             return True
         left = stop.rounds - 1 - round_

@@ -18,7 +18,7 @@ from securefl.methods.clustering.presence import fewest_participants
 from securefl.scenario import Scenario
 
 ACCEPTED = 1e-6
-"""The most that a committee whose size is left open may fail with, in a whole run."""
+"""The highest probability with which committees may fail in a whole run."""
 
 
 def committee_of(scenario: Scenario, seed: bytes, participants: Sequence[PartyId]) -> tuple[PartyId, ...]:
@@ -43,15 +43,13 @@ def attests_needed(scenario: Scenario, members: int) -> int:
 
 
 def committee_size(scenario: Scenario) -> int:
-    """Return how many parties repeat a step; where that is left open, as few as :data:`ACCEPTED` allows.
+    """Return how many parties repeat a step: as few as :data:`ACCEPTED` allows.
 
     Twice the colluders and one more never fail.
     """
     sums = scenario.secure_sum
     if sums.verification == "all":
         return scenario.parties
-    if sums.committee is not None:
-        return sums.committee
     return _size(fewest_participants(scenario), sums.colluders, sizes.MAX_DRAWS * scenario.stop.rounds)
 
 
@@ -63,7 +61,7 @@ def committee_failure(scenario: Scenario) -> float:
     sums, size = scenario.secure_sum, committee_size(scenario)
     if sums.verification == "all":
         return 0.0 if sums.colluders < attests_needed(scenario, size) else 1.0
-    return _failure(
+    return failure_of(
         fewest_participants(scenario), sums.colluders, size, sizes.MAX_DRAWS * scenario.stop.rounds
     )
 
@@ -71,12 +69,13 @@ def committee_failure(scenario: Scenario) -> float:
 @lru_cache(maxsize=64)
 def _size(present: int, colluders: int, draws: int) -> int:
     size = 1
-    while size < min(present, 2 * colluders + 1) and _failure(present, colluders, size, draws) > ACCEPTED:
+    while size < min(present, 2 * colluders + 1) and failure_of(present, colluders, size, draws) > ACCEPTED:
         size += 2
     return min(size, present)
 
 
-def _failure(present: int, colluders: int, size: int, draws: int) -> float:
+def failure_of(present: int, colluders: int, size: int, draws: int) -> float:
+    """Return the probability that colluders are a quorum of some of ``draws`` committees of ``size``."""
     size = min(size, present)
     once = tail(present, min(colluders, present), size, size // 2 + 1)
     return 1.0 if once >= 1.0 else -math.expm1(draws * math.log1p(-once))

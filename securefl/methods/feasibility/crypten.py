@@ -18,7 +18,6 @@ def check_crypten(scenario: Scenario, smallest: int) -> None:
     """
     sums = scenario.secure_sum
     if sums.kind != "crypten":
-        _check_without(scenario)
         if sums.kind == "plain":
             _check_phases(scenario, "plain")
         return
@@ -46,19 +45,3 @@ def _check_phases(scenario: Scenario, kind: str) -> None:
                 f"members of a {kind} sum deal no shares of secrets to fall silent after",
                 '"after-keys" or "after-masked-input"',
             )
-
-
-def _check_without(scenario: Scenario) -> None:
-    sums = scenario.secure_sum
-    if sums.mask_source != "pairwise":
-        raise ConfigError(
-            "secure_sum.mask_source",
-            f'"{sums.mask_source}" is a source of CrypTen\'s shares, and kind = "{sums.kind}" has none',
-            'leave it out, or kind = "crypten"',
-        )
-    if sums.device == "cuda":
-        raise ConfigError(
-            "secure_sum.device",
-            f'"cuda" is where CrypTen\'s shares may be, and kind = "{sums.kind}" has none',
-            'leave it out, or kind = "crypten"',
-        )

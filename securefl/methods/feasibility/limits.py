@@ -53,7 +53,7 @@ def check(scenario: Scenario) -> derived.DerivedLimits:
     secure_sum.check_secure_sum(scenario, sizes)
     check_crypten(scenario, min(sizes))
     check_validation(scenario, sizes)
-    check_verification(scenario, len(sizes))
+    check_verification(scenario)
     check_leakage(scenario)
     ring_bits = _choose_ring(scenario, max_cluster_size(scenario))
     check_aggregation(scenario, len(sizes))
@@ -73,7 +73,7 @@ def check(scenario: Scenario) -> derived.DerivedLimits:
 
 
 def check_deadlines(scenario: Scenario) -> None:
-    """Refuse inputs that leave too late, and a ``least`` that colluders or nobody ever reaches.
+    """Refuse inputs that are submitted too late.
 
     Raises:
         ConfigError: with the bound.
@@ -84,22 +84,6 @@ def check_deadlines(scenario: Scenario) -> None:
             "deadlines.submit",
             f"inputs leave after {submit:g} s, and the server waits for {training:g} s",
             "less, with time for the inputs on their way, or a longer deadlines.training",
-        )
-    least, colluders = scenario.deadlines.least, scenario.secure_sum.colluders
-    if least is None:
-        return
-    if least <= colluders:
-        raise ConfigError(
-            "deadlines.least",
-            f"{least} answers could all be those of the {colluders} colluders: a broker that calls everybody"
-            " else gone would end every step with them",
-            f"at least {colluders + 1}",
-        )
-    if least > scenario.parties:
-        raise ConfigError(
-            "deadlines.least",
-            f"{least} of {scenario.parties} parties never answer",
-            f"at most {scenario.parties}",
         )
 
 
@@ -216,10 +200,10 @@ def _check_odds_and_ends(scenario: Scenario) -> None:
             raise ConfigError(
                 f"{path}.at_least", f"{claim.at_least:g} is above at_most = {claim.at_most:g}", "swap them"
             )
-        goal, target = claim.at_least, stop.target_accuracy
+        goal, target = claim.at_least, None if stop.metric else stop.target
         if claim.metric == "accuracy" and goal is not None and target is not None and goal > target:
             raise ConfigError(
-                "stop.target_accuracy",
+                "stop.target",
                 f"the run stops at {target:g}, before the expected accuracy of {goal:g}",
                 f"at least {goal:g}, or expect less",
             )

@@ -37,8 +37,8 @@ def _unnamed(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     there = ", ".join(known) or "none are declared"
     if stop.metric is not None and stop.metric not in known:
         yield "stop.metric", f"{stop.metric} is not a number of [evaluation]", f"one of: {there}"
-    if stop.target is not None and stop.metric is None:
-        yield "stop.target", "it is a value of stop.metric, which is not given", f"one of: {there}"
+    if stop.target is not None and stop.metric is None and not 0 < stop.target <= 1:
+        yield "stop.target", f"{stop.target:g} is not an accuracy", "above 0, at most 1; or stop.metric"
     yield from _gain(scenario)
     for index, claim in enumerate(scenario.expect):
         field = f"expect.{index}.of"

@@ -1,4 +1,4 @@
-"""Bytes that a server sends to those who verify its rounds, and the budget for them (ADR 0044)."""
+"""Bytes that a server sends to the verifiers of its rounds (ADR 0044)."""
 
 from __future__ import annotations
 
@@ -72,14 +72,13 @@ def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:
 
 
 def most_parameters(scenario: Scenario, ring_bits: int) -> int:
-    """Return the largest d of which all proofs of a verified round fit into the budget."""
+    """Return the largest d of which each proof of a verified round fits into a message."""
     each = proofs_of(scenario, ring_bits, 1)
-    budget = scenario.secure_sum.verify_megabytes * _MEGABYTE
-    return min(budget // each.total, MAX_PROOF // max(each.opening, each.step))
+    return MAX_PROOF // max(each.opening, each.step)
 
 
 def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
-    """Refuse rounds of which verifiers would get more than the server is to send.
+    """Refuse models whose proofs do not fit into a message.
 
     Args:
         scenario: a feasible one.
@@ -89,7 +88,7 @@ def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
     Raises:
         ConfigError: with the field to change, the numbers and the remedy.
     """
-    proofs, sums = proofs_of(scenario, ring_bits, length), scenario.secure_sum
+    proofs = proofs_of(scenario, ring_bits, length)
     for what, size in (("an opening", proofs.opening), ("a step", proofs.step)):
         if size > MAX_PROOF:
             raise ConfigError(
@@ -98,22 +97,6 @@ def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
                 f" {_shown(MAX_PROOF)} MB at most",
                 "a smaller model, fewer and smaller clusters, or secure_sum.verify = off",
             )
-    budget = sums.verify_megabytes
-    if proofs.total <= budget * _MEGABYTE:
-        return
-    members = min(clustering.committee_size(scenario), clustering.participants_of(scenario))
-    smaller = (
-        "secure_sum.verify = committee in place of all"
-        if members == clustering.participants_of(scenario)
-        else f"a smaller secure_sum.committee than {members}"
-    )
-    raise ConfigError(
-        "secure_sum.verify_megabytes",
-        f"with {length:,} parameters the server sends verifiers up to {_shown(proofs.total)} MB a round"
-        f" (openings {_shown(proofs.openings)} MB, the step to {members} parties {_shown(proofs.steps)} MB),"
-        f" and is to send {budget:,} MB at most",
-        f"{-(-proofs.total // _MEGABYTE)} or more, {smaller}, or a smaller model",
-    )
 
 
 def _shown(size: int) -> str:

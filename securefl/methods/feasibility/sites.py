@@ -68,10 +68,9 @@ def _untestable(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """What goes by a test of the model at the server."""
     untested = "nobody but a site can say how good a model is"
     remedy = "stop.metric, one of [evaluation]"
-    if scenario.stop.target_accuracy is not None:
-        yield "stop.target_accuracy", untested, f"stop.target with {remedy}"
-    if scenario.stop.patience is not None and scenario.stop.metric is None:
-        yield "stop.patience", untested, remedy
+    for name in ("target", "patience"):
+        if getattr(scenario.stop, name) is not None and scenario.stop.metric is None:
+            yield f"stop.{name}", untested, remedy
     for index, claim in enumerate(scenario.expect):
         if claim.metric in TESTED:
             yield f"expect.{index}.metric", untested, "rounds, for one"

@@ -31,6 +31,7 @@ from .server.phases import Pending as Pending
 from .server.phases import Resumed as Resumed
 from .server.phases import ServerContext as ServerContext
 from .server.phases import Standing as Standing
+from .server.reopening import KEPT_BYTES as KEPT_BYTES
 from .server.resuming import Clusters as Clusters
 from .server.resuming import drawn_clusters as drawn_clusters
 from .server.stacking import NO_GRADIENTS as NO_GRADIENTS
@@ -40,6 +41,7 @@ from .server.stacking import aggregate_round as aggregate_round
 from .server.stepping import lone_round as lone_round
 from .server.stepping import next_models as next_models
 from .shared.account_rounds import account_lines as account_lines
+from .shared.allowance import RATE as RATE
 from .shared.allowance import proof_bytes as proof_bytes
 from .shared.atom_seed import atom_seed_of as atom_seed_of
 from .shared.blame import ConvictsNobodyError as ConvictsNobodyError

@@ -6,12 +6,6 @@ from .collecting import CollectingKeys as CollectingKeys
 from .collecting import Lost as Lost
 from .collecting import ServerPhase as ServerPhase
 from .collecting import retry as retry
-from .crypten.engine import CryptenEngine as CryptenEngine
-from .crypten.library import load as load
-from .crypten.member import MaskSource as MaskSource
-from .crypten.progress import Done as Done
-from .crypten.progress import Incoming as Incoming
-from .crypten.zeros import ZeroShares as ZeroShares
 from .evidence import OpenedSecrets as OpenedSecrets
 from .evidence import added_up as added_up
 from .evidence import commitment_of as commitment_of

@@ -119,18 +119,15 @@ class LocalRun:
 
     def _place(self) -> None:
         """Choose the device of training, and of CrypTen's shares if they follow it."""
-        scenario, sums = self._scenario, self._scenario.secure_sum
-        shares = sums.device if sums.kind == "crypten" else "cpu"
-        trained = self._options.device or scenario.training.device
+        scenario = self._scenario
         # Sites choose their own devices; as many of them share the GPU.
-        wanted = shares if self._options.site else trained
+        shared = scenario.secure_sum.kind == "crypten"
+        idle = self._options.site and not shared
+        wanted = "cpu" if idle else self._options.device or scenario.training.device
         self._device = devices.local_device(wanted, scenario.parties + 1)
-        if shares == "cuda":
-            devices.local_device(shares, scenario.parties + 1)  # refuses what does not fit
-        if shares == "auto" and self._device.name == "cpu":
-            self._scenario = msgspec.structs.replace(
-                scenario, secure_sum=msgspec.structs.replace(sums, device="cpu")
-            )
+        if shared and self._device.name == "cpu":
+            training = msgspec.structs.replace(scenario.training, device="cpu")
+            self._scenario = msgspec.structs.replace(scenario, training=training)
 
     def _settle(self, setup: LocalSetup) -> tuple[str, ...]:
         """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""

@@ -12,7 +12,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
 from securefl.methods import feasibility, server_optimisers
 from securefl.protocol import kernel, messages, secure_sum
-from securefl.protocol.round import RunPlan, proof_bytes
+from securefl.protocol.round import RATE, RunPlan, proof_bytes
 from securefl.protocol.wire import NOBODY, Inbox, topics
 from securefl.runtime.process.publisher import GONE
 from securefl.runtime.process.settings import ProcessSettings
@@ -95,8 +95,8 @@ def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY)
     largest = vectors + per_party * len(plan.roster.parties) + 64 * 1024
     # Parties hear vectors from the server only, and from it one after the other.
     budget = None if settings.name == SERVER else 4 * largest
-    # A large message is under way for as long as the stated rate makes it, and others share the connection.
-    max_age = max(120.0, 2 * largest / (plan.scenario.deadlines.rate * 1e6))
+    # A slow connection carries a large message for that long, and others share it.
+    max_age = max(120.0, 2 * largest / RATE)
     return Inbox(
         settings.run,
         settings.name,

@@ -24,7 +24,7 @@ from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import EVERYONE, SERVER
 from securefl.methods import attacks, robust
 from securefl.protocol import kernel, messages, wire
-from securefl.protocol.round import Resumed, ServerContext, ServerMachine, server_entropy
+from securefl.protocol.round import KEPT_BYTES, Resumed, ServerContext, ServerMachine, server_entropy
 from securefl.runtime import misbehaviour
 from securefl.runtime.process import assemble, ports
 from securefl.runtime.process.checkpoint import CheckpointFile
@@ -107,8 +107,7 @@ class SpoolingStore:
                 written += os.pwrite(self._file, memoryview(vector)[written:], self._end + written)
         except OSError as error:
             raise RunAbortedError(
-                f"masked inputs do not fit on disk ({error.strerror}); free some space, or raise"
-                " secure_sum.spool_megabytes to keep more of them in memory"
+                f"masked inputs do not fit on disk ({error.strerror}): free some space"
             ) from error
         self._spooled[handle] = (self._end, len(vector))
         self._end += len(vector)
@@ -152,7 +151,7 @@ async def run_server(
     context = ServerContext(
         plan,
         identity,
-        SpoolingStore(scenario.secure_sum.spool_megabytes * 2**20, settings.out),
+        SpoolingStore(KEPT_BYTES, settings.out),
         work.initial,
         server_entropy(root),
         resumed,

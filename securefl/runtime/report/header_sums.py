@@ -131,11 +131,6 @@ def on_crypten(secure_sum: SecureSum) -> Iterator[str]:
         f" freeze means another attempt without it ({sums.max_attempts} in all), one silent after it a lost"
         " cluster"
     )
-    if sums.mask_source == "crypten-insecure":
-        yield (
-            "SHARES ARE INSECURE: CrypTen's generators keep 32 bits of a seed, so that 2^32 tries find it,"
-            " and two neighbours on the ring of members know all that hides the one between them"
-        )
 
 
 def on_validation(scenario: Scenario) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from securefl.base import text
@@ -32,7 +31,7 @@ def on_verification(scenario: Scenario, limits: feasibility.DerivedLimits) -> It
     )
     yield f"  colluders are enough to attest a model of the server's choice {odds_of}, redraws included"
     yield (
-        f"  left to an active server: {_choices(scenario, limits)}, and in which round the run ends;"
+        "  left to an active server: whether a round counts (1 bit a round), and in which round the run ends;"
         f" a cluster of more than f = {f} colluders may choose its sum after the others"
     )
     if limits.breakdown < min(sums.colluders, limits.clusters):
@@ -45,23 +44,11 @@ def on_verification(scenario: Scenario, limits: feasibility.DerivedLimits) -> It
     yield from _on_proofs(scenario, limits)
 
 
-def _choices(scenario: Scenario, limits: feasibility.DerivedLimits) -> str:
-    """What a server can choose from in a round: to void it, and which sums it goes without."""
-    lost, made = scenario.secure_sum.lost_clusters, limits.clusters * scenario.clustering.reclusterings
-    bits = math.log2(1 + sum(math.comb(made, left) for left in range(lost + 1)))
-    if not lost:
-        return f"whether a round counts ({bits:.0f} bit a round)"
-    return (
-        f"whether a round counts, and without which sums: at most {lost} of {made} ({bits:.1f} bits a round)"
-    )
-
-
 def _on_proofs(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[str]:
     """Line on what verifiers are sent in a round, whatever the size of the model."""
     million = feasibility.proofs_of(scenario, limits.ring_bits, 1_000_000)
     yield (
         f"  for each million parameters the server sends verifiers up to {million.total / 1e6:,.0f} MB a"
-        f" round ({million.openings / 1e6:,.0f} MB openings, {million.steps / 1e6:,.0f} MB steps); models of"
-        f" up to {feasibility.most_parameters(scenario, limits.ring_bits):,} parameters fit into"
-        f" {scenario.secure_sum.verify_megabytes:,} MB (secure_sum.verify_megabytes)"
+        f" round ({million.openings / 1e6:,.0f} MB openings, {million.steps / 1e6:,.0f} MB steps), and models"
+        f" have at most {feasibility.most_parameters(scenario, limits.ring_bits):,} parameters"
     )

@@ -204,8 +204,7 @@ def _on_budget(scenario: Scenario, mechanism: Mechanism, *, void: str | None) ->
     if privacy.budget is None or mechanism.allowed is None:
         yield f"privacy budget: none; planned: {counted(planned, 'release')}"
         return
-    after = "the party leaves" if privacy.when_spent == "leave" else "the run ends"
-    lasts = "all" if mechanism.allowed >= planned else f"{mechanism.allowed}, then {after}, of"
+    lasts = "all" if mechanism.allowed >= planned else f"{mechanism.allowed}, then the party leaves, of"
     releases = counted(planned, "planned release")
     # What hides nothing spends nothing: the budget is a number of releases then.
     what = "" if void else f"{named(privacy.budget, mechanism.event, mechanism.delta)} "

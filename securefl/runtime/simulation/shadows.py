@@ -98,7 +98,7 @@ class Pool:
         if self.initial is not None:
             federation = replace(federation, initial=self.initial)
         stop, last = scenario.stop, _Last()
-        watched = stop.target_accuracy is not None or stop.patience is not None
+        watched = stop.target is not None or stop.patience is not None
         outcome = SimulatedRounds(federation, (last,)).run(
             federation.evaluator.evaluate if watched else _unseen
         )

@@ -127,7 +127,6 @@ def _named(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
             source.source_named(name, config),
             config,
             fraction=config.images.test_fraction if pictures else config.test_fraction,
-            seed=config.images.seed if pictures else config.test_seed,
             field="data.images.test_fraction" if pictures else "data.test_fraction",
         )
     dataset = _published(config, name, data_dir)

@@ -97,16 +97,13 @@ def _of_scheme(scheme: str, place: Path, config: scenario.Data) -> SampleSource:
     return found
 
 
-def whole_set(
-    source: SampleSource, config: scenario.Data, *, fraction: float, seed: int, field: str
-) -> dataset.Dataset:
+def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, field: str) -> dataset.Dataset:
     """A data set with its halves; the test half is drawn if the source has none.
 
     Args:
         source: of the samples.
         config: declares classes and shape, or does not.
         fraction: of each class, for the test.
-        seed: draws it.
         field: names ``fraction`` in errors.
 
     Raises:
@@ -131,7 +128,7 @@ def whole_set(
         train = source.read("all")
         x, y = checked(train, source, config)
         names = train.classes if isinstance(train.classes, tuple) else config.class_names
-        rows = drawn_for_test(y, fraction, seed, names, field)
+        rows = drawn_for_test(y, fraction, names, field)
         x_train, y_train, x_test, y_test = x[~rows], y[~rows], x[rows], y[rows]
     classes = class_count(train, source, config)
     sizes = "" if source.divided else f" ({len(y_train):,}/{len(y_test):,} {source.noun})"
@@ -195,8 +192,10 @@ def class_count(found: Labelled, source: SampleSource, config: scenario.Data) ->
     return said if config.class_count is None else config.class_count
 
 
-def drawn_for_test(labels: I64, fraction: float, seed: int, names: tuple[str, ...], field: str) -> BoolArray:
-    """Which samples are for the test: of each class its share, by largest remainders, drawn by the seed.
+def drawn_for_test(labels: I64, fraction: float, names: tuple[str, ...], field: str) -> BoolArray:
+    """Draw the samples for the test: of each class its share, by largest remainders.
+
+    The draw has a seed of its own, so that all runs have the same test set.
 
     Raises:
         ConfigError: there would be none, or all of a class; ``field`` names the fraction.
@@ -206,7 +205,7 @@ def drawn_for_test(labels: I64, fraction: float, seed: int, names: tuple[str, ..
     if not total:
         reason = f"{fraction:g} of {len(labels)} samples is none"
         raise ConfigError(field, reason, f"at least {1 / len(labels):.2g}")
-    rng = np.random.Generator(np.random.PCG64(seed))
+    rng = np.random.Generator(np.random.PCG64(0))
     test = np.zeros(len(labels), dtype=np.bool_)
     for label, size in enumerate(largest_remainders(total, counts.astype(np.float64))):
         if counts[label] and size == counts[label]:

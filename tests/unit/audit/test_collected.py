@@ -206,7 +206,7 @@ MODES: dict[str, dict[str, str]] = {
         "groups__count": "2",
         "groups__mode": "hidden",
     },
-    "crypten": {"secure_sum__kind": "crypten", "secure_sum__mask_source": "crypten-insecure"},
+    "crypten": {"secure_sum__kind": "crypten"},
 }
 WHO: dict[str, Callable[[PartyId], int | None]] = {
     "everybody": lambda _name: SMALL,

@@ -76,5 +76,5 @@ def test_a_gpu_is_taken_where_there_is_one() -> None:
     if has_cuda:
         assert library.device_of("cuda") == "cuda"
     else:
-        with pytest.raises(ConfigError, match=r"^secure_sum.device: .*no GPU"):
+        with pytest.raises(ConfigError, match=r"^training.device: .*no GPU"):
             library.device_of("cuda")

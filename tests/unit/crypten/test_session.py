@@ -15,7 +15,7 @@ from securefl.base.ids import PartyId
 from securefl.protocol.secure_sum.crypten.communicator import MAX_AHEAD, Incoming, Mailbox
 from securefl.protocol.secure_sum.crypten.library import Library, load
 from securefl.protocol.secure_sum.crypten.session import Awaiting, Done, Failed, Session, reap
-from securefl.protocol.secure_sum.crypten.world import MaskSource, World
+from securefl.protocol.secure_sum.crypten.world import World
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 from tests.crypten_threads import crypten_threads, end_abandoned
 
@@ -29,10 +29,8 @@ def pair_keys(me: int, size: int) -> dict[int, bytes]:
     return {o: root.child("pair", *sorted((me, o))).draw(32) for o in range(size) if o != me}
 
 
-def world(rank: int, size: int, source: MaskSource = "pairwise", provider: Any = None) -> World:
-    if source == "pairwise":
-        return World(NAMES[:size], rank, ZeroShares(rank, pair_keys(rank, size)), provider)
-    return World(NAMES[:size], rank, InsecureSeededEntropy(3).child(rank), provider)
+def world(rank: int, size: int, provider: Any = None) -> World:
+    return World(NAMES[:size], rank, ZeroShares(rank, pair_keys(rank, size)), provider)
 
 
 def _as(program: Callable[[Library, int], ResultT], rank: int, library: Library) -> ResultT:
@@ -42,13 +40,10 @@ def _as(program: Callable[[Library, int], ResultT], rank: int, library: Library)
 def run(
     size: int,
     program: Callable[[Library, int], ResultT],
-    source: MaskSource = "pairwise",
     provider: Any = None,
 ) -> list[ResultT]:
     """Drive all members to their results, in turns."""
-    sessions = [
-        Session(world(rank, size, source, provider), partial(_as, program, rank)) for rank in range(size)
-    ]
+    sessions = [Session(world(rank, size, provider), partial(_as, program, rank)) for rank in range(size)]
     inboxes: list[list[Incoming]] = [[] for _ in range(size)]
     results: dict[int, ResultT] = {}
     for _ in range(500):
@@ -72,9 +67,8 @@ def _alone() -> None:
     end_abandoned()
 
 
-@pytest.mark.parametrize("source", ["pairwise", "crypten-insecure"])
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_each_member_learns_the_sum_of_all_inputs(size: int, source: MaskSource) -> None:
+def test_each_member_learns_the_sum_of_all_inputs(size: int) -> None:
     top = 2**63 - 1
 
     def program(library: Library, rank: int) -> list[int]:
@@ -94,7 +88,7 @@ def test_each_member_learns_the_sum_of_all_inputs(size: int, source: MaskSource)
 
     expected = [size * (size + 1) // 2, -size * 2**62, size * top]
     wrapped = [(v + 2**63) % 2**64 - 2**63 for v in expected]
-    assert run(size, program, source) == [wrapped] * size
+    assert run(size, program) == [wrapped] * size
     assert crypten_threads() == []
 
 
@@ -121,23 +115,6 @@ def test_binary_shares_and_every_collective(size: int) -> None:
     ranks = list(range(size))
     for rank in ranks:
         assert results[rank] == [[5, -1], ranks if rank == 0 else None, 10 * rank, 41, ranks]
-
-
-def test_crypten_compares_and_multiplies_over_these_messages() -> None:
-    """With its own provider and seeds: the whole of CrypTen works in turns, binary protocol included."""
-
-    def program(library: Library, rank: int) -> tuple[list[int], list[int]]:
-        torch = library.torch
-        with library.crypten.cfg.temp_override({"mpc.provider": "TFP"}):
-            x = library.tensor(torch.tensor([1.5, -2.0, 0.25]), src=0)
-            y = library.tensor(torch.tensor([1.0, 3.0, -4.0]), src=1)
-            # The words, not the decoded values: CrypTen 0.4.1 decodes -393215 / 2^16 as -6.99998.
-            product, less = (x * y)._tensor.reveal(), (x < y)._tensor.reveal()
-            return product.tolist(), less.tolist()
-
-    for product, less in run(3, program, "crypten-insecure"):
-        assert np.abs(np.array(product) - np.array([98304, -393216, -65536])).max() <= 2
-        assert less == [0, 1, 0]
 
 
 def test_sessions_keep_their_own_configuration_and_leave_none() -> None:
@@ -224,11 +201,11 @@ def test_undeliverable_messages_change_nothing(message: Incoming, reason: str) -
 
 def test_a_world_of_one_is_refused() -> None:
     with pytest.raises(UsageError, match="world of one"):
-        World(NAMES[:1], 0, InsecureSeededEntropy(1))
+        World(NAMES[:1], 0, ZeroShares(0, pair_keys(0, 2)))
 
 
 @pytest.mark.parametrize("draw", ["rand", "triple", "object"])
-def test_without_the_insecure_source_crypten_draws_nothing_itself(draw: str) -> None:
+def test_crypten_draws_nothing_itself(draw: str) -> None:
     def program(library: Library, rank: int) -> None:
         if draw == "rand":
             library.arithmetic.PRSS((2,))
@@ -237,7 +214,7 @@ def test_without_the_insecure_source_crypten_draws_nothing_itself(draw: str) -> 
         else:
             library.communicator.get().broadcast_obj([1], 0)
 
-    with pytest.raises(UsageError, match=r"crypten-insecure|no provider|unpickle"):
+    with pytest.raises(UsageError, match=r"are never used|no provider|unpickle"):
         run(2, program)
     reap()
     assert crypten_threads() == []

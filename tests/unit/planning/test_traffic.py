@@ -150,7 +150,7 @@ VERIFIED: dict[str, tuple[int, dict[str, str]]] = {
     "ring of 64 bits, long": (40_000, {"encoding__ring_bits": "64"}),
     "CrypTen": (300, {"secure_sum__kind": '"crypten"'}),
     "removable noise": (64, REMOVABLE),
-    "nobody to spare": (64, {"secure_sum__committee": "2", "size": "3", "threshold": "3"}),
+    "nobody to spare": (64, {"size": "3", "threshold": "3"}),
 }
 
 

@@ -61,7 +61,7 @@ def test_a_full_disk_aborts_and_keeps_what_was_there(tmp_path: Path, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr("securefl.runtime.process.server_process.os.pwrite", no_space)
-        with pytest.raises(RunAbortedError, match="spool_megabytes"):
+        with pytest.raises(RunAbortedError, match="free some space"):
             store.put(b"one too many")
     assert store.get(kept) == b"kept"
     assert store.get(store.put(b"room again")) == b"room again"

@@ -285,10 +285,6 @@ def test_the_header_says_what_a_small_budget_buys() -> None:
     assert "privacy budget: epsilon 3 at delta" in said
     assert f"lasts for {allowed}, then the party leaves, of 4 planned releases" in said
     assert f"{allowed} step" in said.splitlines()[-1]
-    ends = plan(privacy__budget="3", privacy__when_spent="end")
-    assert "then the run ends" in "\n".join(
-        header_lines(ends.scenario, ends.limits, ends.mechanism, void=None)
-    )
 
 
 def test_the_header_warns_of_a_scale_at_which_rounding_costs_much_and_shows_the_transfer() -> None:

@@ -76,18 +76,6 @@ def test_parties_leave_one_by_one_where_few_are_drawn() -> None:
     assert any("privacy budget is spent: 4 of 4 releases" in reason for reason in sat_out)
 
 
-def test_or_the_first_that_has_spent_its_budget_ends_the_run() -> None:
-    world = World(private(9, rounds="12", participation__count="6", privacy__when_spent="end")).run()
-    made = submitted(world)
-    assert max(made.values()) == 2
-    outcome = ended(world)
-    assert isinstance(outcome, Finished)
-    assert "privacy budget of p0" in outcome.reason
-    # After the round before it, nobody had.
-    last = max(s.place.round for s in world.sent if isinstance(s.message, MaskedInput))
-    assert max(submitted(world, before=last).values()) < 2
-
-
 def test_new_work_spends_a_release_for_each_reclustering() -> None:
     world = World(private(releases=5, rounds="4", reclusterings="2", clustering__new_work="true")).run()
     assert submitted(world) == dict.fromkeys(world.parties, 2), "4 of 5 releases, and 6 would be too many"
@@ -146,20 +134,14 @@ def test_counting() -> None:
     assert spent_by(plan, twice) == {a}
     assert [is_spent(plan, made) for made in (0, 1, 2, 3)] == [False, False, True, True]
     assert ending(plan, twice) is None
-    impatient = plan_of(private(privacy__when_spent="end"))
-    assert ending(impatient, once) is None
-    assert ending(impatient, twice) == "the privacy budget of p00 is spent"
-    both = with_round(plan, twice, (b,))
-    assert ending(impatient, both) == "the privacy budget of p00 is spent, and that of 1 more"
     unlimited = plan_of(scenario(6, **{**PRIVATE, "privacy__budget": ""}))
     assert not is_spent(unlimited, 10**6)
     public = plan_of(scenario(6))
     assert with_round(public, NO_RELEASES, (a,)) is NO_RELEASES
 
 
-@pytest.mark.parametrize("when_spent", ["leave", "end"])
 @pytest.mark.parametrize("server", ["curious", "active"])
-def test_a_simulation_leaves_out_the_same_parties(server: str, when_spent: str) -> None:
+def test_a_simulation_leaves_out_the_same_parties(server: str) -> None:
     """With the noise, to the bits of the machines."""
     config = private(
         9,
@@ -168,7 +150,6 @@ def test_a_simulation_leaves_out_the_same_parties(server: str, when_spent: str) 
         server=server,
         threshold="2",
         secure_sum__k_anonymity="2",
-        privacy__when_spent=when_spent,
     )
     lab = assert_same(config, {})
     assert lab.server.name == SERVER

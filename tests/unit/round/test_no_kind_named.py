@@ -13,7 +13,7 @@ ROOT = Path(securefl.__file__).parent
 ROUNDS = sorted((ROOT / "protocol" / "round").rglob("*.py"))
 PORT = Path(kinds.__file__).parent
 KINDS = frozenset(path.parent.name for path in PORT.glob("*/kind.py"))
-OPTIONS = frozenset({"validate", "validated", "mask_source"})
+OPTIONS = frozenset({"validate", "validated"})
 """Fields of a scenario that say which kind it is."""
 
 

@@ -195,13 +195,14 @@ REFUSED = [
     ("weighting.alpha_star", (*TRUNCATE, "weighting.alpha=0.1", "weighting.alpha_star=1.0"), "no minority"),
     ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.35", "weighting.alpha_star=0.4"), "= 5 of 12"),
     ("training.steps", ("training.dp_sgd={}", "training.steps=1"), "one step"),
+    ("stop.target", ("stop.target=1.5",), "1.5 is not an accuracy"),
     ("training.batch_fraction", ("training.dp_sgd={}", "training.batch_fraction=0.1"), "one step"),
     ("expect.0.metric", ("expect=[{metric='epsilon', at_most=3}]",), "no differential privacy"),
     ("expect.0", ("expect=[{metric='rounds'}]",), "no bound"),
     ("expect.0.at_least", ("expect=[{metric='rounds', at_least=2, at_most=1}]",), "above at_most"),
     (
-        "stop.target_accuracy",
-        ("stop.target_accuracy=0.8", "expect=[{metric='accuracy', at_least=0.9}]"),
+        "stop.target",
+        ("stop.target=0.8", "expect=[{metric='accuracy', at_least=0.9}]"),
         "stops at 0.8",
     ),
 ]

@@ -182,14 +182,14 @@ class TestOverrides:
         scenario = small(
             "secure_sum.server=active",
             "data.set=npz:/tmp/my data.npz",
-            "stop.target_accuracy = 0.5",
+            "stop.target = 0.5",
             "model={type='mlp'}",
             "model.hidden=[8, 4]",
             "aggregation.rule={type='krum', byzantine=1}",
         )
         assert scenario.secure_sum.server == "active"
         assert scenario.data.set == "npz:/tmp/my data.npz"
-        assert scenario.stop.target_accuracy == 0.5
+        assert scenario.stop.target == 0.5
         assert scenario.aggregation.rule == Krum(byzantine=1)
 
     def test_lists_are_indexed_and_appended_to(self) -> None:
@@ -325,8 +325,6 @@ class TestDigest:
         "override",
         [
             "training.device=cuda",
-            "secure_sum.spool_megabytes=7",
-            "secure_sum.verify_megabytes=7",
             "observer=true",
         ],
     )

@@ -44,7 +44,7 @@ def test_metrics_at_sites_are_feasible() -> None:
     "overrides, said",
     [
         (("stop.metric='auc'",), "stop.metric: auc is not a number of [evaluation] (one of: scores.auc)"),
-        (("stop.target=0.9",), "stop.target: it is a value of stop.metric, which is not given"),
+        (("stop.target=0.9",), "stop.target: nobody but a site can say"),
         (("evaluation={}", "stop.metric='x'"), "stop.metric: x is not a number of [evaluation] (one of:"),
         (("expect=[{metric='evaluation',at_least=1}]",), "expect.0.of: None is not a number of [evaluation]"),
         (("expect=[{metric='rounds',of='scores.auc',at_least=1}]",), "expect.0.of: it goes with metric"),

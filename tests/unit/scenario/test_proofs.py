@@ -1,4 +1,4 @@
-"""What verifiers are sent in a round, against recorded rounds, and the budget for it."""
+"""Bytes that verifiers receive in a round, against recorded rounds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from securefl.base.crypto.identity import SEAL_OVERHEAD
 from securefl.base.errors import ConfigError
+from securefl.methods.feasibility import proofs
 from securefl.methods.feasibility.limits import check
 from securefl.methods.feasibility.proofs import (
     MAX_PROOF,
@@ -39,7 +40,6 @@ MODES: dict[str, dict[str, str]] = {
     "ring of 64 bits": {"encoding__ring_bits": "64"},
     "CrypTen": {"secure_sum__kind": '"crypten"'},
     "atoms": {"size": "6", "clustering__atoms": "3", "threshold": "4", "min_survivors": "4"},
-    "a small committee": {"secure_sum__committee": "2"},
 }
 
 
@@ -54,20 +54,20 @@ def refused(scenario: Scenario, length: int) -> str:
 def test_a_recorded_round_has_these_bytes(mode: str) -> None:
     made = verified(rounds="1", **MODES[mode])
     world = World(made, length=LENGTH).run()
-    proofs = proofs_of(made, world.plan.limits.ring_bits, LENGTH)
+    found = proofs_of(made, world.plan.limits.ring_bits, LENGTH)
     openings = [len(one.vectors) for one in world.messages(OpeningProof)]
     steps = [len(one.sealed) - SEAL_OVERHEAD for one in world.messages(StepProof)]
-    assert sum(openings) == proofs.openings
-    assert all(0 <= step - proofs.step < _LISTS for step in steps)
-    assert len(steps) * proofs.step == proofs.steps
-    assert (proofs.opening, proofs.step) == proof_bytes(world.plan)
-    assert max(openings) <= proofs.opening
+    assert sum(openings) == found.openings
+    assert all(0 <= step - found.step < _LISTS for step in steps)
+    assert len(steps) * found.step == found.steps
+    assert (found.opening, found.step) == proof_bytes(world.plan)
+    assert max(openings) <= found.opening
 
 
 def test_nobody_is_sent_anything_where_nobody_verifies() -> None:
     made = verified(secure_sum__verify='"off"')
     assert proofs_of(made, 32, LENGTH).total == 0
-    assert not [line for line in header_of(made) if "verify_megabytes" in line]
+    assert not [line for line in header_of(made) if "verifiers up to" in line]
 
 
 def test_absent_parties_make_no_round_dearer_than_is_reckoned() -> None:
@@ -82,45 +82,35 @@ def test_absent_parties_make_no_round_dearer_than_is_reckoned() -> None:
 
 
 def test_the_largest_model_that_fits_just_fits() -> None:
-    made = verified(secure_sum__verify_megabytes="1")
+    """A proof of a step holds most: three sums, a moment and the next model."""
+    made = verified()
     bits = check(made).ring_bits
     most = most_parameters(made, bits)
     # 12 parties in clusters of 4 of whom 4 are asked, 5 members of the committee.
     assert proofs_of(made, bits, 1).total == 4 * 12 * 4 + 5 * (3 * 4 + 8 + 4) == 312
-    assert most == 1_000_000 // 312
-    check_proofs(made, bits, most)
-    reason = refused(made, most + 1)
-    assert reason.startswith("secure_sum.verify_megabytes: ")
-    assert "the server sends verifiers up to 1.1 MB a round (openings 0.7 MB" in reason
-    assert "2 or more, a smaller secure_sum.committee than 5, or a smaller model" in reason
-    everybody = refused(verified(secure_sum__verify_megabytes="1", secure_sum__verify='"all"'), 10**5)
-    assert "48.0 MB a round" in everybody
-    assert "48 or more, secure_sum.verify = committee in place of all" in everybody
-
-
-def test_what_fits_into_no_message_is_refused_whatever_the_budget() -> None:
-    made = verified(secure_sum__verify_megabytes="1000000000")
-    bits = check(made).ring_bits
-    most = most_parameters(made, bits)
+    assert most == MAX_PROOF // 24
     check_proofs(made, bits, most)
     assert "the proof of a step holds 536.9 MB with 22,369,622 parameters" in refused(made, most + 1)
     assert MAX_PROOF == MAX_VECTOR
 
 
 def test_the_header_says_it_for_models_of_any_size() -> None:
-    (line,) = [line for line in header_of(verified()) if "verify_megabytes" in line]
+    (line,) = [line for line in header_of(verified()) if "verifiers up to" in line]
     assert "verifiers up to 312 MB a round (192 MB openings, 120 MB steps)" in line
-    assert f"up to {4_096_000_000 // 312:,} parameters fit into 4,096 MB" in line
+    assert "at most 22,369,621 parameters" in line
 
 
-def test_processes_and_simulations_refuse_it_before_they_begin(tmp_path: Path) -> None:
-    made = verified(secure_sum__verify_megabytes="1")
+def test_processes_and_simulations_refuse_it_before_they_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = verified()
     mine, _ = keys(tmp_path, parties=12)
     _, roster = read_own_identity(mine)
+    monkeypatch.setattr(proofs, "MAX_PROOF", 24 * 3_000)
     assert make_plan(replace(mine, scenario=made), roster, 3_000, b"").length == 3_000
-    with pytest.raises(ConfigError, match=r"^secure_sum.verify_megabytes: with 4,000 parameters"):
+    with pytest.raises(ConfigError, match=r"^secure_sum.verify: .* with 4,000 parameters"):
         make_plan(replace(mine, scenario=made), roster, 4_000, b"")
     large = ("model={type='mlp', hidden=[64]}", "data.set=digits")
     simulated = parse_scenario(to_toml(made), large)
-    with pytest.raises(ConfigError, match=r"^secure_sum.verify_megabytes: with 4,810 parameters"):
+    with pytest.raises(ConfigError, match=r"^secure_sum.verify: .* with 4,810 parameters"):
         assemble(simulated, RUN, 1, None)

@@ -41,7 +41,7 @@ def test_without_data_a_federation_is_feasible() -> None:
             ("clustering.reclusterings=2", "clustering.new_work=true", "clustering.size=3"),
             "clustering.new_work: sums of one training that is done twice",
         ),
-        (("stop.target_accuracy=0.9",), "stop.target_accuracy: nobody but a site can say"),
+        (("stop.target=0.9",), "stop.target: nobody but a site can say"),
         (("stop.patience=3",), "stop.patience: nobody but a site can say"),
         (("expect=[{metric='accuracy',at_least=0.5}]",), "expect.0.metric: nobody but a site can say"),
     ],

@@ -70,7 +70,6 @@ def test_a_good_one_says_what_it_does_and_what_not() -> None:
         ("clip = 1.8", "clip = 1.8\nscale_bits = 30", "fewer bits after the point"),
         ("norm = 2.0", "norm = 2.0, projections = 32", "take more projections"),
         ("norm = 2.0", "norm = 2.0, projections = 60", "projections"),
-        ('kind = "crypten"', 'kind = "crypten"\nmask_source = "crypten-insecure"', "give checks away"),
     ],
 )
 def test_refusals(old: str, new: str, reason: str) -> None:

@@ -16,6 +16,7 @@ from securefl.methods.clustering.committee import (
     committee_failure,
     committee_of,
     committee_size,
+    failure_of,
 )
 from securefl.methods.feasibility.limits import check, largest_sum
 from securefl.scenario.load import parse_scenario
@@ -69,9 +70,6 @@ def test_a_feasible_one_says_who_repeats_what() -> None:
         (("leakage.colluders=0",), "leakage.colluders", "each would know"),
         (("aggregation.rule={type='fltrust'}", "data.server_fraction=0.1"), "secure_sum.verify", "own data"),
         (("secure_sum.kind=plain",), "secure_sum.verify", "plain sums prove nothing"),
-        (("secure_sum.committee=9",), "secure_sum.committee", "9 members, and a round may have 8 parties"),
-        (("secure_sum.verify=all", "secure_sum.committee=3"), "secure_sum.committee", 'verify is "all"'),
-        (("secure_sum.verify=off", "secure_sum.committee=3"), "secure_sum.committee", 'verify is "off"'),
     ],
 )
 def test_what_it_does_not_go_with(overrides: tuple[str, ...], field: str, reason: str) -> None:
@@ -94,17 +92,11 @@ def test_a_committee_follows_from_the_seed_and_the_participants() -> None:
 
 @pytest.mark.parametrize(("parties", "colluders", "size"), [(12, 2, 3), (12, 3, 3), (14, 3, 5), (10, 4, 5)])
 def test_odds_are_those_of_all_draws(parties: int, colluders: int, size: int) -> None:
-    plan = made(
-        f"parties={parties}",
-        f"secure_sum.colluders={colluders}",
-        f"secure_sum.committee={size}",
-        "stop.rounds=1",
-    )
     present = (parties + colluders) // 2 + 1
     draws = list(combinations(range(present), size))
     bad = sum(sum(seat < colluders for seat in seats) > size // 2 for seats in draws) / len(draws)
-    assert committee_failure(plan) == pytest.approx(1 - (1 - bad) ** 3)
-    assert attests_needed(plan, size) == size // 2 + 1
+    assert failure_of(present, colluders, size, 3) == pytest.approx(1 - (1 - bad) ** 3)
+    assert attests_needed(made(f"parties={parties}"), size) == size // 2 + 1
 
 
 @pytest.mark.parametrize(("parties", "colluders"), [(60, 6), (60, 12), (200, 20), (1000, 100), (9000, 900)])
@@ -112,13 +104,7 @@ def test_the_committee_is_as_small_as_the_odds_allow(parties: int, colluders: in
     plan = made(f"parties={parties}", f"secure_sum.colluders={colluders}", "stop.rounds=50")
     size = committee_size(plan)
     assert committee_failure(plan) <= ACCEPTED
-    smaller = made(
-        f"parties={parties}",
-        f"secure_sum.colluders={colluders}",
-        "stop.rounds=50",
-        f"secure_sum.committee={size - 2}",
-    )
-    assert committee_failure(smaller) > ACCEPTED
+    assert failure_of((parties + colluders) // 2 + 1, colluders, size - 2, 3 * 50) > ACCEPTED
     assert size <= 2 * colluders + 1
 
 
@@ -148,39 +134,6 @@ def test_an_active_server_is_verified_unless_the_scenario_says_otherwise() -> No
     assert "NOT VERIFIED" not in " ".join(header_of(curious))
     with pytest.raises(ConfigError, match=r"each would know .* or secure_sum.verify = off"):
         check(parse_scenario(left_open, ("secure_sum.colluders_per_cluster=0",)))
-
-
-LOSING = (
-    "parties=20",
-    "secure_sum.lost_clusters=1",
-    "secure_sum.colluders=1",
-    "aggregation.rule={type='median'}",
-)
-
-
-class TestLostClusters:
-    def test_the_header_says_between_how_many_models_the_server_chooses(self) -> None:
-        lines = " ".join(header_of(made(*LOSING)))
-        assert "without which sums: at most 1 of 5 (2.8 bits a round)" in lines
-
-    @pytest.mark.parametrize(
-        ("overrides", "reason"),
-        [
-            (("secure_sum.verify=off",), "is for verified rounds"),
-            (("secure_sum.lost_clusters=3",), "of 5 clusters 2 are left, of which median withstands 0"),
-            (("aggregation.rule={type='mean'}",), "of 5 clusters 4 are left, of which mean withstands 0"),
-            (("secure_sum.colluders=2",), "4 are left, of which median withstands 1; 2 may have"),
-            (("aggregation.byzantine=2",), "4 are left, of which median withstands 1; 2 may have"),
-            (("secure_sum.lost_clusters=5",), "of 5 clusters 0 are left"),
-        ],
-    )
-    def test_it_is_refused_where_the_rule_withstands_too_little(
-        self, overrides: tuple[str, ...], reason: str
-    ) -> None:
-        check(made(*LOSING))
-        with pytest.raises(ConfigError, match=reason) as caught:
-            check(made(*LOSING, *overrides))
-        assert str(caught.value).startswith("secure_sum.lost_clusters: ")
 
 
 def test_the_header_says_which_rules_leave_the_model_to_colluders() -> None:

@@ -583,7 +583,7 @@ def test_noise_checks_and_their_evidence_over_rounds(fixed: str) -> None:
 
 
 def test_a_target_ends_it_early() -> None:
-    lab = assert_same(scenario(9, rounds="9", stop__target_accuracy="0.9"), {})
+    lab = assert_same(scenario(9, rounds="9", stop__target="0.9"), {})
     assert len(lab.rounds_done()) < 9
 
 

@@ -47,7 +47,7 @@ def on_proof(
     except PeerError as error:
         raise UnsignedError(error.culprit, error.reason) from error
     try:
-        check_claim(ctx.plan, verifying.certified, last, message.claim)
+        check_claim(verifying.certified, last, message.claim)
         _check_only(verifying, link)
         repeat()
     except PeerError as error:
@@ -98,7 +98,7 @@ def _followed(
     if verifying is None or message.claim.previous != last.root:
         # It was away: more than q others have to say that they have seen it confirmed.
         return past, link, False, ()
-    check_claim(ctx.plan, verifying.certified, last, message.claim)
+    check_claim(verifying.certified, last, message.claim)
     chain.check_attests(ctx.plan, verifying.certified, link, message.attests)
     followed, noted = accepted(past, link)
     return followed, link, True, noted

@@ -3,7 +3,7 @@
 Once survivors are certified there is one set of sums that their shares open, whoever asks. A server that is
 started again asks for the same shares, and gets the same sealed boxes: the round is not void, and nobody
 gives away more than it has. Void it still is with hidden groups, whose shares are asked for in two steps, and
-where masked inputs of a verified round are more than ``secure_sum.spool_megabytes``.
+where masked inputs of a verified round are more than the server's memory for vectors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from securefl.protocol.round.server import phases
 from securefl.protocol.round.shared import leakage, reports
 from securefl.protocol.round.shared.draw import drawn_report
 
-_MEGABYTE = 2**20
+KEPT_BYTES = 2**30
+"""Most bytes of masked inputs that the server keeps in memory; above this it spools them to disk."""
 
 
 def begin_releasing(
@@ -97,7 +98,7 @@ def _vectors(
     size = sums.exact_sum(
         len(one.inputs) * one.setup.length * one.setup.ring_bits // 8 for one in verified.values()
     )
-    if size > ctx.plan.scenario.secure_sum.spool_megabytes * _MEGABYTE:
+    if size > KEPT_BYTES:
         return None
     return {
         key: {i: bytes(ctx.store.get(handle)) for i, handle in one.inputs.items()}

@@ -45,12 +45,12 @@ class Pace:
 def least_answers(plan: RunPlan, asked: int) -> int:
     """The answers needed of ``asked`` parties in a step before a hint may shorten it.
 
-    ``deadlines.least``, or else the quorum of certificates, under a curious server a majority; in any case
-    more than collude, so that these are never among themselves.
+    The quorum of certificates, under a curious server a majority; in any case more than collude, so that
+    these are never among themselves.
     """
-    given, quorum = plan.scenario.deadlines.least, plan.limits.quorum
+    quorum = plan.limits.quorum
     usual = asked // 2 + 1 if quorum is None else quorum
-    return max(usual if given is None else given, plan.scenario.secure_sum.colluders + 1)
+    return max(usual, plan.scenario.secure_sum.colluders + 1)
 
 
 def due(

@@ -12,13 +12,14 @@ from securefl.protocol.round.shared.plan import RunPlan
 Step = Literal["hello", "shares", "training", "verify"]
 """Steps in which vectors travel: the model, what members of a sum send each other, and what they submit."""
 
-_MEGABYTE = 1e6
+RATE = 1e6
+"""Bytes a second that each party's connection carries at least."""
 
 
 def allowed(plan: RunPlan, step: Step) -> float:
-    """Seconds for a step: its deadline, or what vectors take at ``deadlines.rate`` if that is more."""
+    """Seconds for a step: its deadline, or what its vectors take at :data:`RATE` if that is longer."""
     wanted: float = getattr(plan.scenario.deadlines, step)
-    return max(wanted, vector_bytes(plan, step) / (plan.scenario.deadlines.rate * _MEGABYTE))
+    return max(wanted, vector_bytes(plan, step) / RATE)
 
 
 def vector_bytes(plan: RunPlan, step: Step) -> int:

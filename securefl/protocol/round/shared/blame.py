@@ -143,7 +143,7 @@ def _judged(  # noqa: PLR0911 - one return for each kind
         case OtherParts():
             signed_claim.check_signed(charge.signed, plan.roster, plan.run)
             certified = certified_round(plan, charge.signed, charge.record)
-            return _server_if(lambda: repeating.check_parts(plan, certified, charge.signed.claim))
+            return _server_if(lambda: repeating.check_parts(certified, charge.signed.claim))
         case BadAnnouncement():
             return _bad_announcement(charge, plan, first)
         case BadOpening():
@@ -230,7 +230,7 @@ def _bad_announcement(charge: BadAnnouncement, plan: RunPlan, first: chain.Chain
     certified = certified_round(plan, signed, charge.record)
 
     def confirmed() -> None:
-        repeating.check_parts(plan, certified, claim)
+        repeating.check_parts(certified, claim)
         chain.check_attests(plan, certified, chain.link_of(plan.run, claim), charge.attests)
 
     return _server_if(confirmed)
@@ -254,7 +254,7 @@ def _bad_opening(charge: BadOpening, plan: RunPlan) -> Conviction:
         raise ConvictsNobodyError("it is not what the server proved")
     signed_claim.check_signed(signed, plan.roster, plan.run)
     # From here on all is signed by the server or follows from what is.
-    repeating.check_parts(plan, certified, signed.claim)
+    repeating.check_parts(certified, signed.claim)
     message = messages.OpeningProof(
         claim=signed.claim,
         adverts=charge.adverts,
@@ -304,7 +304,7 @@ def _bad_step(charge: BadStep, plan: RunPlan) -> Conviction:
         raise ConvictsNobodyError("it is not what the server proved")
     signed_claim.check_signed(signed, plan.roster, plan.run)
     certified = certified_round(plan, signed, charge.record)
-    repeating.check_parts(plan, certified, claim)
+    repeating.check_parts(certified, claim)
     if chain.link_of(plan.run, charge.previous).root != claim.previous:
         raise ConvictsNobodyError("the link before is not the one that the claim names")
     size = 4 * plan.broadcast

@@ -58,10 +58,6 @@ def ending(plan: RunPlan, releases: Releases) -> str | None:
     spent = spent_by(plan, releases)
     if not spent:
         return None
-    if plan.scenario.privacy.when_spent == "end":
-        return f"the privacy budget of {min(spent)} is spent" + (
-            f", and that of {len(spent) - 1} more" if len(spent) > 1 else ""
-        )
     left = plan.roster.parties.keys() - spent
     reason = shortage(plan, left)
     return None if reason is None else f"{len(left)} parties have privacy budget left; {reason}"

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from securefl.base import entropy
 from securefl.base.arrays import U64, Ring
 from securefl.base.ids import PartyId
 from securefl.protocol.secure_sum.crypten.library import Library, device_of
@@ -37,7 +36,7 @@ class CryptenEngine:
         self.device = device_of(device)
 
     def share_of_sum(
-        self, members: Sequence[PartyId], rank: int, zeros: ZeroShares | entropy.Entropy, encoded: Ring
+        self, members: Sequence[PartyId], rank: int, zeros: ZeroShares, encoded: Ring
     ) -> Session[Ring]:
         """See :class:`securefl.protocol.secure_sum.crypten.ports.Engine`."""
         world = World(members, rank, zeros, device=self.device)

@@ -21,7 +21,6 @@ from securefl.protocol.secure_sum.collecting import (
 )
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten.library import check_machine
-from securefl.protocol.secure_sum.crypten.member import MaskSource
 from securefl.protocol.secure_sum.crypten.ports import Engine
 from securefl.protocol.secure_sum.crypten.server import (
     BlindedShares,
@@ -40,7 +39,6 @@ from securefl.scenario import Scenario
 class CryptenSums(port.SecureSum):
     """Sums of shares; all listed members open them."""
 
-    source: MaskSource
     device: Literal["auto", "cpu", "cuda"]
     engine: Engine | None = None
 
@@ -51,7 +49,7 @@ class CryptenSums(port.SecureSum):
     @property
     def member(self) -> port.MemberEnd:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
-        return _Member(self.source, self.engine)
+        return _Member(self.engine)
 
     @property
     def server(self) -> port.ServerEnd:
@@ -76,12 +74,11 @@ class CryptenSums(port.SecureSum):
 
 def sums_of(scenario: Scenario, _length: int) -> CryptenSums:
     """Return the kind as the scenario's table has it."""
-    return CryptenSums(scenario.secure_sum.mask_source, scenario.secure_sum.device)
+    return CryptenSums(scenario.training.device)
 
 
 @dataclass(frozen=True, slots=True)
 class _Member(port.MemberEnd):
-    source: MaskSource
     engine: Engine | None
 
     def advertise(
@@ -94,7 +91,7 @@ class _Member(port.MemberEnd):
     ) -> port.MemberStep:
         match message, phase:
             case messages.KeyList(), member.Advertised():
-                return port.MemberStep(member.on_key_list(phase, message, roster, entropy, self.source))
+                return port.MemberStep(member.on_key_list(phase, message, roster))
             case messages.PeerBox(), member.Listed() | member.Computing():
                 return _told(member.on_peer_box(phase, message, entropy))
             case messages.PeerBox(), member.Spoiled():

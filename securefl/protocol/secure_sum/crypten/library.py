@@ -134,9 +134,7 @@ def device_of(name: str) -> str:
     if name == "auto":
         return "cuda" if has_cuda else "cpu"
     if name != "cpu" and not has_cuda:
-        raise ConfigError(
-            "secure_sum.device", f'"{name}" is asked for, and torch finds no GPU', 'take "auto"'
-        )
+        raise ConfigError("training.device", f'"{name}" is asked for, and torch finds no GPU', 'take "auto"')
     return name
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final, Literal
+from typing import Final
 
 from securefl.base import crypto
 from securefl.base.arrays import Ring, expect
@@ -45,7 +45,6 @@ from securefl.protocol.secure_sum.crypten.progress import (
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key
 
-MaskSource = Literal["pairwise", "crypten-insecure"]
 """Where shares of zero come from."""
 
 NO_SHARES: Final = crypto.digest("no shares")
@@ -77,7 +76,7 @@ class Listed:
     listed: tuple[int, ...]
     """Member numbers, ascending; a rank of the computation is a place in this list."""
     peers: Peers
-    zeros: ZeroShares | Entropy = field(repr=False)
+    zeros: ZeroShares = field(repr=False)
     context: bytes
     """What the attempt's keys are bound to."""
     lists_digest: bytes
@@ -159,8 +158,6 @@ def on_key_list(
     phase: Advertised,
     message: messages.KeyList,
     roster: crypto.Roster,
-    entropy: Entropy,
-    source: MaskSource = "pairwise",
 ) -> Listed:
     """Check the relayed adverts and agree on keys with every listed member.
 
@@ -176,7 +173,7 @@ def on_key_list(
     boxes = {index: (setup.members[index], advert.box_key) for index, advert in others.items()}
     peers = Peers(me, phase.box, boxes, context)
     keys = {index: _pair_key(phase, index, advert.mask_key, context) for index, advert in others.items()}
-    zeros = ZeroShares(me, keys) if source == "pairwise" else entropy.child("crypten seeds")
+    zeros = ZeroShares(me, keys)
     lists = setup.lists_digest(key_list, frozenset(adverts))
     return Listed(setup, me, phase.seed, phase.noise, tuple(adverts), peers, zeros, context, lists)
 

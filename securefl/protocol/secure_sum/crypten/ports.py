@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from securefl.base import entropy
 from securefl.base.arrays import Ring
 from securefl.base.ids import PartyId
 from securefl.protocol.secure_sum.crypten import progress
@@ -34,7 +33,7 @@ class Engine(Protocol):
     """Makes computations."""
 
     def share_of_sum(
-        self, members: Sequence[PartyId], rank: int, zeros: ZeroShares | entropy.Entropy, encoded: Ring
+        self, members: Sequence[PartyId], rank: int, zeros: ZeroShares, encoded: Ring
     ) -> Computation[Ring]:
         """Prepare this member's share of the sum of everybody's ``encoded``.
 

@@ -78,7 +78,6 @@ class _Computation(Generic[ResultT]):
     def _run(self) -> None:
         self._go.acquire()
         try:
-            self.globals.begin()
             self.outcome = (self._program(self._library),)
         except BaseException as error:
             # Not lost: whoever resumed the computation gets it.

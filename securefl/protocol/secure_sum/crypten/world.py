@@ -13,18 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.protocol.secure_sum.crypten.communicator import Communicator, Mailbox
 from securefl.protocol.secure_sum.crypten.library import Library
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
-
-MaskSource = Literal["pairwise", "crypten-insecure"]
 
 _PROVIDERS = "__SUPPORTED_PROVIDERS"
 _PROVIDER = "securefl"
@@ -37,8 +34,7 @@ class World:
     members: Sequence[PartyId]
     rank: int
     """Of this member among them."""
-    zeros: ZeroShares | Entropy
-    """Shares of zero; or, for ``mask_source = "crypten-insecure"``, what CrypTen\'s seeds are drawn from."""
+    zeros: ZeroShares
     provider: Any = None
     """A CrypTen tuple provider (Beaver triples); None for computations that need none."""
     device: str = "cpu"
@@ -59,18 +55,14 @@ class Globals:
         self._library = library
         self._world = world
         communicator = Communicator(library, mailbox, wait)
-        secure = isinstance(world.zeros, ZeroShares)
         self._set: dict[tuple[int, str], tuple[Any, Any]] = {}
         self._put(library.communicator, "get", lambda: communicator)
         self._put(library.communicator, "is_initialized", lambda: True)
         self._put(library.crypten.cfg, "config", _configuration(library))
         self._put(library.plain, "AUTOGRAD_ENABLED", value=False)
-        self._generators: dict[str, Any] = {
-            key: Refusing() if secure else {} for key in library.crypten.generators
-        }
-        if secure:
-            self._put(library.arithmetic, "PRZS", staticmethod(self._arithmetic_zero))
-            self._put(library.binary, "PRZS", staticmethod(self._binary_zero))
+        self._generators: dict[str, Any] = dict.fromkeys(library.crypten.generators, Refusing())
+        self._put(library.arithmetic, "PRZS", staticmethod(self._arithmetic_zero))
+        self._put(library.binary, "PRZS", staticmethod(self._binary_zero))
 
     def _put(self, owner: Any, name: str, value: Any) -> None:
         self._set[id(owner), name] = (owner, value)
@@ -96,29 +88,17 @@ class Globals:
                 self._set[key] = (owner, vars(owner)[key[1]])
                 setattr(owner, key[1], found[key])
 
-    def begin(self) -> None:
-        """Do what comes first in a computation: seed CrypTen's generators, if asked."""
-        if not isinstance(self._world.zeros, ZeroShares):
-            exchange_seeds(self._library, self._world.zeros)
-
     def _arithmetic_zero(self, *size: Any, device: Any = None) -> Any:
         shape, words = _shape(size)
         return self._library.arithmetic.from_shares(
-            self._tensor(self._zeros.arithmetic(words), shape, device), precision=0
+            self._tensor(self._world.zeros.arithmetic(words), shape, device), precision=0
         )
 
     def _binary_zero(self, *size: Any, device: Any = None) -> Any:
         shape, words = _shape(size)
         return self._library.binary.from_shares(
-            self._tensor(self._zeros.binary(words), shape, device), precision=0
+            self._tensor(self._world.zeros.binary(words), shape, device), precision=0
         )
-
-    @property
-    def _zeros(self) -> ZeroShares:
-        zeros = self._world.zeros
-        if not isinstance(zeros, ZeroShares):
-            raise UsageError("this computation draws its shares of zero from CrypTen")
-        return zeros
 
     def _tensor(self, words: Any, shape: tuple[int, ...], device: Any) -> Any:
         tensor = self._library.torch.from_numpy(words.view(np.int64)).reshape(shape)
@@ -130,7 +110,7 @@ class Refusing:
 
     def __getitem__(self, key: object) -> NoReturn:
         """Refuse."""
-        raise UsageError('CrypTen\'s own generators are for mask_source = "crypten-insecure" only')
+        raise UsageError("CrypTen's own generators are never used")
 
 
 class Without:
@@ -150,23 +130,6 @@ def _configuration(library: Library) -> Any:
     config.mpc.provider = _PROVIDER
     importlib.import_module("omegaconf").OmegaConf.set_readonly(config, value=True)
     return config
-
-
-def exchange_seeds(library: Library, entropy: Entropy) -> None:
-    """Seed CrypTen's generators as ``crypten.init`` does: one seed for each ring neighbour, one for all."""
-    torch, generators = library.torch, library.crypten.generators
-    devices = ["cpu"]
-    if torch.cuda.is_available():
-        devices += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-    for known in generators.values():
-        for name in devices:
-            device = torch.device(name)
-            known[device] = torch.Generator(device=device)
-    next_seed, local, common = (
-        int.from_bytes(entropy.child("crypten seed", name).draw(8), "big") - 2**63
-        for name in ("next", "local", "global")
-    )
-    library.crypten._sync_seeds(torch.tensor(next_seed), local, torch.tensor(common))
 
 
 def _shape(size: tuple[Any, ...]) -> tuple[tuple[int, ...], int]:

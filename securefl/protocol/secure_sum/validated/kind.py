@@ -102,7 +102,7 @@ class ValidatedSums(port.SecureSum):
 
     def check_machine(self) -> None:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
-        check_machine(self.tests.scenario.secure_sum.device)
+        check_machine(self.tests.scenario.training.device)
 
     def prepared(self) -> port.SecureSum:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
@@ -144,7 +144,7 @@ class _Member(port.MemberEnd):
     ) -> port.MemberStep:
         match message, phase:
             case messages.KeyList(), phases.Advertised():
-                return port.MemberStep(member.on_key_list(phase, message, roster, entropy))
+                return port.MemberStep(member.on_key_list(phase, message, roster))
             case messages.DealtTo(), phases.Gathering():
                 step = member.on_deal(phase, message, roster)
             case messages.PeerBox(), phases.Gathering():

@@ -65,7 +65,7 @@ def advertise(
 
 
 def on_key_list(
-    phase: phases.Advertised, message: messages.KeyList, roster: crypto.Roster, entropy: Entropy
+    phase: phases.Advertised, message: messages.KeyList, roster: crypto.Roster
 ) -> phases.Gathering:
     """Check the relayed adverts and agree on all keys.
 
@@ -74,7 +74,7 @@ def on_key_list(
             member's advert is missing.
     """
     base = phase.base
-    listed = member.on_key_list(base, message, roster, entropy)
+    listed = member.on_key_list(base, message, roster)
     setup, me = listed.setup, listed.me
     if len(listed.listed) < LEAST_MEMBERS:
         raise PeerError(

@@ -15,7 +15,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 class AccuracyStop(RoundFeature):
-    """End by ``stop.target_accuracy`` or ``stop.patience``, unless ``stop.metric`` decides."""
+    """End by ``stop.target`` or ``stop.patience``, unless ``stop.metric`` decides."""
 
     def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
         """Note the accuracy of the round's model."""
@@ -60,8 +60,8 @@ class ReleaseBudget(RoundFeature):
 
 def _by_accuracy(stop: scenario.Stop, standing: Standing, accuracy: float) -> str:
     """Return the reason for which the run ends with a model of this accuracy; empty if it goes on."""
-    if stop.target_accuracy is not None and accuracy >= stop.target_accuracy:
-        return f"accuracy {accuracy:.4f} reached the target {stop.target_accuracy:g}"
+    if stop.target is not None and accuracy >= stop.target:
+        return f"accuracy {accuracy:.4f} reached the target {stop.target:g}"
     if stop.patience is not None and standing.progress.stale_rounds >= stop.patience:
         return f"no better accuracy in {stop.patience} rounds"
     return ""
