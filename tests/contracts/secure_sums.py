@@ -20,7 +20,6 @@ from securefl.base.crypto.identity import Identity
 from securefl.base.crypto.roster import Roster
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import SERVER, Instance, PartyId, RunId
-from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import BoxList, KeyAdvert, KeyList, MaskedInput, Receipt, ShareBoxes
 from securefl.protocol.messages.rounds import InstanceShares
 from securefl.protocol.messages.union import AnyMessage, SumToMember, SumToServer
@@ -273,7 +272,6 @@ class CryptenCluster:
         self.engine = CryptenEngine("cuda" if wanted == "cuda" else "auto" if wanted == "auto" else "cpu")
         self.phases: dict[PartyId, member.MemberPhase] = {}
         self.server: CryptenPhase = collecting.CollectingKeys(self.setup)
-        self.relayed: list[PeerBox] = []
 
     def signed(self, sender: PartyId, message: AnyMessage) -> bytes:
         """``message`` as ``sender`` signs it for the server."""
@@ -304,33 +302,14 @@ class CryptenCluster:
     def submit(
         self, inputs: Mapping[PartyId, Ring], names: Collection[PartyId], receipts: Collection[PartyId]
     ) -> None:
-        """Shares of ``names``, with as many messages between them as that takes."""
-        boxes: list[tuple[PartyId, PeerBox]] = []
+        """Blinded shares of ``names``, and receipts."""
         for name in names:
             phase = self.phases[name]
             assert isinstance(phase, member.Listed)
-            boxes += self._take(
-                name, member.submit(phase, inputs[name], self.engine, self.of(name)), receipts
-            )
-        while boxes:
-            sender, box = boxes.pop(0)
-            self.server, receiver, passed = crypten.relay(self.inputs, sender, box)
-            self.relayed.append(passed)
-            phase = self.phases[receiver]
-            if receiver in names and isinstance(phase, member.Listed | member.Computing):
-                boxes += self._take(receiver, member.on_peer_box(phase, passed, self.of(receiver)), receipts)
-
-    def _take(
-        self, name: PartyId, step: member.Step, receipts: Collection[PartyId]
-    ) -> list[tuple[PartyId, PeerBox]]:
-        assert step.accused is None
-        self.phases[name] = step.phase
-        if step.submitted is not None:
-            masked, note = step.submitted
+            self.phases[name], (masked, note) = member.submit(phase, inputs[name], self.engine)
             self.server = collecting.on_input(self.inputs, name, masked, self.store)
             if name in receipts:
                 self.server = collecting.on_receipt(self.inputs, name, note, self.signed(name, note))
-        return [(name, box) for box in step.boxes]
 
     @property
     def inputs(self) -> crypten.BlindedShares:
@@ -340,10 +319,7 @@ class CryptenCluster:
 
     def start_over(self) -> bool:
         """Begin another attempt with those who have submitted; False when the server gives up."""
-        missing = frozenset(self.setup.members) - self.inputs.submitted - self.inputs.stalled
-        for phase in self.phases.values():
-            if isinstance(phase, member.Computing):
-                phase.computation.close()
+        missing = frozenset(self.setup.members) - self.inputs.submitted
         self.server = collecting.retry(self.inputs, missing, max_attempts=8)
         self.setup, self.phases = self.server.setup, {}
         return isinstance(self.server, collecting.CollectingKeys)

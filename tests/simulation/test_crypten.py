@@ -14,7 +14,6 @@ from securefl.protocol.kernel.effects import Aborted, Finished
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Release
-from securefl.protocol.round.party.phases import Working
 from securefl.protocol.round.shared.reports import (
     InstanceLost,
     InstanceRetried,
@@ -23,7 +22,6 @@ from securefl.protocol.round.shared.reports import (
     SumOpened,
     SumsWithheld,
 )
-from securefl.protocol.secure_sum.crypten.member import Computing
 from securefl.scenario.scenario import Scenario
 from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.test_exact_sums import check_all, samples, uneven
@@ -68,10 +66,6 @@ def check(world: World) -> None:
     assert isinstance(world.server.outcome, Finished | Aborted) or SERVER in crashed
     for node in world.nodes.values():
         assert node.outcome is not None or not node.alive, f"{node.name} hangs in {node.phase}"
-        if not node.alive and isinstance(node.phase, Working):
-            for instance in node.phase.instances.values():
-                if isinstance(instance, Computing):
-                    instance.computation.close()  # with a process, the thread dies
     assert crypten_threads() == []
     scale = 2**world.scenario.encoding.scale_bits
     counted: Counter[tuple[int, PartyId]] = Counter()

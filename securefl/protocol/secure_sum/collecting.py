@@ -77,13 +77,8 @@ class CollectingInputs:
 
     @property
     def missing(self) -> frozenset[PartyId]:
-        """Members that have not submitted, and could."""
-        return self.names(self.sharers - self.answered) - self.stalled
-
-    @property
-    def stalled(self) -> frozenset[PartyId]:
-        """Members that have not submitted, as it seems because they wait for one that has said less."""
-        return frozenset()
+        """Members that have not submitted."""
+        return self.names(self.sharers - self.answered)
 
     @property
     def submitted(self) -> frozenset[PartyId]:

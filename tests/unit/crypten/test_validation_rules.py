@@ -14,14 +14,14 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.validation import DealRequest, Dealt, DealtTo, Held, Verdict
 from securefl.protocol.round.dealer.machine import DealerMachine
 from securefl.protocol.secure_sum.crypten import member
-from securefl.protocol.secure_sum.crypten.server import check_seed, relay
+from securefl.protocol.secure_sum.crypten.server import check_seed
 from securefl.protocol.secure_sum.validated import member as validated_member
 from securefl.protocol.secure_sum.validated.dealer import answer, deal_attempt, read_deal
 from securefl.protocol.secure_sum.validated.phases import Advertised, Gathering
 from securefl.protocol.secure_sum.validated.relayed import read_all, receipts_of
-from securefl.protocol.secure_sum.validated.server import AwaitingHeld, CheckedShares
+from securefl.protocol.secure_sum.validated.server import AwaitingHeld, CheckedShares, on_share
 from securefl.protocol.secure_sum.validated.sketch import sketch_seed
-from securefl.protocol.secure_sum.validated.validation import accepted_by, validated_lists
+from securefl.protocol.secure_sum.validated.validation import SHARE_NUMBER, accepted_by, validated_lists
 from securefl.protocol.wire.outbox import Outbox
 from tests.contracts.test_validated_sum import LENGTH, TEST, updates
 from tests.contracts.validated_sums import IDENTITIES, NAMES, ROSTER, RUN, ValidatedCluster
@@ -204,7 +204,7 @@ def test_the_server_relays_between_two_listed_members_only(peer: int) -> None:
     cluster.begin(NAMES[:3])
     assert isinstance(cluster.server, AwaitingHeld)
     with pytest.raises(PeerError, match=f"sends to member {peer} out of turn") as caught:
-        relay(cluster.server.base, NAMES[0], PeerBox(peer=peer, number=1, box=bytes(40)))
+        on_share(cluster.server, NAMES[0], PeerBox(peer=peer, number=1, box=bytes(40)))
     assert caught.value.culprit == NAMES[0]
-    _, to, passed = relay(cluster.server.base, NAMES[0], PeerBox(peer=1, number=1, box=bytes(40)))
+    _, (to, passed) = on_share(cluster.server, NAMES[0], PeerBox(peer=1, number=SHARE_NUMBER, box=bytes(40)))
     assert (to, passed.peer) == (NAMES[1], 0)

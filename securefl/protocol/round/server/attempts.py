@@ -89,7 +89,7 @@ def without_missing(
     counted = {key: i.names(i.counted) for key, i in waiting.items()}
     lost: frozenset[reports.ClusterKey] = frozenset()
     while True:
-        survivors = eligible(ctx, phase, lost, waiting=True)
+        survivors = eligible(ctx, phase, lost)
         short = {key for key, members in counted.items() if members & survivors not in {frozenset(), members}}
         spent = {
             key

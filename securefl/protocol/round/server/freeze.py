@@ -20,18 +20,13 @@ def eligible(
     ctx: phases.ServerContext,
     phase: phases.Summing,
     lost: Collection[reports.ClusterKey] = (),
-    *,
-    waiting: bool = False,
 ) -> frozenset[PartyId]:
-    """Return the largest survivor set that the instances allow as they stand, some of them given up.
-
-    ``waiting``: with those who could submit if others did not hold them up.
-    """
+    """Return the largest survivor set that the instances allow as they stand, some of them given up."""
     clusters = {(r, j): m for r, row in enumerate(phase.view.assignment.clusters) for j, m in enumerate(row)}
     return clustering.survivor_set(
         clusters,
         {
-            key: i.submitted | i.stalled if waiting else i.submitted
+            key: i.submitted
             for key, i in phase.instances.items()
             if isinstance(i, secure_sum.CollectingInputs) and key not in lost
         },

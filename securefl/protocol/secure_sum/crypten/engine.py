@@ -17,15 +17,17 @@ from typing import Any, Literal
 import numpy as np
 
 from securefl.base.arrays import U64, Ring
+from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.protocol.secure_sum.crypten.library import Library, device_of
+from securefl.protocol.secure_sum.crypten.progress import Done
 from securefl.protocol.secure_sum.crypten.session import Session
 from securefl.protocol.secure_sum.crypten.world import World
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 
 
 class CryptenEngine:
-    """Makes sessions (:class:`~securefl.protocol.secure_sum.crypten.ports.Engine`), shares on one device."""
+    """Computes shares (:class:`~securefl.protocol.secure_sum.crypten.ports.Engine`) on one device."""
 
     def __init__(self, device: Literal["auto", "cpu", "cuda"] = "cpu") -> None:
         """Import CrypTen and find the device.
@@ -35,12 +37,13 @@ class CryptenEngine:
         """
         self.device = device_of(device)
 
-    def share_of_sum(
-        self, members: Sequence[PartyId], rank: int, zeros: ZeroShares, encoded: Ring
-    ) -> Session[Ring]:
+    def share_of_sum(self, members: Sequence[PartyId], rank: int, zeros: ZeroShares, encoded: Ring) -> Ring:
         """See :class:`securefl.protocol.secure_sum.crypten.ports.Engine`."""
         world = World(members, rank, zeros, device=self.device)
-        return Session(world, partial(share_of_sum, len(members), rank, encoded, self.device))
+        progress = Session(world, partial(share_of_sum, len(members), rank, encoded, self.device)).resume()
+        if not isinstance(progress, Done):
+            raise UsageError("the sum of shares waits for messages")
+        return progress.result.copy()
 
 
 def share_of_sum(size: int, rank: int, encoded: Ring, device: str, library: Library) -> Ring:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -27,11 +27,9 @@ from securefl.protocol.secure_sum.crypten.server import (
     check_seed,
     close_keys,
     recovered,
-    relay,
     unmask,
 )
 from securefl.protocol.secure_sum.setup import Setup
-from securefl.protocol.secure_sum.store import VectorStore
 from securefl.scenario import Scenario
 
 
@@ -87,27 +85,22 @@ class _Member(port.MemberEnd):
         return member.advertise(setup, me, entropy)
 
     def receive(
-        self, phase: port.MemberPhase, message: messages.SumToMember, roster: crypto.Roster, entropy: Entropy
+        self, phase: port.MemberPhase, message: messages.SumToMember, roster: crypto.Roster, _entropy: Entropy
     ) -> port.MemberStep:
         match message, phase:
             case messages.KeyList(), member.Advertised():
                 return port.MemberStep(member.on_key_list(phase, message, roster))
-            case messages.PeerBox(), member.Listed() | member.Computing():
-                return _told(member.on_peer_box(phase, message, entropy))
-            case messages.PeerBox(), member.Spoiled():
-                # Under way when it was spoiled; the retry will have others.
-                return port.MemberStep(phase)
             case _:
                 raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
 
     def submit(
-        self, phase: port.MemberPhase, encoded: Ring, entropy: Entropy, without: int
+        self, phase: port.MemberPhase, encoded: Ring, _entropy: Entropy, without: int
     ) -> port.MemberStep | None:
         if not isinstance(phase, member.Listed):
             return None
         if self.engine is None:
             raise UsageError("this party was made without CrypTen")
-        return _told(member.submit(phase, encoded, self.engine, entropy, without))
+        return port.MemberStep(*member.submit(phase, encoded, self.engine, without))
 
     def awaits_update(self, phase: port.MemberPhase) -> bool:
         return isinstance(phase, member.Listed)
@@ -118,35 +111,11 @@ class _Member(port.MemberEnd):
     def release(self, phase: port.InputSent, survivors: Collection[PartyId]) -> port.Opening:
         return member.seed_for(port.own(phase, member.Submitted), survivors)
 
-    def running(self, phase: port.MemberPhase) -> Iterable[port.Running]:
-        return (phase.computation,) if isinstance(phase, member.Computing) else ()
-
-
-def _told(step: member.Step) -> port.MemberStep:
-    said: tuple[messages.AnyMessage, ...] = (*step.boxes, *(step.submitted or ()))
-    if step.accused is not None:
-        said += (messages.Complaint(accused=step.accused.culprit),)
-    return port.MemberStep(step.phase, said, step.accused)
-
 
 class SharesServer(port.ServerEnd):
     """The server's end of sums whose members compute together."""
 
     collected: ClassVar[type[CollectingInputs]] = BlindedShares
-
-    def receive(
-        self,
-        phase: ServerPhase,
-        sender: PartyId,
-        message: messages.SumToServer,
-        signed: bytes,
-        store: VectorStore,
-    ) -> port.Taken:
-        """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
-        if isinstance(message, messages.PeerBox) and isinstance(phase, BlindedShares):
-            counted, to, passed = relay(phase, sender, message)
-            return port.Taken(counted, ((to, passed),))
-        return super().receive(phase, sender, message, signed, store)
 
     def close(self, phase: ServerPhase, _max_attempts: int) -> port.Closed:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""

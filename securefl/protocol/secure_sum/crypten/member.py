@@ -2,8 +2,7 @@
 
 ::
 
-    advertise -> Advertised -> on_key_list -> Listed -> submit -> (Computing -> on_peer_box ->) Submitted ->
-    seed_for
+    advertise -> Advertised -> on_key_list -> Listed -> submit -> Submitted -> seed_for
 
 A member's share of the sum leaves it before the freeze, under a blind: the stream of a seed that only this
 member knows and that its advert pins. After the freeze the member releases the seed. Without the blind a
@@ -19,7 +18,7 @@ In the data flow: step 7 (``submit``), and the party's part of step 9 (``seed_fo
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -33,19 +32,8 @@ from securefl.protocol import messages
 from securefl.protocol.secure_sum import evidence, removal
 from securefl.protocol.secure_sum.adverts import read_key_list
 from securefl.protocol.secure_sum.crypten import ports
-from securefl.protocol.secure_sum.crypten.peers import Peers
-from securefl.protocol.secure_sum.crypten.progress import (
-    MAX_AHEAD,
-    Done,
-    Failed,
-    Incoming,
-    Outgoing,
-    Progress,
-)
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key
-
-"""Where shares of zero come from."""
 
 NO_SHARES: Final = crypto.digest("no shares")
 """``KeyAdvert.shares_root`` where members share no secrets."""
@@ -75,33 +63,10 @@ class Listed:
     noise: bytes = field(repr=False)
     listed: tuple[int, ...]
     """Member numbers, ascending; a rank of the computation is a place in this list."""
-    peers: Peers
     zeros: ZeroShares = field(repr=False)
     context: bytes
     """What the attempt's keys are bound to."""
     lists_digest: bytes
-    early: tuple[Incoming, ...] = ()
-    """What faster members have said already."""
-
-
-@dataclass(frozen=True, slots=True)
-class Computing:
-    """The computation waits for messages of other members."""
-
-    listed: Listed
-    computation: ports.Computation[Ring]
-
-    @property
-    def setup(self) -> Setup:
-        """Of the attempt."""
-        return self.listed.setup
-
-
-@dataclass(frozen=True, slots=True)
-class Spoiled:
-    """A member made the computation impossible, and was accused of it; waiting for a retry."""
-
-    setup: Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +89,7 @@ class Submitted:
         return tuple(sorted(self.listed))
 
 
-MemberPhase = Advertised | Listed | Computing | Spoiled | Submitted
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A phase, and what is to be said with it."""
-
-    phase: Listed | Computing | Spoiled | Submitted
-    boxes: tuple[messages.PeerBox, ...] = ()
-    submitted: tuple[messages.MaskedInput, messages.Receipt] | None = None
-    accused: PeerError | None = None
+MemberPhase = Advertised | Listed | Submitted
 
 
 def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, messages.KeyAdvert]:
@@ -169,16 +124,19 @@ def on_key_list(
     if adverts.get(me) != phase.advert:
         raise PeerError(SERVER, f"key list of {setup.describe()} does not hold this member's own advert")
     context = setup.keys_context(key_list)
-    others = {index: advert for index, advert in adverts.items() if index != me}
-    boxes = {index: (setup.members[index], advert.box_key) for index, advert in others.items()}
-    peers = Peers(me, phase.box, boxes, context)
-    keys = {index: _pair_key(phase, index, advert.mask_key, context) for index, advert in others.items()}
+    keys = {
+        index: _pair_key(phase, index, advert.mask_key, context)
+        for index, advert in adverts.items()
+        if index != me
+    }
     zeros = ZeroShares(me, keys)
     lists = setup.lists_digest(key_list, frozenset(adverts))
-    return Listed(setup, me, phase.seed, phase.noise, tuple(adverts), peers, zeros, context, lists)
+    return Listed(setup, me, phase.seed, phase.noise, tuple(adverts), zeros, context, lists)
 
 
-def submit(phase: Listed, encoded: Ring, engine: ports.Engine, entropy: Entropy, without: int = 0) -> Step:
+def submit(
+    phase: Listed, encoded: Ring, engine: ports.Engine, without: int = 0
+) -> tuple[Submitted, tuple[messages.MaskedInput, messages.Receipt]]:
     """Share an encoded update (ring words, shape (d,)) and export this member's share of the sum, blinded.
 
     Removable noise is added as far as a sum of the listed members needs it; who is listed is counted, or
@@ -193,29 +151,11 @@ def submit(phase: Listed, encoded: Ring, engine: ports.Engine, entropy: Entropy,
         for component in islice(components, without, setup.removable.dropouts(len(phase.listed))):
             words += component
     names = [setup.members[index] for index in phase.listed]
-    computation = engine.share_of_sum(names, phase.listed.index(phase.me), phase.zeros, words)
-    return _after(phase, computation, computation.resume(phase.early), entropy)
-
-
-def on_peer_box(phase: Listed | Computing, message: messages.PeerBox, entropy: Entropy) -> Step:
-    """Take one message of another member.
-
-    Raises:
-        PeerError: it does not open (of the server that relayed it, or its sender), came before, or too early.
-    """
-    listed = phase if isinstance(phase, Listed) else phase.listed
-    if message.peer not in listed.listed:
-        raise PeerError(SERVER, f"relays a message of member {message.peer}, who is not on the key list")
-    payload = listed.peers.open(message.peer, message.number, message.box)
-    incoming = Incoming(listed.listed.index(message.peer), message.number, payload)
-    if isinstance(phase, Computing):
-        return _after(listed, phase.computation, phase.computation.resume([incoming]), entropy)
-    name = listed.setup.members[message.peer]
-    if any((known.sender, known.number) == (incoming.sender, incoming.number) for known in listed.early):
-        raise PeerError(name, f"sends message {message.number} of a computation again")
-    if message.number >= MAX_AHEAD:
-        raise PeerError(name, f"sends message {message.number} of a computation that has not begun")
-    return Step(replace(listed, early=(*listed.early, incoming)))
+    share = engine.share_of_sum(names, phase.listed.index(phase.me), phase.zeros, words)
+    crypto.add_masks(share, [(self_mask_key(phase.seed, phase.context), 1)])
+    said = evidence.input_with_receipt(setup, phase.me, share, phase.lists_digest)
+    listed, stated = frozenset(phase.listed), evidence.stated_input(said[1])
+    return Submitted(setup, phase.me, phase.seed, listed, phase.lists_digest, listed, stated), said
 
 
 def seed_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.InstanceSeed:
@@ -232,30 +172,6 @@ def seed_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.Insta
     return messages.InstanceSeed(
         reclustering=i.reclustering, cluster=i.cluster, attempt=i.attempt, seed=phase.seed
     )
-
-
-def _after(
-    phase: Listed, computation: ports.Computation[Ring], progress: Progress[Ring], entropy: Entropy
-) -> Step:
-    boxes = tuple(_boxed(phase, out, entropy) for out in progress.outbound)
-    if isinstance(progress, Failed):
-        return Step(Spoiled(phase.setup), boxes, accused=progress.error)
-    if not isinstance(progress, Done):
-        return Step(Computing(replace(phase, early=()), computation), boxes)
-    share = progress.result.copy()
-    crypto.add_masks(share, [(self_mask_key(phase.seed, phase.context), 1)])
-    said = evidence.input_with_receipt(phase.setup, phase.me, share, phase.lists_digest)
-    listed = frozenset(phase.listed)
-    submitted = Submitted(
-        phase.setup, phase.me, phase.seed, listed, phase.lists_digest, listed, evidence.stated_input(said[1])
-    )
-    return Step(submitted, boxes, said)
-
-
-def _boxed(phase: Listed, out: Outgoing, entropy: Entropy) -> messages.PeerBox:
-    other = phase.listed[out.to]
-    box = phase.peers.seal(other, out.number, out.payload, entropy.child("peer nonce", other, out.number))
-    return messages.PeerBox(peer=other, number=out.number, box=box)
 
 
 def _pair_key(phase: Advertised, other: int, public: bytes, context: bytes) -> bytes:

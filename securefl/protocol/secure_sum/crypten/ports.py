@@ -30,21 +30,18 @@ class Computation(Protocol[ResultT_co]):
 
 
 class Engine(Protocol):
-    """Makes computations."""
+    """Computes shares."""
 
-    def share_of_sum(
-        self, members: Sequence[PartyId], rank: int, zeros: ZeroShares, encoded: Ring
-    ) -> Computation[Ring]:
-        """Prepare this member's share of the sum of everybody's ``encoded``.
+    def share_of_sum(self, members: Sequence[PartyId], rank: int, zeros: ZeroShares, encoded: Ring) -> Ring:
+        """Return this member's share of the sum of everybody's ``encoded``; it takes no messages.
 
         Args:
             members: all that take part, in the order of their ranks.
             rank: of this member.
-            zeros: its shares of zero; an entropy for CrypTen's own generators.
+            zeros: its shares of zero.
             encoded: ring words of this member's update, shape (d,); not changed.
 
         Returns:
-            A computation whose result is uniform for itself, and with all members' adds up to the sum: ring
-            words as ``encoded`` has them.
+            New ring words as ``encoded`` has them: uniform for themselves, and with all members' the sum.
         """
         ...

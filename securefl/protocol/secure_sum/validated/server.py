@@ -19,7 +19,7 @@ from securefl.base.ids import PartyId
 from securefl.protocol import messages
 from securefl.protocol.secure_sum.collecting import CollectingKeys, Lost, retry
 from securefl.protocol.secure_sum.crypten import server
-from securefl.protocol.secure_sum.crypten.server import BlindedShares, least_said
+from securefl.protocol.secure_sum.crypten.server import BlindedShares
 from securefl.protocol.secure_sum.setup import Setup
 from securefl.protocol.secure_sum.validated.relayed import check_nonce
 from securefl.protocol.secure_sum.validated.shares import LEAST_MEMBERS
@@ -34,7 +34,7 @@ from securefl.protocol.secure_sum.validated.validation import (
 @dataclass(frozen=True, slots=True)
 class _Based:
     base: BlindedShares
-    """Adverts and lists of the attempt, and how much each member has said."""
+    """Adverts and lists of the attempt."""
     validation: Validation
 
     @property
@@ -86,6 +86,8 @@ class AwaitingVerdicts(_Based):
 
     verdicts: Mapping[int, frozenset[int]] = field(default_factory=dict)
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    sent: Mapping[int, int] = field(default_factory=dict)
+    """Number of words that each member has sent to others."""
 
     @property
     def missing(self) -> frozenset[PartyId]:
@@ -152,6 +154,19 @@ def close_keys(
     return AwaitingHeld(base, validation), key_list, request
 
 
+def _relayed(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple[PartyId, messages.PeerBox]:
+    """Return the receiver of a message, and the message for it.
+
+    Raises:
+        PeerError: sender or receiver are not on the key list, or one and the same.
+    """
+    setup, index = phase.setup, phase.setup.index(sender)
+    if index not in phase.listed or message.peer not in phase.listed or message.peer == index:
+        raise PeerError(sender, f"sends to member {message.peer} out of turn in {setup.describe()}")
+    passed = messages.PeerBox(peer=index, number=message.number, box=message.box)
+    return setup.members[message.peer], passed
+
+
 def on_share(
     phase: AwaitingHeld, sender: PartyId, message: messages.PeerBox
 ) -> tuple[AwaitingHeld, tuple[PartyId, messages.PeerBox]]:
@@ -160,11 +175,11 @@ def on_share(
     Raises:
         PeerError: not between two listed members, something else than a share, or a second one.
     """
-    _, to, passed = server.relay(phase.base, sender, message)
+    passed = _relayed(phase, sender, message)
     pair = (phase.setup.index(sender), message.peer)
     if message.number != SHARE_NUMBER or pair in phase.shared:
         raise PeerError(sender, f"sends message {message.number} out of turn in {phase.setup.describe()}")
-    return replace(phase, shared=phase.shared | {pair}), (to, passed)
+    return replace(phase, shared=phase.shared | {pair}), passed
 
 
 def on_dealt(
@@ -250,13 +265,15 @@ def on_words(
     Raises:
         PeerError: not between two listed members.
     """
-    base, to, passed = server.relay(phase.base, sender, message)
-    return replace(phase, base=base), (to, passed)
+    passed, index = _relayed(phase, sender, message), phase.setup.index(sender)
+    return replace(phase, sent={**phase.sent, index: phase.sent.get(index, 0) + 1}), passed
 
 
 def without_verdict(phase: AwaitingVerdicts) -> frozenset[int]:
-    """Members for whose verdict the step waits: whoever has said least, as all others wait for its words."""
-    return least_said(phase.listed - phase.frames.keys(), phase.base.said)
+    """Return the members for whose verdict the step waits: those that sent least hold up the others."""
+    waiting = phase.listed - phase.frames.keys()
+    least = min((phase.sent.get(i, 0) for i in waiting), default=0)
+    return frozenset(i for i in waiting if phase.sent.get(i, 0) == least)
 
 
 def on_verdict(
@@ -297,7 +314,6 @@ def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, messa
         lists,
         base.sharers,
         frames=base.frames,
-        said=base.said,
         accepted=accepted,
     )
     return checked, messages.Verdicts(verdicts=frames)
