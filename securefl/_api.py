@@ -20,7 +20,6 @@ from securefl.lab.audit import audit as audited
 from securefl.lab.audit import load as read_run
 from securefl.methods import feasibility
 from securefl.methods.metrics import Statistics
-from securefl.protocol.round import account_lines
 from securefl.runtime import launch, report
 from securefl.scenario import (
     DERIVED,
@@ -235,13 +234,12 @@ def _checked(scenario: Scenario) -> Scenario:
 
 
 def explain(scenario: Scenario) -> str:
-    """Consequences of a scenario as comments (clusters, collusion, privacy, ...), then its fields as TOML.
+    """Consequences of a scenario as comments, as after ``--explain``, then its fields as TOML.
 
     Raises:
         ConfigError: its fields contradict each other.
     """
-    facts = (*report.scenario_header(scenario, feasibility.check(scenario)), *account_lines(scenario))
-    lines = [f"# {line}" for line in facts]
+    lines = [f"# {line}" for line in report.explained(scenario)]
     return "\n".join((*lines, "", to_toml(scenario)))
 
 

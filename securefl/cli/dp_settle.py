@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from securefl.base import header
 from securefl.base.errors import ConfigError
 from securefl.cli import options
 from securefl.cli.console import one_line_errors, say
@@ -68,9 +69,10 @@ def _settled(scenario: Scenario, data: Path | None, records: int | None, seed: i
         length = length_of(scenario, load_samples(data, scenario.data, "train"), seed)
     settled = privacy.settle(scenario, length, records)
     privacy.check_budget(settled, length)
-    lines = report.header_lines(
+    stated = report.on_mechanism(
         settled, feasibility.check(settled), privacy.mechanism_of(settled, length), void=None
     )
+    lines = header.RunHeader(tuple(stated)).explanation
     return "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(settled)
 
 

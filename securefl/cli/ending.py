@@ -14,10 +14,12 @@ from securefl.scenario import Scenario
 class ShownRun:
     """A run as a command shows it: ``progress`` during the run, then its summary."""
 
-    def __init__(self, scenario: Scenario, stdout: IO[str], *, as_json: bool, name: str = "") -> None:
+    def __init__(
+        self, scenario: Scenario, stdout: IO[str], *, as_json: bool, name: str = "", explain: bool = False
+    ) -> None:
         self._console = report.Terminal(highlight=False, file=stdout)
         self.progress = report.progress_for(
-            self._console, as_json=as_json, by=report.sieve(scenario.groups), name=name
+            self._console, as_json=as_json, by=report.sieve(scenario.groups), name=name, explain=explain
         )
 
     def end(self, summary: report.Summary, *, paused: bool = False) -> None:

@@ -22,6 +22,9 @@ RunFolderOption = Annotated[
 JobsOption = Annotated[int, typer.Option(min=1, max=64, help="Simulations at the same time.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="JSON lines on stdout, for programs.")]
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="Begin with all that is known of the run, instead of eight lines.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

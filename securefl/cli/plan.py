@@ -34,7 +34,7 @@ from securefl.lab.planning import (
 )
 from securefl.methods import feasibility
 from securefl.methods.privacy import Unit, need_dp_accounting
-from securefl.protocol.round import account_lines
+from securefl.protocol.round import on_accounts
 from securefl.runtime import report
 from securefl.scenario import parse_scenario, to_toml
 
@@ -170,7 +170,7 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
     _, parameters = model_of(data_shape(data), demand.parameters)
     lines = [
         *lines_of(demand, row),
-        *account_lines(scenario),
+        *(one.whole for one in on_accounts(scenario)),
         f"model: {parameters} parameters, planned for {demand.parameters}",
     ]
     text = "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(scenario)
@@ -224,7 +224,7 @@ def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> Non
     say(f"row {chosen + 1}{', recommended' if chosen == found.chosen else ''}:")
     row = found.rows[chosen]
     scenario = draft(found.demand, row.design, data, row.multiplier or None)
-    for line in (*lines_of(found.demand, row), *account_lines(scenario)):
+    for line in (*lines_of(found.demand, row), *(one.whole for one in on_accounts(scenario))):
         say(f"  {line}")
     picture = " and plan.png" if drawn else "; for a plot: pip install 'securefl[plots]'"
     say(f"{out / 'plan.toml'}, plan.json{picture}")

@@ -18,6 +18,7 @@ def run(
     scenario: options.BundledArgument,
     *,
     overrides: options.SetOption = None,
+    explain: options.ExplainOption = False,
     as_json: options.JsonLinesOption = False,
 ) -> None:
     """Run a scenario on this machine: a broker, a server process and one process per party.
@@ -26,7 +27,7 @@ def run(
     """
     with one_line_errors(), launch.ended_by_signals(), answers(only=as_json) as stdout:
         loaded = load_scenario(launch.bundled(scenario), tuple(overrides or ()))
-        shown = ShownRun(loaded, stdout, as_json=as_json)
+        shown = ShownRun(loaded, stdout, as_json=as_json, explain=explain)
         summary = launch.run_here(loaded, given, shown.progress)
         shown.end(summary)
     raise typer.Exit(summary.exit_code)

@@ -37,7 +37,12 @@ class ServerOptions(joining.MemberOptions):
 
 
 @options.spread
-def server(given: ServerOptions, *, as_json: options.JsonLinesOption = False) -> None:
+def server(
+    given: ServerOptions,
+    *,
+    explain: options.ExplainOption = False,
+    as_json: options.JsonLinesOption = False,
+) -> None:
     """Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.
 
     It can be killed, or paused with SIGTERM: the same command goes on with the run.
@@ -47,7 +52,7 @@ def server(given: ServerOptions, *, as_json: options.JsonLinesOption = False) ->
     """
     with one_line_errors(), launch.ended_by_signals(), answers(only=as_json) as stdout:
         settings = given.settings(SERVER)
-        shown = ShownRun(settings.scenario, stdout, as_json=as_json, name=SERVER)
+        shown = ShownRun(settings.scenario, stdout, as_json=as_json, name=SERVER, explain=explain)
         summary, paused = launch.lead(settings, shown.progress)
         shown.end(summary, paused=paused)
         if not as_json:

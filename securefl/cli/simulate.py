@@ -21,6 +21,7 @@ def simulate(
     scenario: options.BundledArgument,
     *,
     overrides: options.SetOption = None,
+    explain: options.ExplainOption = False,
     as_json: options.JsonLinesOption = False,
 ) -> None:
     """Simulate a scenario in this process: no broker, no processes, no masks, the same sums and model.
@@ -41,7 +42,7 @@ def simulate(
         for override in overrides or ():
             words += ["--set", override]
         again = (*words, *(("--json",) if as_json else ()))
-        shown = ShownRun(loaded, stdout, as_json=as_json)
+        shown = ShownRun(loaded, stdout, as_json=as_json, explain=explain)
         summary = launch.run_simulation(loaded, replace(given, again=again), shown.progress)
         shown.end(summary)
     raise typer.Exit(summary.exit_code)

@@ -15,9 +15,12 @@ from msgspec import field
 from securefl.scenario import parts, section
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     import numpy.typing as npt
 
+    from securefl.base import header
     from securefl.base.stack import Aggregate, Stack
 
 ServerData = Literal["none", "all", "training"] | int
@@ -55,6 +58,16 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
             UsageError: it needs the server's data, and the stack has no server gradient.
         """
         raise NotImplementedError
+
+    def facts(self, plan: Aggregation, p_clean: float) -> Iterator[header.Sentence]:
+        """Yield sentences for the header of a run.
+
+        Args:
+            plan: the table that the rule is in.
+            p_clean: probability that the largest cluster has no Byzantine member.
+        """
+        _ = plan, p_clean
+        yield from ()
 
     def check(self, path: str) -> None:
         """Refuse parameters that contradict each other.

@@ -70,8 +70,8 @@ SHORT = (
 
 
 def epsilon_by_hand(ended: Run, honest: int) -> float:
-    """What the header says of noise and sensitivity, Gaussian and Poisson-sampled, without the package."""
-    header = "\n".join(events(ended.stdout)[0]["header"])
+    """Epsilon from the noise and sensitivity of the explanation, without the package."""
+    header = "\n".join(events(ended.stdout)[0]["explanation"])
     found = re.search(r"sensitivity of ([\d.]+) steps.*each party adds ([\d.]+) steps \(h = (\d)\)", header)
     assert found is not None
     sensitivity, share, h = float(found[1]), float(found[2]), int(found[3])
@@ -101,7 +101,7 @@ def test_the_bundled_runs_with_a_dropout_a_round_and_two_skippers(
     taught = any(row["clusters"]["kept"] for row in ended.rows)
     assert ended.exit_code == (0 if taught else 3), ended.stdout[-2000:] + ended.stderr
     assert taught or ended.summary["reason"] == "5 rounds done, and none of them gave an update"
-    header, account = events(ended.stdout)[0]["header"], ended.summary["privacy"]
+    header, account = events(ended.stdout)[0]["explanation"], ended.summary["privacy"]
     expected = epsilon_by_hand(ended, honest)
     spent = ended.rows[-1]["epsilon"]
     assert len(ended.rows) == ROUNDS

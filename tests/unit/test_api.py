@@ -66,7 +66,7 @@ def test_no_such_scenario() -> None:
 
 def test_explained() -> None:
     told = securefl.explain(securefl.load("quickstart"))
-    assert told.startswith("# clusters: 4 of 3 members")
+    assert told.startswith("# run\n#   12 parties\n#   clusters: 4 of 3: 2 members open a sum")
     assert "rounds = 8" in told
 
 

@@ -16,9 +16,9 @@ from securefl.lab.planning.frames import SumKind
 from securefl.lab.planning.noise import release_of
 from securefl.lab.planning.row import Row
 from securefl.lab.planning.search import Plan
-from securefl.methods import privacy
+from securefl.methods import facts, privacy
 from securefl.methods.clustering import odds
-from securefl.runtime.report import counted, on_delta, size
+from securefl.runtime.report import counted, size
 
 _FINE = 1e-3
 """Probabilities nearer to 0 or 1 are written as powers of ten."""
@@ -88,7 +88,7 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
             f" over {demand.rounds * shape.works} releases; each party adds"
             f" {row.share:.3g}; the aggregate has {row.noise:.3g} of the sensitivity"
         )
-        yield from on_delta(delta_of(demand), demand.unit)
+        yield from (one.whole for one in facts.on_delta(delta_of(demand), demand.unit))
     yield (
         f"price per party and round: {size(row.traffic.sent)} sent, {size(row.traffic.received)} received,"
         f" {row.cpu:.3f} CPU s besides {'one training' if shape.works == 1 else f'{shape.works} trainings'};"

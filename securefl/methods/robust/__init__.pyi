@@ -30,7 +30,5 @@ from .rules.zeno_plus_plus import ZenoPlusPlus as ZenoPlusPlus
 from .tolerance import breakdown as breakdown
 from .tolerance import clusters_needed_by as clusters_needed_by
 from .tolerance import needs_server_gradient as needs_server_gradient
-from .tolerance import places as places
-from .tolerance import rounds_remembered as rounds_remembered
 from .tolerance import server_rule as server_rule
 from .tolerance import withstood as withstood

@@ -15,7 +15,9 @@ from .party.upload import Upload as Upload
 from .party.upload import make_upload as make_upload
 from .party.verifying import UnsignedError as UnsignedError
 from .party.verifying import on_proof as on_proof
+from .server.features.catalogue import facts as facts
 from .server.features.checking import agreed_of as agreed_of
+from .server.features.measuring import on_metrics as on_metrics
 from .server.features.suspicion import Suspicion as Suspicion
 from .server.features.suspicion import groups_of as groups_of
 from .server.features.suspicion import needed as needed
@@ -40,7 +42,7 @@ from .server.stacking import RoundAggregate as RoundAggregate
 from .server.stacking import aggregate_round as aggregate_round
 from .server.stepping import lone_round as lone_round
 from .server.stepping import next_models as next_models
-from .shared.account_rounds import account_lines as account_lines
+from .shared.account_rounds import on_accounts as on_accounts
 from .shared.allowance import RATE as RATE
 from .shared.allowance import proof_bytes as proof_bytes
 from .shared.atom_seed import atom_seed_of as atom_seed_of
@@ -71,7 +73,6 @@ from .shared.choices import KeptChoice as KeptChoice
 from .shared.choices import answer as answer
 from .shared.choices import choices_due as choices_due
 from .shared.choices import chooses as chooses
-from .shared.choices import told_epsilon as told_epsilon
 from .shared.draw import Draw as Draw
 from .shared.draw import clusters_of as clusters_of
 from .shared.draw import draw_round as draw_round
@@ -85,7 +86,7 @@ from .shared.groups import likeliest_group as likeliest_group
 from .shared.groups import model_of as model_of
 from .shared.lateness import without_late as without_late
 from .shared.leakage import Question as Question
-from .shared.leakage import drawn_lines as drawn_lines
+from .shared.leakage import on_draws as on_draws
 from .shared.leakage import opened_keys as opened_keys
 from .shared.leakage import repeat_limits as repeat_limits
 from .shared.leakage import sums_given as sums_given

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from securefl.base import loops
+from securefl.base import header, loops
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.methods import attacks, feasibility
+from securefl.methods.privacy import Mechanism
 from securefl.protocol import kernel, secure_sum
 from securefl.protocol.wire import topics
 from securefl.runtime import report, transport
@@ -90,9 +91,9 @@ class LocalRun:
             children = stack.enter_context(Children(PRELOAD + secure_sum.sums_of(scenario).preload))
             # Before the header, so that data that cannot be used is all that is said.
             setup = local_setup(scenario, options.seed, options.entropy(), options.data_dir, private)
-            notes = self._settle(setup)
+            mechanism = self._settle(setup)
             self._directory.keep_first_model(scenario)
-            self._progress.start(self._header(notes), scenario.stop.rounds)
+            self._progress.start(self._header(mechanism))
             trained_on = options.site or f"data set {scenario.data.set}"
             self._progress.note(f"{trained_on}, keys for {scenario.parties} parties")
             if self._device.note:
@@ -129,10 +130,10 @@ class LocalRun:
             training = msgspec.structs.replace(scenario.training, device="cpu")
             self._scenario = msgspec.structs.replace(scenario, training=training)
 
-    def _settle(self, setup: LocalSetup) -> tuple[str, ...]:
-        """Settle the scenario's privacy and say what follows; write down the scenario as it is run."""
+    def _settle(self, setup: LocalSetup) -> Mechanism | None:
+        """Settle the scenario's privacy, write the settled scenario, and return the mechanism of releases."""
         if self._scenario.privacy.unit == "none":
-            return following.notes_without_privacy(self._scenario, feasibility.check(self._scenario))
+            return None
         # A second or two of imports that only runs with privacy cost.
         from securefl.runtime.process import settle_setup  # noqa: PLC0415 - torch and dp_accounting
 
@@ -140,12 +141,14 @@ class LocalRun:
         plan = settle_setup(self._scenario, setup, self._options.run, self._options.seed, seeded=seeded)
         self._scenario = plan.scenario
         self._directory.write_scenario(plan.scenario)
-        return following.settled_notes(plan, self._metrics, self._options.seed, seeded=seeded)
+        following.account_for(plan, self._metrics, self._options.seed, seeded=seeded)
+        return plan.mechanism
 
-    def _header(self, notes: tuple[str, ...]) -> tuple[str, ...]:
-        keys = "keys: all made here, in one place (local run); parties have their own in a deployment"
+    def _header(self, mechanism: Mechanism | None) -> header.RunHeader:
         options = self._options
-        return following.header_of(options.run, notes, keys, insecure=options.insecure, lab=options.lab)
+        keys = "all keys made here", "local run; in a deployment each party has its own"
+        start = report.on_start(options.seed, seeded=options.insecure, lab=options.lab, keys=keys)
+        return report.header_of(options.run, self._scenario, start, mechanism, seeded=options.insecure)
 
     def _broker(self, stack: ExitStack, private: Path) -> tuple[transport.Brokers, transport.LocalTls | None]:
         options = self._options

@@ -1,4 +1,4 @@
-"""Following a run: its header, and what its processes tell, as metrics and for people.
+"""Following a run: news of its processes, as metrics and for people.
 
 A launcher follows the processes of a local run, and a server of a deployment itself.
 """
@@ -7,65 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
-from securefl.methods import attacks, feasibility
+from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.methods import attacks
 from securefl.protocol.round import (
     LoopStoodStill,
     NothingLearned,
     RoundDone,
     RunPlan,
     UpdateEncoded,
-    account_lines,
-    drawn_lines,
 )
 from securefl.runtime import report
-from securefl.scenario import Scenario
 
 
-def notes_without_privacy(scenario: Scenario, limits: feasibility.DerivedLimits) -> tuple[str, ...]:
-    """Lines on all that follows from a scenario without privacy; the last one says so."""
-    lines = (*report.scenario_header(scenario, limits), *drawn_lines(scenario), *account_lines(scenario))
-    return (*lines, "differential privacy: none")
-
-
-def settled_notes(plan: RunPlan, metrics: report.RunMetrics, seed: int, *, seeded: bool) -> tuple[str, ...]:
-    """Lines on all that follows from a plan, the guarantee last; and let ``metrics`` account for it.
+def account_for(plan: RunPlan, metrics: report.RunMetrics, seed: int, *, seeded: bool) -> None:
+    """Let ``metrics`` account for privacy and watch checks.
 
     Args:
         plan: of the run, settled.
         metrics: of the run, before its first round.
         seed: the public one, from which it follows who misbehaves.
-        seeded: whether noise follows from it: then nothing is guaranteed.
+        seeded: True if noise follows from it: then nothing is guaranteed.
 
     Raises:
         ConfigError: dp_accounting is missing where an epsilon is to be computed.
     """
-    scenario, limits = plan.scenario, plan.limits
-    void = report.why_none(scenario.behaviours, seeded=seeded)
     if plan.mechanism is not None:
-        without = report.forgoing(scenario, seed)
+        void = report.why_none(plan.scenario.behaviours, seeded=seeded)
+        without = report.forgoing(plan.scenario, seed)
         metrics.account_for(report.Accounts(plan, plan.mechanism, void=void, without=without))
-    metrics.watch(plan, attacks.behaviours_of(scenario, seed))
-    notes = (*report.scenario_header(scenario, limits), *drawn_lines(scenario), *account_lines(scenario))
-    return (*notes, *report.header_lines(scenario, limits, plan.mechanism, void=void))
-
-
-def header_of(run: RunId, notes: tuple[str, ...], keys: str, *, insecure: bool, lab: bool) -> tuple[str, ...]:
-    """The header of a run.
-
-    Args:
-        run: its id.
-        notes: lines on what follows from its scenario; the last one is the guarantee.
-        keys: a line on whose they are.
-        insecure: whether they follow from a seed.
-        lab: whether whole vectors are recorded.
-    """
-    lines = [f"run {run}", *notes[:-1], keys]
-    if insecure:
-        lines.append("INSECURE: all secrets derive from --seed; for tests and replay only")
-    if lab:
-        lines.append("LAB: whole vectors are recorded")
-    return (*lines, notes[-1])
+    metrics.watch(plan, attacks.behaviours_of(plan.scenario, seed))
 
 
 class Following:

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from securefl.base import sums
 from securefl.base.errors import SecureflError
 from securefl.base.ids import SERVER
 from securefl.methods import attacks
@@ -19,7 +20,7 @@ from securefl.runtime.launch.conclusion import Interrupted, conclude
 from securefl.runtime.launch.process import server
 
 _SHOWN: Final = 12
-"""Names of parties in the header."""
+"""Names of parties in the explanation."""
 
 
 class Leading:
@@ -68,11 +69,13 @@ class Leading:
             parties=parties,
             reread=self._directory.each_record,
         )
-        notes = following.settled_notes(plan, metrics, settings.seed, seeded=seeded)
-        names = report.listed(parties, _SHOWN)
-        keys = f"keys: everybody has its own; on the roster are {len(parties)} parties: {names}"
-        header = following.header_of(settings.run, notes, keys, insecure=seeded, lab=settings.lab)
-        self._progress.start(header, scenario.stop.rounds)
+        following.account_for(plan, metrics, settings.seed, seeded=seeded)
+        keys = "", f"each process has its own key; roster: {report.listed(parties, _SHOWN)}"
+        start = report.on_start(settings.seed, seeded=seeded, lab=settings.lab, keys=keys)
+        done = sums.exact_sum(1 for _ in self._directory.each_record())
+        self._progress.start(
+            report.header_of(settings.run, scenario, start, plan.mechanism, seeded=seeded, done=done)
+        )
         self._metrics = metrics
         self._following = following.Following(metrics, self._progress, parties, alone=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from securefl.base.header import RunHeader
 from securefl.protocol.round import AnyReport
 from securefl.runtime.report import PlainProgress
 
@@ -11,7 +12,7 @@ from securefl.runtime.report import PlainProgress
 class NoProgress:
     """Progress that nobody hears."""
 
-    def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
+    def start(self, header: RunHeader) -> None:
         """See :class:`securefl.runtime.report.progress.Progress`."""
 
     def on_report(self, now: float, report: AnyReport) -> None:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import torch
 
-from securefl.base import entropy
+from securefl.base import entropy, header
 from securefl.base.arrays import F32
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import count
 from securefl.methods import attacks, feasibility, privacy
 from securefl.protocol import kernel
-from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing, account_lines, drawn_lines
-from securefl.runtime import process
+from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing
+from securefl.runtime import process, report
 from securefl.runtime.launch.conclusion import Cut, Interrupted, Untrained, conclude, stopped_after
 from securefl.runtime.launch.options import fresh_run_id
 from securefl.runtime.launch.simulation_options import SimulationOptions
@@ -31,9 +31,7 @@ from securefl.runtime.report import (
     RunMetrics,
     Summary,
     forgoing,
-    header_lines,
     listed,
-    scenario_header,
     why_none,
 )
 from securefl.runtime.simulation import (
@@ -191,7 +189,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
 
         outcome: kernel.Finished | kernel.Aborted | Interrupted | Untrained | Cut
         try:
-            progress.start(_header(federation, options), scenario.stop.rounds, len(records))
+            progress.start(_header(federation, options, len(records)))
             course = SimulatedRounds(
                 federation,
                 (metrics, progress, _Keeper(directory, federation.module, scenario)),
@@ -327,19 +325,11 @@ def _former(
     return directory, standing, dead
 
 
-def _header(federation: SimulatedFederation, options: SimulationOptions) -> tuple[str, ...]:
-    plan = federation.plan
-    void = why_none(plan.scenario.behaviours, seeded=options.insecure)
-    drawn = "clusters, data split, training and rounding all follow from it"
-    if not options.insecure:
-        drawn = "clusters and data split follow from it; batches, rounding and noise are drawn by the system"
-    return (
-        f"run {options.run}",
-        *notes(plan.scenario),
-        federation.note,
-        *scenario_header(plan.scenario, plan.limits),
-        *drawn_lines(plan.scenario),
-        *account_lines(plan.scenario),
-        f"seed: {options.seed}; {drawn}",
-        *header_lines(plan.scenario, plan.limits, plan.mechanism, void=void),
+def _header(federation: SimulatedFederation, options: SimulationOptions, done: int) -> header.RunHeader:
+    plan, scenario = federation.plan, federation.plan.scenario
+    start = (
+        *notes(scenario),
+        header.seed(more=federation.note),
+        *report.on_start(options.seed, seeded=options.insecure, simulated=True),
     )
+    return report.header_of(options.run, scenario, start, plan.mechanism, seeded=options.insecure, done=done)

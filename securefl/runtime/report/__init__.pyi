@@ -4,13 +4,14 @@ from .evidence import EVIDENCE as EVIDENCE
 from .evidence import load_evidence as load_evidence
 from .first import file_digest as file_digest
 from .first import versions as versions
-from .header import scenario_header as scenario_header
-from .header_privacy import on_delta as on_delta
+from .header import explained as explained
+from .header import header_of as header_of
+from .header import on_start as on_start
 from .metrics import RunMetrics as RunMetrics
 from .present import print_summary as print_summary
 from .privacy import Accounts as Accounts
 from .privacy import forgoing as forgoing
-from .privacy import header_lines as header_lines
+from .privacy import on_mechanism as on_mechanism
 from .privacy import why_none as why_none
 from .progress import JsonProgress as JsonProgress
 from .progress import PlainProgress as PlainProgress

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from securefl.base import header
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods import feasibility, privacy
 from securefl.protocol.round import RunPlan, Suspect, agreed_of, needed
@@ -68,7 +69,7 @@ def verdict_of(plan: RunPlan, records: Sequence[RoundRecord]) -> RunVerdict | No
 
 
 STATED: Final = 0.9
-"""The probability for which the header says what signals may hide."""
+"""Probability for which the explanation states the norm of signals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +170,10 @@ class CheckWatch:
         return Checked(tuple(tallies), alarms, verdict_of(plan, records))
 
 
-def power_lines(
+def on_power(
     scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: privacy.Mechanism
-) -> Iterator[str]:
-    """Header lines: what the noise floor finds in the largest and the smallest sum that may be opened.
+) -> Iterator[header.Sentence]:
+    """Yield the power of the noise floor for the largest and the smallest sum that may be opened.
 
     Args:
         scenario: settled.
@@ -192,15 +193,10 @@ def power_lines(
             privacy.floor_power(null, dim, alpha, missing),
             privacy.hidden_by(null, dim, alpha, missing, STATED),
         )
-        still = (
-            ""
-            if hiding is None
-            else f", of {percent(STATED)} where their sum has a norm of {hiding * unit:.3g}"
-        )
-        yield (
-            f"noise floor: a sum of {survivors} of whom {_silent(silent)} no noise is left out with a"
-            f" probability of {_sure(power)} where signals cancel{still}"
-            f" ({null.allowance * unit:.3g} is allowed)"
+        at = "" if hiding is None else f", {percent(STATED)} if their sum has norm {hiding * unit:.3g}"
+        yield header.tolerance(
+            more=f"noise floor: a sum of {survivors} of whom {_silent(silent)} no noise is left out with"
+            f" probability {_sure(power)} if signals cancel{at} ({null.allowance * unit:.3g} is allowed)"
         )
 
 

@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from securefl.base.header import RunHeader
 from securefl.protocol.round import DONE, AnyReport, PartyState, without_late
 from securefl.runtime.report import display_state
 from securefl.runtime.report.text import counted, curve, percent, printable, seconds
@@ -35,20 +36,21 @@ _DOT: Final[dict[PartyState, tuple[str, str, str]]] = {
 class LiveProgress:
     """Redraws a panel in place: rounds, step, parties by cluster, accuracy, latest events."""
 
-    def __init__(self, console: Console, *, by: str = "rule") -> None:
-        """``by``: what leaves sums out (:func:`securefl.runtime.report.events.sieve`)."""
-        self._console = console
+    def __init__(self, console: Console, *, by: str = "rule", explain: bool = False) -> None:
+        """See :func:`securefl.runtime.report.progress.progress_for`."""
+        self._console, self._explain = console, explain
         self._by = by
         self._scene = display_state.DisplayState(rounds=1)
         self._began = self._seen = time.monotonic()
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
-    def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
+    def start(self, header: RunHeader) -> None:
         """See :class:`securefl.runtime.report.progress.Progress`."""
-        for index, line in enumerate(header):
-            style = "bold" if index == 0 else "bold red" if line.isupper() or "INSECURE" in line else "dim"
+        for index, line in enumerate(header.explanation if self._explain else header.lines):
+            warns = line.split(": ", 1)[-1].lstrip()[:2].isupper()
+            style = "bold red" if warns else "bold" if index == 0 else "dim"
             self._console.print(Text(printable(line, 1000), style=style))
-        self._scene = display_state.DisplayState(rounds=rounds, done=done, before=done)
+        self._scene = display_state.DisplayState(rounds=header.rounds, done=header.done, before=header.done)
         self._began = self._seen = time.monotonic()
         self._live.start()
 

@@ -16,12 +16,11 @@ from rich.text import Text
 
 from securefl.base.errors import EXIT_EXPECTED, EXIT_PAUSED
 from securefl.methods import clustering, metrics
-from securefl.protocol.round import CLOSED, metrics_text, tested_text, without_late
+from securefl.protocol.round import CLOSED, metrics_text, on_metrics, tested_text, without_late
 from securefl.runtime.report import statistics, text
 from securefl.runtime.report.checks import check_lines
 from securefl.runtime.report.events import late_text, sieve
 from securefl.runtime.report.expect import in_words
-from securefl.runtime.report.header_privacy import on_metrics
 from securefl.runtime.report.records import LeftOut, RoundRecord, best_evaluated, unused_rounds
 from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.weighing import weighing_lines
@@ -202,7 +201,7 @@ def _view(summary: Summary) -> Iterator[Text]:
             f"colluding parties (up to {colluders}) can subtract their own parts and see more", style="yellow"
         )
     yield from _privacy(summary)
-    yield from (Text(line, style="yellow") for line in on_metrics(summary.scenario))
+    yield from (Text(one.whole, style="yellow") for one in on_metrics(summary.scenario))
     if summary.simulated:
         yield Text("a simulation: nothing was masked; the server of a real run would see these sums")
     elif summary.insecure:

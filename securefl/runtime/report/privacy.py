@@ -1,12 +1,13 @@
-"""Reports on differential privacy: header lines, epsilon by party and round, the guarantee."""
+"""Reports on differential privacy: sentences of the header, epsilon by party and round, the guarantee."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from securefl.base import header
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods import attacks, feasibility
+from securefl.methods import attacks, facts, feasibility
 from securefl.methods.privacy import (
     NO_GUARANTEE,
     Guarantee,
@@ -19,17 +20,16 @@ from securefl.methods.privacy import (
 )
 from securefl.protocol.round import NO_RELEASES, Releases, RunPlan, with_round
 from securefl.runtime import transcript
-from securefl.runtime.report.checks import power_lines
-from securefl.runtime.report.header_privacy import on_delta
+from securefl.runtime.report.checks import on_power
 from securefl.runtime.report.records import finite
 from securefl.runtime.report.text import counted
 from securefl.scenario import Behaviour, Scenario
 
-SEEDED = "none: noise, rounding and batches follow from --seed, and whoever knows it can take them off"
+SEEDED = "none: noise, rounding and batches follow from --seed, which removes them"
 """Of a run or simulation with seeded entropy."""
-OMNISCIENT = "none: omniscient attackers send what they make of honest updates that have no noise"
+OMNISCIENT = "none: omniscient attackers reveal honest updates without noise"
 """Of a simulation with such attackers."""
-TOO_LITTLE = "none: no finite epsilon bounds releases with so little noise; set privacy.epsilon"
+TOO_LITTLE = "none: no finite epsilon bounds so little noise; set privacy.epsilon"
 """Of a run with noise for which the accountant finds no epsilon."""
 WITHOUT = "none"
 """Of one without noise."""
@@ -150,10 +150,10 @@ class Accounts:
         return Account(found, text, found.kind, self._releases, self._forgoing)
 
 
-def header_lines(
+def on_mechanism(
     scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: Mechanism | None, *, void: str | None
-) -> Iterator[str]:
-    """Header lines on privacy, beside those of ``scenario_header``; the guarantee comes last.
+) -> Iterator[header.Sentence]:
+    """Yield the sentences on privacy that need the size of the model; those of ``stated`` need none.
 
     Args:
         scenario: settled.
@@ -165,58 +165,56 @@ def header_lines(
         ConfigError: dp_accounting is missing where an epsilon has to be computed.
     """
     if mechanism is None:
-        yield f"differential privacy: {WITHOUT}"
+        yield header.privacy(WITHOUT)
         return
-    yield from _on_noise(scenario, mechanism)
-    yield from power_lines(scenario, limits, mechanism)
-    yield from _on_budget(scenario, mechanism, void=void)
-    if void is not None:
-        yield f"differential privacy: {void}"
-        return
-    if scenario.privacy.unit != "none":
-        yield from on_delta(mechanism.delta, scenario.privacy.unit)
-    yield f"differential privacy: {_planned(scenario, limits, mechanism)}"
-
-
-def _on_noise(scenario: Scenario, mechanism: Mechanism) -> Iterator[str]:
-    privacy, rounding, bits = scenario.privacy, mechanism.rounding, scenario.encoding.scale_bits
-    yield (
-        f"noise: multiplier {privacy.multiplier:.4g} on a sensitivity of {rounding.sensitivity:.4g} steps of"
-        f" 2^-{bits} ({rounding.norm:.4g} before rounding); each party adds {mechanism.table.std:.4g} steps"
-        f" (h = {mechanism.shares.honest})"
-    )
-    times = rounding.sensitivity / rounding.norm
-    if times > 1.5:
-        yield (
-            f"noise: rounding makes the sensitivity {times:.3g} times as large; a finer encoding.scale_bits"
-            " would cost less"
-        )
-    if privacy.transfer is not None and privacy.multiplier is not None:
-        rate, base = scenario.server_optimiser.learning_rate, privacy.transfer.multiplier
-        yield (
-            f"server learning rate: {rate:g} x {base:g} / {privacy.multiplier:.4g} ="
-            f" {rate * base / privacy.multiplier:.4g}"
-        )
-
-
-def _on_budget(scenario: Scenario, mechanism: Mechanism, *, void: str | None) -> Iterator[str]:
-    privacy, planned = scenario.privacy, planned_releases(scenario)
-    if privacy.budget is None or mechanism.allowed is None:
-        yield f"privacy budget: none; planned: {counted(planned, 'release')}"
-        return
-    lasts = "all" if mechanism.allowed >= planned else f"{mechanism.allowed}, then the party leaves, of"
-    releases = counted(planned, "planned release")
-    # What hides nothing spends nothing: the budget is a number of releases then.
-    what = "" if void else f"{named(privacy.budget, mechanism.event, mechanism.delta)} "
-    yield f"privacy budget: {what}lasts for {lasts} {releases}"
-
-
-def _planned(scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: Mechanism) -> str:
-    """The guarantee if a party releases as often as it can."""
     shared, planned = scenario.privacy.shared, planned_releases(scenario)
     most = planned if mechanism.allowed is None else min(planned, mechanism.allowed)
-    guarantee = ledger_of(mechanism, most).guarantee(
+    yield from _on_noise(scenario, mechanism)
+    yield from on_power(scenario, limits, mechanism)
+    yield _on_budget(scenario, mechanism, most, planned, void=void)
+    if void is not None:
+        yield header.privacy(void)
+        return
+    yield from facts.on_delta(mechanism.delta, mechanism.event.unit)
+    found = ledger_of(mechanism, most).guarantee(
         colluders=scenario.secure_sum.colluders_per_cluster if shared else None,
         failure=limits.p_shares_fail if shared else 0.0,
     )
-    return f"at most {guarantee}" if str(guarantee) != NO_GUARANTEE else TOO_LITTLE
+    if str(found) == NO_GUARANTEE:
+        yield header.privacy(TOO_LITTLE)
+        return
+    of = f"{found.unit} level, {found.relation}, {mechanism.event.sampling().partition(',')[0]}"
+    yield header.privacy(f"epsilon {found.epsilon:.4g} at delta {found.delta:.3g} ({of})", f"at most {found}")
+
+
+def _on_noise(scenario: Scenario, mechanism: Mechanism) -> Iterator[header.Sentence]:
+    privacy, rounding, bits = scenario.privacy, mechanism.rounding, scenario.encoding.scale_bits
+    sensitivity = f"{rounding.sensitivity:.4g} steps of 2^-{bits} ({rounding.norm:.4g} before rounding)"
+    added = f"each party adds {mechanism.table.std:.4g} steps (h = {mechanism.shares.honest})"
+    yield header.privacy(
+        more=f"multiplier {privacy.multiplier:.4g} on a sensitivity of {sensitivity}; {added}"
+    )
+    times = rounding.sensitivity / rounding.norm
+    if times > 1.5:
+        remedy = "a finer encoding.scale_bits costs less noise"
+        yield header.privacy(more=f"rounding multiplies the sensitivity by {times:.3g}; {remedy}")
+    if privacy.transfer is not None and privacy.multiplier is not None:
+        rate, base = scenario.server_optimiser.learning_rate, privacy.transfer.multiplier
+        product = f"{rate:g} x {base:g} / {privacy.multiplier:.4g} = {rate * base / privacy.multiplier:.4g}"
+        yield header.end(more=f"server learning rate: {product}")
+
+
+def _on_budget(
+    scenario: Scenario, mechanism: Mechanism, most: int, planned: int, *, void: str | None
+) -> header.Sentence:
+    privacy = scenario.privacy
+    if privacy.budget is None or mechanism.allowed is None:
+        return header.end("no privacy budget", counted(planned, "planned release"))
+    lasts = (
+        f"{most} of {planned} releases, then the party leaves"
+        if most < planned
+        else f"all {planned} releases"
+    )
+    # Noise that hides nothing spends nothing: the budget is a number of releases then.
+    spent = "" if void else named(privacy.budget, mechanism.event, mechanism.delta)
+    return header.end(f"privacy budget: {lasts}", spent)

@@ -8,13 +8,14 @@ from typing import IO, Final, Protocol
 
 from rich.console import Console
 
+from securefl.base.header import RunHeader
 from securefl.protocol.round import AnyReport, RoundDone, RoundStarted, without_late
 from securefl.runtime import transcript
 from securefl.runtime.report import events, records
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.entries import brief_entry_of
 from securefl.runtime.report.summary import Summary
-from securefl.runtime.report.text import counted, printable
+from securefl.runtime.report.text import printable
 
 _MAX_REFUSALS: Final = 50
 """Refusals that the plain log spells out; a flood of them is in the metrics."""
@@ -23,14 +24,8 @@ _MAX_REFUSALS: Final = 50
 class Progress(Protocol):
     """Hears what happens while it happens. No method raises because of what it is told."""
 
-    def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
-        """Begin.
-
-        Args:
-            header: lines on what is run, above all its limits.
-            rounds: how many are planned.
-            done: how many of these were done before, where a simulation is resumed.
-        """
+    def start(self, header: RunHeader) -> None:
+        """Begin with the header of the run."""
         ...
 
     def on_report(self, now: float, report: AnyReport) -> None:
@@ -53,26 +48,26 @@ class Progress(Protocol):
 class PlainProgress:
     """A line per round and per event, flushed, for logs and pipes."""
 
-    def __init__(self, stream: IO[str], *, by: str = "rule", name: str = "") -> None:
+    def __init__(self, stream: IO[str], *, by: str = "rule", name: str = "", explain: bool = False) -> None:
         """Begin with nothing said.
 
         Args:
             stream: gets the lines.
             by: what leaves sums out (:func:`securefl.runtime.report.events.sieve`).
             name: of the one process that tells, where several may write to one log: lines begin with it.
+            explain: show the explanation instead of the header.
         """
-        self._stream, self._by, self._name = stream, by, name
+        self._stream, self._by, self._name, self._explain = stream, by, name, explain
         self._since = 0.0
         self._draft = RoundDraft(started=0.0)
         self._refusals = 0
         self._late: dict[tuple[str, str], Counter[str]] = {}
         """Late messages since the last line, by vantage and cause: one line for all senders."""
 
-    def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
+    def start(self, header: RunHeader) -> None:
         """See :class:`Progress`."""
-        for line in header:
+        for line in header.explanation if self._explain else header.lines:
             self._say(line)
-        self._say(f"{counted(rounds, 'round')} planned" + (f", {done} of them done before" if done else ""))
 
     def on_report(self, now: float, report: AnyReport) -> None:
         """See :class:`Progress`."""
@@ -137,9 +132,13 @@ class JsonProgress:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
-    def start(self, header: tuple[str, ...], rounds: int, done: int = 0) -> None:
+    def start(self, header: RunHeader) -> None:
         """See :class:`Progress`."""
-        self._emit("start", {"header": list(header), "rounds": rounds, "done": done})
+        shown: dict[str, transcript.JsonValue] = {
+            "header": list(header.lines),
+            "explanation": list(header.explanation),
+        }
+        self._emit("start", shown | {"rounds": header.rounds, "done": header.done})
 
     def on_report(self, now: float, report: AnyReport) -> None:
         """See :class:`Progress`."""
@@ -167,7 +166,9 @@ class JsonProgress:
         _write(self._stream, line + "\n")
 
 
-def progress_for(console: Console, *, as_json: bool = False, by: str = "rule", name: str = "") -> Progress:
+def progress_for(
+    console: Console, *, as_json: bool = False, by: str = "rule", name: str = "", explain: bool = False
+) -> Progress:
     """JSON lines where asked for, a live display on a terminal, plain lines elsewhere.
 
     Args:
@@ -175,14 +176,15 @@ def progress_for(console: Console, *, as_json: bool = False, by: str = "rule", n
         as_json: whether for programs.
         by: what leaves sums out (:func:`securefl.runtime.report.events.sieve`).
         name: that plain lines begin with.
+        explain: show the explanation instead of the header; JSON lines have both.
     """
     if as_json:
         return JsonProgress(console.file)
     if console.is_terminal and not console.is_dumb_terminal:
         from securefl.runtime.report.live import LiveProgress  # noqa: PLC0415 - much of rich, for terminals only
 
-        return LiveProgress(console, by=by)
-    return PlainProgress(console.file, by=by, name=name)
+        return LiveProgress(console, by=by, explain=explain)
+    return PlainProgress(console.file, by=by, name=name, explain=explain)
 
 
 def _write(stream: IO[str], text: str) -> None:

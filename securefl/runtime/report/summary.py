@@ -10,11 +10,10 @@ from typing import Final
 from securefl.base import entropy, version
 from securefl.base.ids import PartyId
 from securefl.methods import clustering, leakage
-from securefl.protocol.round import CLOSED
+from securefl.protocol.round import CLOSED, on_metrics
 from securefl.runtime import transcript
 from securefl.runtime.report.checks import Checked
 from securefl.runtime.report.expect import Judgement, exit_code, in_words, judge
-from securefl.runtime.report.header_privacy import on_metrics
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import Outcome
 from securefl.runtime.report.privacy import Account
@@ -216,7 +215,7 @@ class Summary:
                 "combinations_searched": self.view.searched,
                 "kept_closed": self.view.closed,
                 "differential_privacy": "none" if self.privacy is None else self.privacy.text,
-                **({"metrics": line} if (line := next(on_metrics(self.scenario), "")) else {}),
+                **({"metrics": one.whole} if (one := next(on_metrics(self.scenario), None)) else {}),
                 "insecure_seeded_entropy": self.insecure,
                 **_measured(self.rounds),
             },

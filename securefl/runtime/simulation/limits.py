@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from securefl.base import header
 from securefl.base.errors import ConfigError
 from securefl.methods import attacks
 from securefl.scenario import Scenario
 
-SIMULATED = "simulation: no network, no masks; the server of a real run would see the same cluster sums"
-"""What everybody who reads about a simulation should be told."""
+SIMULATED = "the server of a run would see the same cluster sums"
+"""Relation of a simulation to a run."""
 
 _UNHEARD = frozenset({"garbage", "replay"})
 """Behaviours that change no sum: the server refuses what they send, and all goes on."""
@@ -42,12 +43,13 @@ def without_messages(scenario: Scenario) -> Scenario:
     return msgspec.structs.replace(scenario, behaviours=heard, expect=())
 
 
-def notes(scenario: Scenario) -> Iterator[str]:
-    """Yield what the header of a simulation says beyond what that of a run does."""
-    yield SIMULATED
-    yield "time: nobody is late; whoever does not fall silent answers before every deadline"
+def notes(scenario: Scenario) -> Iterator[header.Sentence]:
+    """Yield the sentences of a simulation beyond those of a run."""
+    yield header.run("simulated without masks", SIMULATED)
+    yield header.tolerance(more="no party is late: only silent parties miss deadlines")
     unheard = sorted({b.kind for b in scenario.behaviours if b.kind in _UNHEARD})
     if unheard:
-        yield f"behaviours: {' and '.join(unheard)} change no sum and are not shown; run has their refusals"
+        shown = f"NOT SHOWN: {', '.join(unheard)}"
+        yield header.behaviours(shown, "they change no sum; run has their refusals")
     if scenario.observer:
-        yield "observer: there are no frames to observe; run has them"
+        yield header.run(more="an observer has no frames to observe; run has them")

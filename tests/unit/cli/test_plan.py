@@ -55,7 +55,7 @@ def test_a_delta_of_few_records_is_warned_of(records: str, warned: bool, tmp_pat
     result = call("plan", *few, "--epsilon", "8", "--records", records, "--out", tmp_path)
     assert result.exit_code == 0, result.stderr
     for said in (result.stdout, (tmp_path / "plan.toml").read_text()):
-        assert ("LARGE DELTA: with a probability of up to 0.014 more is told" in said) is warned
+        assert ("LARGE DELTA: epsilon may fail with probability 0.014" in said) is warned
         assert ("more records of the party with the fewest" in said) is warned
 
 

@@ -220,12 +220,17 @@ def test_the_seconds_of_a_run_are_those_of_all_its_servers(
 
 def test_the_header_has_the_odds_and_the_parties_of_the_roster(lead: Callable[..., Result]) -> None:
     shown = lead(told(1.0)).stdout.splitlines()
-    assert shown[0] == "run r1"
-    assert any(line.startswith("dropouts: a cluster tolerates") for line in shown)
-    everybody = "on the roster are 6 parties: bern, north, oslo, rome, south, west"
-    assert any(line.endswith(everybody) for line in shown)
+    assert shown[0] == "run r1: 6 parties; clusters: 2 of 3"
+    assert any(line.startswith("tolerance: 1 dropout a cluster") for line in shown)
     assert "server: round 0: accuracy 50.0 %, loss 1.5, 6 of 6 counted, 2 of 2 sums opened, 0.0 s" in shown
     assert shown[-1] == "done: 1 rounds done"
+
+
+def test_the_explanation_has_the_odds_and_the_roster(lead: Callable[..., Result]) -> None:
+    shown = lead(told(1.0), "--explain").stdout.splitlines()
+    assert shown[:2] == ["run r1", "  6 parties"]
+    assert "  each process has its own key; roster: bern, north, oslo, rome, south, west" in shown
+    assert any("a whole cluster with probability" in line for line in shown)
 
 
 def test_json_lines_are_those_of_a_local_run(lead: Callable[..., Result]) -> None:

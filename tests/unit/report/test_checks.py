@@ -19,7 +19,7 @@ from securefl.protocol.kernel.effects import Aborted
 from securefl.protocol.round.party.upload import Seams
 from securefl.protocol.round.server.features.checking import agreed_of
 from securefl.protocol.round.shared.reports import ModelStepped, RoundDone
-from securefl.runtime.report.checks import check_lines, power_lines, verdict_of
+from securefl.runtime.report.checks import check_lines, on_power, verdict_of
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.records import RoundRecord
@@ -192,7 +192,7 @@ def test_together_they_cost_a_cluster_and_apart_the_round_which_ends_like_any_ot
 def test_the_header_states_the_power_for_sums_that_may_be_opened() -> None:
     plan = world(2).plan
     assert plan.mechanism is not None
-    lines = list(power_lines(plan.scenario, plan.limits, plan.mechanism))
+    lines = [one.whole for one in on_power(plan.scenario, plan.limits, plan.mechanism)]
     agreed = agreed_of(plan.scenario, plan.mechanism)
     assert len(lines) == 4
     for line, (survivors, silent) in zip(lines, product((3, 2), (1, 2)), strict=True):
@@ -201,11 +201,11 @@ def test_the_header_states_the_power_for_sums_that_may_be_opened() -> None:
         missing = silent * plan.mechanism.shares.share_std**2
         power = floor_power(agreed.null(survivors), 1024, 0.01 / 12, missing)
         assert power > 0.999
-        assert "more than 99.9 % where signals cancel, of 90.0 % where their sum has a norm of" in line
+        assert "more than 99.9 % if signals cancel, 90.0 % if their sum has norm" in line
     silenced = parse_scenario(
         'name="x"\nparties=6\n[secure_sum]\nthreshold=2\nmin_survivors=2\n[stop]\nrounds=1'
     )
-    assert list(power_lines(silenced, plan.limits, plan.mechanism)) == []
+    assert list(on_power(silenced, plan.limits, plan.mechanism)) == []
     found = metrics_of(world(2), {}).checked()
     assert found is not None
     assert len(list(check_lines(found))) == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import securefl
-from securefl.runtime.report.header_privacy import on_metrics
+from securefl.protocol.round.server.features.measuring import on_metrics
 from securefl.scenario.load import parse_scenario
 from securefl.training.models.tensors import write_tensors
 
@@ -35,14 +35,15 @@ NOISE = ("privacy={unit='party',epsilon=8}", "encoding.clip=1", "encoding.range=
     ("overrides", "said"),
     [
         ((), "a change at a single site shows between two sums of its atom"),
-        (("evaluation.repeats='accept'",), "COUNTS OF SINGLE SITES MAY FOLLOW"),
-        (NOISE, "with noise of their own, 3 times that of updates"),
-        ((*NOISE, "evaluation.repeats='accept'"), "with noise of their own"),
+        (("evaluation.repeats='accept'",), "METRICS MAY REVEAL SINGLE SITES"),
+        (NOISE, "metrics have noise of their own, 3 times that of updates"),
+        ((*NOISE, "evaluation.repeats='accept'"), "metrics have noise of their own"),
     ],
 )
 def test_one_line_says_what_follows_of_single_sites(overrides: tuple[str, ...], said: str) -> None:
     (line,) = on_metrics(parse_scenario(TEXT, overrides))
-    assert said in line
+    assert said in line.whole
+    assert line.line == "privacy"
 
 
 def test_nothing_is_said_without_metrics() -> None:
@@ -72,7 +73,7 @@ def test_header_and_summary_say_it(tmp_path: Path) -> None:
     write_tensors(weights, Site("p00").parameters())
     (tmp_path / "metrics.toml").write_text(TEXT.replace("FILE", str(weights)))
     scenario = securefl.load(tmp_path / "metrics.toml", ("evaluation.repeats='accept'",))
-    assert "COUNTS OF SINGLE SITES MAY FOLLOW" in securefl.explain(scenario)
+    assert "METRICS MAY REVEAL SINGLE SITES" in securefl.explain(scenario)
     result = securefl.simulate(scenario, site=Site, out=tmp_path / "run")
     view: Any = result.summary.to_json()["server_view"]
-    assert "COUNTS OF SINGLE SITES MAY FOLLOW" in view["metrics"]
+    assert "METRICS MAY REVEAL SINGLE SITES" in view["metrics"]

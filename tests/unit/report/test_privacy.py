@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -24,7 +25,7 @@ from securefl.runtime.report.privacy import (
     TOO_LITTLE,
     Accounts,
     forgoing,
-    header_lines,
+    on_mechanism,
     why_none,
 )
 from securefl.runtime.report.records import RoundRecord
@@ -48,6 +49,10 @@ SETS = {
     "privacy__budget": "30",
 }
 LENGTH = 8
+
+
+def sentences(*arguments: Any, void: str | None) -> list[str]:
+    return [one.whole for one in on_mechanism(*arguments, void=void)]
 
 
 def settled(**sets: str) -> Scenario:
@@ -215,16 +220,12 @@ def test_omniscient_attackers_pass_on_what_has_no_noise() -> None:
 def test_too_little_noise_for_any_epsilon_is_named() -> None:
     """Header and summary stated "none" without a reason, in a run that adds noise (`make realistic`)."""
     of = plan(privacy__multiplier="0.02", privacy__budget="", encoding__scale_bits="12")
-    assert list(header_lines(of.scenario, of.limits, of.mechanism, void=None))[-1] == (
-        f"differential privacy: {TOO_LITTLE}"
-    )
+    assert sentences(of.scenario, of.limits, of.mechanism, void=None)[-1] == TOO_LITTLE
     found = RunMetrics(of.scenario)
     counted = accounts(of)
     counted.count([PartyId(f"p{number:02d}") for number in range(12)])
     found.account_for(counted)
-    assert "differential privacy: none (no finite epsilon bounds releases with so little noise" in printed(
-        found
-    )
+    assert "differential privacy: none (no finite epsilon bounds so little noise" in printed(found)
 
 
 def test_the_summary_says_it_in_words_and_in_numbers() -> None:
@@ -249,31 +250,26 @@ def test_the_summary_says_it_in_words_and_in_numbers() -> None:
 def test_the_header_names_all_that_an_epsilon_needs() -> None:
     of = plan()
     assert of.mechanism is not None
-    lines = list(header_lines(of.scenario, of.limits, of.mechanism, void=None))
+    lines = sentences(of.scenario, of.limits, of.mechanism, void=None)
     std = of.mechanism.table.std
     assert f"each party adds {std:.4g} steps (h = 3)" in lines[0]
     assert "multiplier 1 on a sensitivity of" in lines[0]
     assert lines[1] == (
-        "privacy budget: epsilon 30 at delta 0.065 (party level, add-remove, no sampling)"
-        " lasts for all 4 planned releases"
+        "privacy budget: all 4 releases: epsilon 30 at delta 0.065 (party level, add-remove, no sampling)"
     )
-    assert lines[-2].startswith("LARGE DELTA: with a probability of up to 0.065 more is told than epsilon")
-    assert "state a smaller privacy.delta (plan --delta; more noise), or have more parties" in lines[-2]
+    assert lines[-2].startswith("LARGE DELTA: epsilon may fail with probability 0.065")
+    assert "state a smaller privacy.delta, or have more parties" in lines[-2]
+    assert " at delta 0.065 (party level, add-remove, no sampling): at most epsilon" in lines[-1]
     stated = plan(privacy__delta="0.01")
     assert stated.mechanism is not None
-    said = header_lines(stated.scenario, stated.limits, stated.mechanism, void=None)
+    said = sentences(stated.scenario, stated.limits, stated.mechanism, void=None)
     assert not [line for line in said if "LARGE DELTA" in line]
     last = lines[-1]
     for part in ("at most epsilon", "PLD; RDP", "at delta 0.065", "party level", "add-remove", "no sampling"):
         assert part in last
-    assert (
-        list(header_lines(of.scenario, of.limits, of.mechanism, void=SEEDED))[-1]
-        == f"differential privacy: {SEEDED}"
-    )
+    assert sentences(of.scenario, of.limits, of.mechanism, void=SEEDED)[-1] == SEEDED
     public = plan_of(scenario(6), LENGTH)
-    assert list(header_lines(public.scenario, public.limits, None, void=None)) == [
-        "differential privacy: none"
-    ]
+    assert sentences(public.scenario, public.limits, None, void=None) == ["none"]
 
 
 def test_the_header_says_what_a_small_budget_buys() -> None:
@@ -281,16 +277,16 @@ def test_the_header_says_what_a_small_budget_buys() -> None:
     allowed = of.scenario.privacy.releases
     assert allowed is not None
     assert 1 <= allowed < 4
-    said = "\n".join(header_lines(of.scenario, of.limits, of.mechanism, void=None))
-    assert "privacy budget: epsilon 3 at delta" in said
-    assert f"lasts for {allowed}, then the party leaves, of 4 planned releases" in said
+    said = "\n".join(sentences(of.scenario, of.limits, of.mechanism, void=None))
+    assert "releases, then the party leaves: epsilon 3 at delta" in said
+    assert f"privacy budget: {allowed} of 4 releases, then the party leaves" in said
     assert f"{allowed} step" in said.splitlines()[-1]
 
 
 def test_the_header_warns_of_a_scale_at_which_rounding_costs_much_and_shows_the_transfer() -> None:
     coarse = plan(encoding__scale_bits="0", privacy__multiplier="8", privacy__transfer="{multiplier=2}")
-    said = "\n".join(header_lines(coarse.scenario, coarse.limits, coarse.mechanism, void=SEEDED))
-    assert "times as large; a finer encoding.scale_bits would cost less" in said
+    said = "\n".join(sentences(coarse.scenario, coarse.limits, coarse.mechanism, void=SEEDED))
+    assert "a finer encoding.scale_bits costs less noise" in said
     assert "server learning rate: 1 x 2 / 8 = 0.25" in said
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from securefl.base.header import RunHeader, end, run
 from securefl.base.ids import PartyId
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.lateness import BEFORE_RESTART, late_reason
@@ -222,9 +223,12 @@ def test_summary_json() -> None:
     assert content["traffic"]["up"] == {"messages": 1, "bytes": 1500}
 
 
+DEMO = RunHeader((run("demo", "of the display"), end("after 4 rounds")), "r1", 4)
+
+
 def follow(progress: Progress) -> None:
     _, log = eventful()
-    progress.start(("demo", "limits"), 4)
+    progress.start(DEMO)
     for now, report in log:
         progress.on_report(now, report)
     progress.on_reject("server", "p07", EVIL)
@@ -237,7 +241,7 @@ def test_plain_progress() -> None:
     stream = io.StringIO()
     follow(PlainProgress(stream))
     lines = stream.getvalue().splitlines()
-    assert lines[:4] == ["demo", "limits", "4 rounds planned", "12 of 12 parties present"]
+    assert lines[:3] == [*DEMO.lines, "12 of 12 parties present"]
     assert "round 1: 11 of 12 survive, without p03" in lines
     assert [line.split(",")[0] for line in lines if "accuracy" in line] == [
         f"round {n}: accuracy {n + 1}00.0 %" for n in range(4)
@@ -245,11 +249,23 @@ def test_plain_progress() -> None:
     assert lines[-2:] == ["server refused p07: p07?[2J?[bold]x[/bold]", "saved"]
 
 
+def test_explained_progress_begins_with_the_explanation() -> None:
+    for shown in (io.StringIO(), io.StringIO()):
+        console = Console(file=shown, width=100)
+        progress_for(console, explain=True).start(DEMO)
+        assert shown.getvalue().splitlines() == list(DEMO.explanation)
+    live = io.StringIO()
+    with_display = LiveProgress(Console(file=live, width=100, force_terminal=True), explain=True)
+    with_display.start(DEMO)
+    with_display.finish()
+    assert "demo: of the display" in live.getvalue()
+
+
 def test_lines_of_one_process_begin_with_its_name() -> None:
     stream = io.StringIO()
     follow(PlainProgress(stream, name="server"))
-    header, told = stream.getvalue().splitlines()[:3], stream.getvalue().splitlines()[3:]
-    assert header == ["demo", "limits", "4 rounds planned"]
+    header, told = stream.getvalue().splitlines()[:2], stream.getvalue().splitlines()[2:]
+    assert header == ["run r1: demo", "end: after 4 rounds"]
     assert all(line.startswith("server: ") for line in told)
     assert told[0] == "server: 12 of 12 parties present"
     assert told[-2:] == ["server: refused p07: p07?[2J?[bold]x[/bold]", "server: saved"]
@@ -341,7 +357,13 @@ def test_json_progress() -> None:
     follow(progress)
     progress.summary(summary())
     events = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert events[0] == {"event": "start", "header": ["demo", "limits"], "rounds": 4, "done": 0}
+    assert events[0] == {
+        "event": "start",
+        "header": ["run r1: demo", "end: after 4 rounds"],
+        "explanation": ["run r1", "  demo: of the display", "end", "  after 4 rounds"],
+        "rounds": 4,
+        "done": 0,
+    }
     assert sum(event["event"] == "round_done" for event in events) == 4
     assert events[-3] == {"event": "reject", "by": "server", "culprit": "p07", "reason": EVIL}
     assert events[-1]["event"] == "summary"

@@ -8,13 +8,18 @@ import securefl
 from securefl.protocol.round.shared.account_rounds import (
     DROPOUT_RATES,
     MOST_ROUNDS,
-    account_lines,
     carried_rounds,
     least_kept,
+    on_accounts,
 )
 from securefl.protocol.round.shared.reports import RoundDone
+from securefl.scenario.scenario import Scenario
 from tests.simulation.test_repeated_model import Repeater
 from tests.simulation.world import scenario
+
+
+def sentences(made: Scenario) -> list[str]:
+    return [one.whole for one in on_accounts(made)]
 
 
 def test_dropouts_make_them_fewer() -> None:
@@ -34,8 +39,8 @@ def test_real_parties_give_shares_in_so_many_rounds() -> None:
 
 
 def test_one_line_names_each_rate() -> None:
-    (line,) = account_lines(scenario(20, size="4"))
-    assert line.startswith("accounts: rounds on one model before parties wait for another: ")
+    (line,) = sentences(scenario(20, size="4"))
+    assert line.startswith("accounts allow these rounds without an update before")
     assert all(rate in line for rate in ("at 0 % dropouts", "at 5 % dropouts", "at 20 % dropouts"))
     assert line in securefl.explain(scenario(20, size="4"))
 
@@ -50,7 +55,7 @@ def test_one_line_names_each_rate() -> None:
     ],
 )
 def test_nothing_is_said_where_nothing_limits_them(sets: dict[str, str]) -> None:
-    assert list(account_lines(scenario(20, size="4", **sets))) == []
+    assert sentences(scenario(20, size="4", **sets)) == []
 
 
 def test_of_a_budget_it_says_how_many_releases_are_in_sums() -> None:
@@ -64,7 +69,7 @@ def test_of_a_budget_it_says_how_many_releases_are_in_sums() -> None:
     assert least_kept(made, 0.0) == 1.0
     # Of clusters of four, two or more have to stay: 1 - .2^4 - 4 * .8 * .2^3.
     assert least_kept(made, 0.2) == pytest.approx(0.9728)
-    (line,) = account_lines(made)
+    (line,) = sentences(made)
     assert "of 10 releases of each party" in line
     assert "10 at 0 % dropouts" in line
     assert "9.73 at 20 % dropouts" in line

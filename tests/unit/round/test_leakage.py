@@ -16,19 +16,24 @@ from securefl.protocol.round.shared.leakage import (
     Question,
     certified_prime_seed,
     demands,
-    drawn_lines,
     first_crossing,
+    on_draws,
     tried_draws,
     withheld,
 )
 from securefl.protocol.round.shared.plan import published_limits
 from securefl.protocol.round.shared.reports import SumsWithheld
+from securefl.scenario.scenario import Scenario
 from tests.simulation.world import scenario
 
 P = [PartyId(name) for name in party_names(5)]
 ALONE = Assignment(tuple(P), (((P[0], P[1], P[2]), (P[3], P[4])), ((P[1], P[2]), (P[0], P[3], P[4]))))
 SAID = published_limits(scenario(5, size="2"))
 REPORTING = msgspec.structs.replace(SAID, leakage="report")
+
+
+def sentences(made: Scenario) -> list[str]:
+    return [one.whole for one in on_draws(made)]
 
 
 def asked(**limits: object) -> Question:
@@ -74,14 +79,14 @@ def test_primes_after_the_certificate_follow_from_all_signatures() -> None:
 
 def test_draws_are_tried_before_a_run() -> None:
     assert tried_draws(scenario(12, reclusterings="2")) == (2, 2, 2)
-    (line,) = drawn_lines(scenario(12, reclusterings="2"))
-    assert line.startswith("leakage ledger: 2 of 2 reclusterings may be opened in 3 draws")
+    (line,) = sentences(scenario(12, reclusterings="2"))
+    assert line.startswith("leakage ledger: 2 of 2 reclusterings may be opened in 3 tried draws")
 
 
 def test_the_header_says_what_the_declared_colluders_find() -> None:
     """Just below R*, 4 for (60, 3), two colluders expose nearly everybody else."""
     made = scenario(60, reclusterings="3", secure_sum__colluders="2", leakage__colluders="0")
-    _, line = drawn_lines(made)
+    _, line = sentences(made)
     told = re.search(r"q = 2 random colluders find (?:\d+ to )?(\d+) updates", line)
     assert told is not None
     assert 50 <= int(told.group(1)) <= 58
@@ -97,7 +102,7 @@ def test_the_header_says_what_the_declared_colluders_find() -> None:
 )
 def test_where_there_is_no_choice_nothing_is_tried(sets: dict[str, str]) -> None:
     assert tried_draws(scenario(12, **sets)) == ()
-    assert not list(drawn_lines(scenario(12, **sets)))
+    assert not sentences(scenario(12, **sets))
 
 
 def test_what_no_draw_allows_is_refused() -> None:

@@ -14,6 +14,7 @@ from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.feasibility.dp_checks import evidence_of
 from securefl.methods.privacy.checks.evidence import PRESENCE_STAKES
 from securefl.protocol.round.party.upload import Seams
+from securefl.protocol.round.server.features.checking import DpChecks
 from securefl.protocol.round.server.features.suspicion import (
     NO_SUSPICION,
     Suspicion,
@@ -27,7 +28,6 @@ from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, Group, RoundDone, SumChecked
-from securefl.runtime.report.header_privacy import on_checks
 from tests.simulation.world import Op, World, scenario
 from tests.unit.privacy.scenarios import private
 from tests.unit.round.samples import plan_of
@@ -78,10 +78,15 @@ def after(
     ("overrides", "kind", "groups", "line"),
     [
         (COMPANY[:-1], "none", 0, None),
-        (REPORTED, "none", 0, "of no single party (aggregation.byzantine = 0)"),
-        (COMPANY, "presence", 12, "of each party, given at most 1 Byzantine; honest, it is ever named with"),
-        (ALONE, "uploads", 12, "of each party; honest, it is ever named with probability at most 1 % in all"),
-        ((*REPORTED, "clustering.fixed=true"), "clusters", 2, "of each fixed cluster as a whole; honest"),
+        (REPORTED, "none", 0, "of no single party"),
+        (
+            COMPANY,
+            "presence",
+            12,
+            "of each party, given at most 1 Byzantine; an honest one is ever named",
+        ),
+        (ALONE, "uploads", 12, "of each party; an honest one is ever named with probability 1 % at most"),
+        ((*REPORTED, "clustering.fixed=true"), "clusters", 2, "of each fixed cluster as a whole; an honest"),
     ],
 )
 def test_of_whom_evidence_is(overrides: tuple[str, ...], kind: str, groups: int, line: str | None) -> None:
@@ -89,7 +94,8 @@ def test_of_whom_evidence_is(overrides: tuple[str, ...], kind: str, groups: int,
     assert evidence_of(plan.scenario) == kind
     assert len(groups_of(plan)) == groups
     assert sorted(party for group in groups_of(plan) for party in group) == (list(NAMES) if groups else [])
-    lines = [one for one in on_checks(plan.scenario) if one.startswith("evidence over rounds: ")]
+    stated = [one.whole for one in DpChecks().facts(plan.scenario)]
+    lines = [one for one in stated if one.startswith("evidence over rounds: ")]
     assert lines == [] if line is None else line in lines[0]
     if kind == "none":
         assert after(plan, NO_SUSPICION, drawn(halves()), [(0, 0)]) == {}

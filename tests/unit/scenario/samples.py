@@ -7,7 +7,7 @@ import pytest
 from securefl.base.errors import ConfigError
 from securefl.methods.feasibility.derived import DerivedLimits
 from securefl.methods.feasibility.limits import check
-from securefl.runtime.report.header import scenario_header
+from securefl.runtime.report.header import stated
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.scenario import Scenario
 
@@ -35,13 +35,13 @@ def checked(*overrides: str) -> DerivedLimits:
 
 
 def headed(*overrides: str) -> tuple[str, ...]:
-    """What the header of a run says of the small scenario with some settings changed."""
+    """All sentences on the small scenario with some settings changed."""
     return header_of(small(*overrides))
 
 
 def header_of(scenario: Scenario) -> tuple[str, ...]:
-    """What the header of a run says of its scenario."""
-    return scenario_header(scenario, check(scenario))
+    """All sentences on a scenario, of the explanation."""
+    return tuple(one.whole for one in stated(scenario, check(scenario)))
 
 
 def complaint(*overrides: str) -> ConfigError | None:

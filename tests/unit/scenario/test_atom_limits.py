@@ -133,18 +133,16 @@ def test_odds_that_dropouts_leave_every_cluster(
 def test_headers_say_what_atoms_promise_and_cost() -> None:
     limits = checked(*ATOMS, SUMS, "aggregation.byzantine=2", "clustering.reclusterings=5")
     text = " | ".join(headed(*ATOMS, SUMS, "aggregation.byzantine=2", "clustering.reclusterings=5"))
-    assert "atoms: 5 of 4 parties for the whole run, at least 2 in a cluster" in text
-    assert "nothing below 4 parties, 2 honest ones beside f = 2, is ever determined" in text
+    assert "no sum below atoms of 4: 5 of 4 for the whole run, 2 honest beside f = 2" in text
     # P(some atom of 5 holds all 3 colluders) = 5 C(4, 3) / C(20, 3) = 20 / 1140.
-    assert "none has more than f = 2 of 3 colluders with probability 98.2 %, drawn once" in text
+    assert "no atom has more than f = 2 colluders with probability 98.2 %" in text
     # All 3 mates among 19 collude: 1 / C(19, 3) = 1 / 969.
     assert limits.p_alone_in_run == pytest.approx(1 / 969)
     # P(none of 3 mates among 19 is one of 2) = 16 x 15 / (19 x 18).
-    assert f"no clean cluster in the whole run, with probability {100 * (1 - 240 / 342):.3g} %" in text
-    assert "dropouts: each takes its atom along" in text
-    assert "5 %: 18.5 % and" in text
-    assert "leakage: 4 random reclusterings as a rule give away the sum of each atom" in text
-    assert "LEAKAGE" not in text
+    assert f"a Byzantine atom mate in the run with probability {100 * (1 - 240 / 342):.3g} %" in text
+    assert "a dropout loses its atom" in text
+    assert "4 random reclusterings as a rule determine the sum of each atom" in text
+    assert "SUMS EXPOSE" not in text
     assert "atoms" not in " | ".join(headed("clustering.reclusterings=3"))
 
 
@@ -155,6 +153,4 @@ def test_an_active_server_has_more_than_one_atom_draw_to_void() -> None:
     limits = checked(*ATOMS, active, "stop.rounds=3")
     assert limits.p_alone_in_run == pytest.approx(odds.once_in(1 / 969, 9))
     assert limits.quorum == 12
-    assert "certificate: 12 signatures, so that a round stands 2 dropouts in all" in " | ".join(
-        headed(*ATOMS, active, "stop.rounds=3")
-    )
+    assert "2 in all: 1 random dropout" in " | ".join(headed(*ATOMS, active, "stop.rounds=3"))

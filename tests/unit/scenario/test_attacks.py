@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from securefl.base.errors import ConfigError
@@ -150,8 +152,11 @@ def test_the_header_says_what_attacks_there_are() -> None:
         "behaviours=[{kind='alie', count=5, honest_until=0.5, knowledge='omniscient', actors=2},"
         " {kind='label-flip', parties=['p01']}, {kind='drop', phase='after-keys', count=1}]"
     )
-    assert [note for note in notes if note.startswith(("attack", "OMNI"))] == [
-        "attack: alie by 5 parties, z = 0.566, 2 at a time, over the most clusters, honest before round 2",
-        "OMNISCIENT: alie knows what all honest parties trained, as no real attacker does",
-        "attack: label-flip by 1 party",
+    details = "z = 0.566, 2 at a time, over the most clusters, honest before round 2"
+    assert [note for note in notes if re.search(r"alie|label-flip|drop by", note)] == [
+        "OMNISCIENT alie: it knows all honest updates, as no real attacker does",
+        "alie by 5",
+        "label-flip by 1",
+        "drop by 1",
+        f"alie by 5: {details}",
     ]

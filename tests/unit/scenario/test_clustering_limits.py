@@ -37,7 +37,7 @@ def test_one_assignment_leaves_one_chance_to_be_alone(server: str) -> None:
     assert limits.p_alone_in_run == pytest.approx(limits.p_alone_per_opening)
     assert 0 < limits.p_alone_in_run < checked(*collusion).p_alone_in_run
     assert any(
-        "for the whole run, as long as nobody chose the clusters" in note
+        "in the whole run, as long as nobody chose the clusters" in note
         for note in headed(*FIXED, *collusion)
     )
 
@@ -49,15 +49,15 @@ def notes(*settings: str) -> str:
 def test_headers_say_what_was_chosen() -> None:
     one = "secure_sum={threshold=1, min_survivors=1, k_anonymity=1}"
     fixed, secure, new = (
-        "CLUSTERS ARE FIXED: whoever starts the run chooses them",
-        "NO SECURE SUM",
-        "new work",
+        "CLUSTERS ARE FIXED: the operator chooses them",
+        "SERVER SEES EVERY UPDATE",
+        "trainings a round",
     )
     assert fixed in notes(*FIXED)
-    assert "NO SECURE SUM: the server sees every update" in notes(
+    assert "SERVER SEES EVERY UPDATE: clusters of 1 have no secure sum" in notes(
         "clustering.size=1", one, "leakage.mode=report"
     )
     text = notes("clustering={new_work=true, reclusterings=4}")
-    assert "new work: parties train 4 times a round" in text
+    assert "clusters: 4 of 3, 4 trainings a round" in text
     for nothing in (notes(), notes("clustering.new_work=true"), notes("clustering.reclusterings=3")):
         assert not any(words in nothing for words in (fixed, secure, new))

@@ -106,6 +106,6 @@ def test_shares_of_the_parties_samples() -> None:
     assert (error.path, error.remedy) == ("data.shares", f"at most {parties}, or leave it out")
     assert f"{parties + 1} of them for {parties} parties" in error.reason
     assert refusal(*TEXT, "data.partition.type=roles", "data.shares=1").path == "data.shares"
-    assert not [note for note in headed(f"data.shares={parties}") if note.startswith("data:")]
+    assert not [note for note in headed(f"data.shares={parties}") if "shares of data" in note]
     notes = headed("data.shares=2")
-    assert f"data: {parties} parties hold 2 shares, and copies of them" in notes
+    assert f"{parties} parties: they hold 2 shares of data, and copies of them" in notes

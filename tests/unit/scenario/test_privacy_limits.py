@@ -96,8 +96,8 @@ def test_accepted(overrides: tuple[str, ...]) -> None:
 
 def test_an_epsilon_that_nobody_keeps_is_named() -> None:
     """``--set privacy.epsilon=8`` alone does nothing, and the run would look private."""
-    (line,) = (note for note in headed("privacy.epsilon=8") if "privacy.epsilon" in note)
-    assert line.startswith("privacy.epsilon = 8 IS NOT KEPT")
+    (line,) = (note for note in headed("privacy.epsilon=8") if "EPSILON" in note)
+    assert line.startswith("EPSILON 8 IS NOT KEPT")
     assert not any("NOT KEPT" in note for note in (*headed(), *headed(*RECORD)))
 
 
@@ -140,10 +140,9 @@ def test_delta() -> None:
 def test_what_a_header_says() -> None:
     notes = "\n".join(headed(*RECORD, "clustering.reclusterings=2"))
     assert "privacy unit: one record of a party, add-remove" in notes
-    assert "poisson batches of 16; each example's gradient is brought to length 1" in notes
-    assert "opened 2 times: the exposure is taken as 1" in notes
+    assert "2 openings of it count as its publication" in notes
     assert "copies of each other's records" not in notes
-    assert "for one party's copy" in "\n".join(headed(*RECORD, "data.shares=4"))
+    assert "epsilon per copy: parties hold copies" in "\n".join(headed(*RECORD, "data.shares=4"))
     assert "HIDE NOTHING" in "\n".join(headed("training.dp_sgd={}")).upper()
 
 

@@ -95,8 +95,8 @@ def test_the_largest_model_that_fits_just_fits() -> None:
 
 
 def test_the_header_says_it_for_models_of_any_size() -> None:
-    (line,) = [line for line in header_of(verified()) if "verifiers up to" in line]
-    assert "verifiers up to 312 MB a round (192 MB openings, 120 MB steps)" in line
+    (line,) = [line for line in header_of(verified()) if "verifiers receive" in line]
+    assert "verifiers receive 192 MB openings and 120 MB steps a round for a million parameters" in line
     assert "at most 22,369,621 parameters" in line
 
 

@@ -46,11 +46,11 @@ def made(*overrides: str) -> Scenario:
 
 def test_a_feasible_one_says_who_repeats_what() -> None:
     lines = " ".join(header_of(made()))
-    assert "4 members of each cluster are asked to repeat its opening, and a committee of 5" in lines
-    assert "2 of a cluster and 3 for the step must attest them before anybody trains on the model" in lines
-    assert "colluders are enough to attest a model of the server's choice never" in lines
-    assert "left to an active server: whether a round counts" in lines
-    assert "verified rounds" not in " ".join(header_of(made("secure_sum.verify=off")))
+    assert "rounds verified: 4 members repeat an opening, a committee of 5 the step" in lines
+    assert "2 of a cluster and 3 for the step must attest" in lines
+    assert "colluders suffice to attest a model of the server's choice never" in lines
+    assert "left to the server: whether a round counts" in lines
+    assert "rounds verified" not in " ".join(header_of(made("secure_sum.verify=off")))
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_the_header_says_which_rules_leave_the_model_to_colluders() -> None:
     mean, median = (
         " ".join(header_of(made(f"aggregation.rule={{type='{rule}'}}"))) for rule in ("mean", "median")
     )
-    assert "mean withstands 0 of 3 clusters, so that 1 colluder and the server choose the model" in mean
-    assert "median withstands 1 of 3 clusters, so that 2 colluders and the server choose the model" in median
+    assert "SERVER AND 1 COLLUDER CHOOSE MODEL: mean withstands 0 of 3 clusters" in mean
+    assert "SERVER AND 2 COLLUDERS CHOOSE MODEL: median withstands 1 of 3 clusters" in median
     enough = " ".join(header_of(made("secure_sum.colluders=1", "aggregation.rule={type='median'}")))
-    assert "choose the model, within" not in enough
+    assert "CHOOSE MODEL" not in enough
 
 
 def test_a_rule_of_ones_own_counts_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

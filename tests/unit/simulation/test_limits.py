@@ -7,7 +7,9 @@ from tests.unit.scenario.samples import small
 
 
 def test_what_only_messages_can_show_is_said_to_be_left_out() -> None:
-    told = " ".join(notes(small("observer=true", "behaviours=[{ kind = 'replay', count = 1 }]")))
-    assert "replay change no sum" in told
-    assert "observer: there are no frames" in told
-    assert "observer" not in " ".join(notes(small()))
+    told = " ".join(
+        one.whole for one in notes(small("observer=true", "behaviours=[{ kind = 'replay', count = 1 }]"))
+    )
+    assert "NOT SHOWN: replay: they change no sum" in told
+    assert "an observer has no frames" in told
+    assert "observer" not in " ".join(one.whole for one in notes(small()))

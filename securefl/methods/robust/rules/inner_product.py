@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
@@ -9,12 +10,14 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from securefl import scenario
+from securefl.base import header, text
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
 from securefl.base.stack import Aggregate, Kept, Stack
 from securefl.methods.robust import distances
+from securefl.methods.robust.pre_aggregation.norm_clipping import NormClipping
 from securefl.methods.robust.products import combine, dots, total
-from securefl.methods.robust.tolerance import places
+from securefl.methods.robust.tolerance import places, rounds_remembered
 
 _LARGEST = 1e290
 """A score beyond it counts as it, so that the sums over all rounds stay finite."""
@@ -50,6 +53,18 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
 
     def aggregate(self, stack: Stack) -> Aggregate:
         return inner_product(stack, self)
+
+    def facts(self, plan: scenario.Aggregation, p_clean: float) -> Iterator[header.Sentence]:
+        if plan.byzantine and self.gamma > p_clean + 1e-9:
+            clean = f"a cluster is clean with probability {text.percent(p_clean)} only"
+            yield header.tolerance(f"GAMMA {self.gamma:g} IS LARGE", clean)
+        if plan.byzantine and not any(isinstance(one, NormClipping) for one in plan.pre_aggregation):
+            yield header.tolerance("LENGTHS ARE UNBOUNDED", "norm-clipping as pre_aggregation bounds them")
+        if self.half_life is not None:
+            rounds = f"{rounds_remembered(self.half_life):.3g}"
+            yield header.tolerance(
+                more=f"trust with this half-life is as telling as a sum over {rounds} rounds"
+            )
 
     def check(self, path: str) -> None:
         if self.half_life is not None and self.select == "per-round":

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median_low
 
-from securefl.base import crypto, text
+from securefl.base import crypto, header, text
 from securefl.base.ids import PartyId
 from securefl.methods import attacks, leakage
 from securefl.methods.clustering import (
@@ -35,30 +35,27 @@ _LARGEST = 60
 _MODEL = bytes(32)
 
 
-def account_lines(scenario: Scenario) -> Iterator[str]:
-    """Yield how many rounds accounts carry at each of :data:`DROPOUT_RATES`."""
+def on_accounts(scenario: Scenario) -> Iterator[header.Sentence]:
+    """Yield the sentences on the rounds that accounts carry at each of :data:`DROPOUT_RATES`."""
     releases = scenario.privacy.releases
     if scenario.privacy.unit != "none" and releases is not None:
         shown = ", ".join(
             f"{releases * least_kept(scenario, rate):.3g} at {text.percent(rate)} dropouts"
             for rate in DROPOUT_RATES
         )
-        yield (
-            f"accounts: of {text.count(releases, 'release')} of each party, so many are in"
-            " opened sums on average:"
-            f" {shown}; the others are lost with their clusters, and spent unless mates state that they"
-            " released nothing"
+        yield header.end(
+            more=f"of {text.count(releases, 'release')} of each party these are in opened sums on average:"
+            f" {shown}; lost clusters spend the others unless mates state that they released nothing"
         )
     if not _is_limited(scenario):
         return
-    found = {rate: carried_rounds(scenario, rate) for rate in DROPOUT_RATES}
     shown = ", ".join(
-        f"{f'{rounds} or more' if rounds >= MOST_ROUNDS else rounds} at {text.percent(rate)} dropouts"
-        for rate, rounds in found.items()
+        f"{rounds}{' or more' if rounds >= MOST_ROUNDS else ''} at {text.percent(rate)} dropouts"
+        for rate in DROPOUT_RATES
+        for rounds in (carried_rounds(scenario, rate),)
     )
-    yield (
-        f"accounts: rounds on one model before parties wait for another: {shown}; a model repeats only after"
-        " rounds that bring no update"
+    yield header.tolerance(
+        more=f"accounts allow these rounds without an update before parties wait for another model: {shown}"
     )
 
 

@@ -7,15 +7,16 @@ scenario, and keeps its answer between them. Their epsilons add up.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from securefl.base import entropy
+from securefl.base import entropy, header, text
 from securefl.methods import privacy
 from securefl.protocol.round.server.group_start import models_at
 from securefl.protocol.round.shared.groups import any_group
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.randomness import group_entropy
-from securefl.scenario import Groups, Scenario
+from securefl.scenario import Groups, Scenario, tells_groups
 
 
 class KeptChoice(NamedTuple):
@@ -75,3 +76,18 @@ def told_epsilon(scenario: Scenario) -> float | None:
     if groups.choice_epsilon is None:
         return None
     return groups.choice_epsilon * choices_due(groups, scenario.stop.rounds - 1)
+
+
+def on_choices(scenario: Scenario) -> Iterator[header.Sentence]:
+    """Yield the sentence on what open choices reveal of parties; none where groups are hidden."""
+    groups, epsilon = scenario.groups, told_epsilon(scenario)
+    if not tells_groups(groups):
+        return
+    if groups.choice_epsilon is None or epsilon is None:
+        reveals = "each reveals which model fits a party's data best; groups.choice_epsilon bounds that"
+        yield header.privacy("GROUP CHOICES ARE UNBOUNDED", reveals)
+        return
+    true = privacy.truth_probability(groups.choice_epsilon, groups.count)
+    times = text.count(choices_due(groups, scenario.stop.rounds - 1), "time")
+    each = f"{times} in the run, epsilon {groups.choice_epsilon:g} each, the true group with {true:.0%}"
+    yield header.privacy(f"group choices: pure epsilon {epsilon:g}, of all data of a party", each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from securefl.base import crypto
+from securefl.base import crypto, header
 from securefl.base.arrays import F32
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
@@ -179,8 +179,8 @@ def _tried(scenario: Scenario) -> tuple[leakage.Admission, ...]:
     return tuple(allowed)
 
 
-def drawn_lines(scenario: Scenario) -> Iterator[str]:
-    """Yield how many reclusterings are opened as a rule and what q colluders find, where that is a question.
+def on_draws(scenario: Scenario) -> Iterator[header.Sentence]:
+    """Yield the sentences on tried draws: reclusterings that are opened, and updates that q colluders find.
 
     Raises:
         ConfigError: as :func:`tried_draws`.
@@ -189,15 +189,13 @@ def drawn_lines(scenario: Scenario) -> Iterator[str]:
     if tried:
         allowed = sorted(len(decided.admitted) for decided in tried)
         shown = f"{allowed[0]}" if allowed[0] == allowed[-1] else f"{allowed[0]} to {allowed[-1]}"
-        yield (
-            f"leakage ledger: {shown} of {scenario.clustering.reclusterings} reclusterings may be opened in"
-            f" {len(allowed)} draws that were tried; with dropouts it may be fewer"
-        )
+        may = f"{shown} of {scenario.clustering.reclusterings} reclusterings may be opened"
+        yield header.protection(more=f"leakage ledger: {may} in {len(allowed)} tried draws without dropouts")
         yield from _on_colluders(scenario, tried)
 
 
-def _on_colluders(scenario: Scenario, tried: tuple[leakage.Admission, ...]) -> Iterator[str]:
-    """Yield how many updates q colluders find in what is opened; clusters are random, so the first ones."""
+def _on_colluders(scenario: Scenario, tried: tuple[leakage.Admission, ...]) -> Iterator[header.Sentence]:
+    """Yield the number of updates that q colluders find in opened sums; clusters are random: the first q."""
     colluders = scenario.secure_sum.colluders
     if not colluders:
         return
@@ -212,7 +210,6 @@ def _on_colluders(scenario: Scenario, tried: tuple[leakage.Admission, ...]) -> I
         known = columns.intersection(attacks.party_names(scenario.parties)[:colluders])
         found.append(len(ledger.without(known).exposed) if known else 0)
     shown = f"{min(found)}" if min(found) == max(found) else f"{min(found)} to {max(found)}"
-    yield (
-        f"leakage ledger: the server and q = {colluders} random colluders find {shown} updates of other"
-        " parties in these draws"
+    yield header.protection(
+        more=f"leakage ledger: the server and q = {colluders} random colluders find {shown} updates of others"
     )

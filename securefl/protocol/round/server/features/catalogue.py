@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+from securefl.base import header
 from securefl.protocol.round.server.features.checking import DpChecks, LengthCheck
 from securefl.protocol.round.server.features.clipping import ClipUpdates
 from securefl.protocol.round.server.features.feature import RoundFeature
 from securefl.protocol.round.server.features.measuring import SiteMetrics
 from securefl.protocol.round.server.features.memory import FormerModel, TrustMemory
 from securefl.protocol.round.server.features.stopping import AccuracyStop, PlannedRounds, ReleaseBudget
+from securefl.protocol.round.shared import account_rounds, choices
+from securefl.scenario import Scenario
 
 FEATURES: Final[tuple[RoundFeature, ...]] = (
     ClipUpdates(),
@@ -22,3 +26,11 @@ FEATURES: Final[tuple[RoundFeature, ...]] = (
     PlannedRounds(),
     ReleaseBudget(),
 )
+
+
+def facts(scenario: Scenario) -> Iterator[header.Sentence]:
+    """Yield the sentences of all features, of choices of groups and of accounts."""
+    for feature in FEATURES:
+        yield from feature.facts(scenario)
+    yield from choices.on_choices(scenario)
+    yield from account_rounds.on_accounts(scenario)

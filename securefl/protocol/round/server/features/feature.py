@@ -8,11 +8,15 @@ verifiers of a round take the same walk.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from securefl.base import header
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import RoundAggregate
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.plan import RunPlan
+from securefl.scenario import Scenario
 
 
 class RoundFeature:
@@ -21,6 +25,10 @@ class RoundFeature:
     def opened(self, plan: RunPlan, standing: Standing, opened: OpenedRound) -> OpenedRound:
         """Scale the opened sums."""
         return opened
+
+    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+        """Yield sentences for the header of a run."""
+        yield from ()
 
     def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[reports.SumChecked, ...]:
         """Judge opened sums; the rule does not see a sum that fails."""

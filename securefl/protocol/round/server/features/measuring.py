@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from securefl.base import header
 from securefl.base.arrays import F32
 from securefl.base.ids import EVERYONE
 from securefl.methods import encoding, metrics, robust
@@ -15,10 +16,20 @@ from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.plan import RunPlan
+from securefl.scenario import Scenario
 
 
 class SiteMetrics(RoundFeature):
     """Metrics of the sites on the model that a round began with: pooled, best model so far, early stop."""
+
+    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+        """See :func:`on_metrics`; and state the stop by a metric."""
+        yield from on_metrics(scenario)
+        stop = scenario.stop
+        if stop.metric is not None and stop.target is not None:
+            yield header.end(f"at {stop.metric} {stop.target:g}")
+        if stop.patience is not None:
+            yield header.end(f"after {stop.patience} rounds without better {stop.metric or 'accuracy'}")
 
     def completed(
         self,
@@ -39,6 +50,22 @@ class SiteMetrics(RoundFeature):
     ) -> tuple[phases.Standing, str]:
         """See :func:`end_by_metric`."""
         return standing, end_by_metric(plan, standing, done)
+
+
+def on_metrics(scenario: Scenario) -> Iterator[header.Sentence]:
+    """Yield the sentence on what metrics of the same samples reveal of single sites over rounds and runs."""
+    evaluation = scenario.evaluation
+    if not evaluation.metrics:
+        return
+    if scenario.privacy.unit != "none":
+        own = f"metrics have noise of their own, {evaluation.noise:g} times that of updates"
+        yield header.privacy(more=f"{own}, in one account")
+    elif evaluation.repeats == "accept":
+        same = "each round and run sums the same samples in other clusters (evaluation.repeats)"
+        yield header.privacy("METRICS MAY REVEAL SINGLE SITES", same)
+    else:
+        shows = "a change at a single site shows between two sums of its atom"
+        yield header.privacy("metrics by atom", f"without noise, over atoms that accounts keep; {shows}")
 
 
 def measured_by(

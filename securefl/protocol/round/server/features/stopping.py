@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from securefl import scenario
-from securefl.base import text
+from securefl.base import header, text
 from securefl.protocol.round.server.features.feature import RoundFeature
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import RoundAggregate
 from securefl.protocol.round.shared import budget, reports
 from securefl.protocol.round.shared.plan import RunPlan
+from securefl.scenario import Scenario, Stop
 
 
 class AccuracyStop(RoundFeature):
     """End by ``stop.target`` or ``stop.patience``, unless ``stop.metric`` decides."""
+
+    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+        """State the target."""
+        stop = scenario.stop
+        if stop.target is not None and stop.metric is None:
+            yield header.end(f"at accuracy {stop.target:g}")
 
     def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
         """Note the accuracy of the round's model."""
@@ -36,6 +43,10 @@ class AccuracyStop(RoundFeature):
 
 class PlannedRounds(RoundFeature):
     """End after ``stop.rounds`` rounds."""
+
+    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+        """State the number."""
+        yield header.end(f"after {text.count(scenario.stop.rounds, 'round')}")
 
     def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
         """Count the rounds."""
@@ -58,7 +69,7 @@ class ReleaseBudget(RoundFeature):
         return standing, budget.ending(plan, standing.releases) or ""
 
 
-def _by_accuracy(stop: scenario.Stop, standing: Standing, accuracy: float) -> str:
+def _by_accuracy(stop: Stop, standing: Standing, accuracy: float) -> str:
     """Return the reason for which the run ends with a model of this accuracy; empty if it goes on."""
     if stop.target is not None and accuracy >= stop.target:
         return f"accuracy {accuracy:.4f} reached the target {stop.target:g}"

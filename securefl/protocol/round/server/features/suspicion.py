@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from securefl.base import header
 from securefl.base.ids import PartyId
 from securefl.methods import feasibility, privacy
 from securefl.methods.clustering import fixed_assignment, fixed_seed, odds
@@ -23,11 +24,24 @@ from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
+from securefl.scenario import Scenario
 
 Suspicion = Mapping[reports.Group, privacy.CheckEvidence]
 """What is known of each group; nothing yet of who is not in it."""
 
 NO_SUSPICION: Suspicion = MappingProxyType({})
+
+
+def stated(scenario: Scenario) -> header.Sentence:
+    """Return the sentence on whom evidence over rounds is about."""
+    of = {
+        "uploads": "each party",
+        "clusters": "each fixed cluster as a whole",
+        "presence": f"each party, given at most {scenario.aggregation.byzantine} Byzantine",
+        "none": "no single party",
+    }[kind := feasibility.evidence_of(scenario)]
+    named = f"; an honest one is ever named with probability {100 * scenario.checks.alpha:g} % at most"
+    return header.tolerance(more=f"evidence over rounds: of {of}{'' if kind == 'none' else named}")
 
 
 def weighed(

@@ -1,0 +1,87 @@
+"""Header of a run: sentences by the line that they concern, at most eight short lines, and all of them.
+
+A feature or a scenario table states its sentences itself. A sentence has a short form for the header, unless
+only the explanation has it. A short form that begins with a word in capitals is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, NamedTuple
+
+from securefl.base import text
+
+WIDTH: Final = 100
+"""Most characters of a header line."""
+LINES: Final = ("run", "protection", "tolerance", "behaviours", "privacy", "premise", "seed", "end")
+"""Lines of the header, in their order."""
+
+
+class Sentence(NamedTuple):
+    """A fact about a run."""
+
+    line: str
+    """One of :data:`LINES`."""
+    short: str = ""
+    """At most 12 words for the header; empty for the explanation only."""
+    more: str = ""
+    """Continuation in the explanation."""
+
+    @property
+    def whole(self) -> str:
+        """The sentence of the explanation."""
+        return ": ".join(filter(None, self[1:]))
+
+    @property
+    def warns(self) -> bool:
+        """True if a reader has to act on it, or to know it."""
+        return self.short[:2].isupper()
+
+
+run, protection, tolerance, behaviours, privacy, premise, seed, end = (partial(Sentence, at) for at in LINES)
+
+
+class RunHeader(NamedTuple):
+    """What is known of a run before its first round."""
+
+    sentences: tuple[Sentence, ...] = ()
+    name: str = ""
+    """The run's id; empty before it has one."""
+    rounds: int = 1
+    """Planned rounds."""
+    done: int = 0
+    """Rounds that ended before a resume."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """At most eight lines of at most :data:`WIDTH` characters, warnings first in each."""
+        shown = ((label, _shorts(found)) for label, found in self._by_line())
+        return tuple(_fitted(label, shorts) for label, shorts in shown if shorts)
+
+    @property
+    def explanation(self) -> tuple[str, ...]:
+        """All sentences, by line."""
+        rows = ((label, *(f"  {one.whole}" for one in found)) for label, found in self._by_line())
+        return tuple(row for of_line in rows for row in of_line)
+
+    def _by_line(self) -> Iterator[tuple[str, list[Sentence]]]:
+        for line in LINES:
+            found = [one for one in self.sentences if one.line == line]
+            if found:
+                yield f"run {self.name}" if self.name and line == "run" else line, found
+
+
+def _shorts(found: list[Sentence]) -> list[str]:
+    """Return the short forms, warnings first."""
+    return [one.short for one in sorted(found, key=lambda one: not one.warns) if one.short]
+
+
+def _fitted(label: str, shorts: list[str]) -> str:
+    """Return a line with as many of ``shorts`` as fit, and the number of the others."""
+    for left in range(len(shorts)):
+        rest = [f"{left} more: --explain"] if left else []
+        line = f"{label}: {'; '.join((*shorts[: len(shorts) - left], *rest))}"
+        if len(line) <= WIDTH:
+            break
+    return text.printable(line, WIDTH)

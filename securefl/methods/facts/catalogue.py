@@ -1,0 +1,37 @@
+"""All sentences that follow from a scenario alone, in the order in which the lines of a header have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from securefl.base import header
+from securefl.methods import feasibility
+from securefl.methods.facts import aggregation, clusters, groups, noise, secure_sums
+from securefl.scenario import Scenario
+
+TABLES: Final = (
+    clusters.on_clusters,
+    groups.on_groups,
+    secure_sums.on_collusion,
+    clusters.on_leakage,
+    secure_sums.on_crypten,
+    secure_sums.on_verification,
+    secure_sums.on_validation,
+    aggregation.on_rule,
+    aggregation.on_weights,
+    aggregation.on_server_data,
+    aggregation.on_behaviours,
+    noise.on_noise,
+)
+
+
+def stated(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
+    """Yield the sentences of all tables.
+
+    Args:
+        scenario: a feasible one.
+        limits: those that :func:`securefl.methods.feasibility.limits.check` derived from it.
+    """
+    for table in TABLES:
+        yield from table(scenario, limits)

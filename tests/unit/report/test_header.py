@@ -1,0 +1,191 @@
+"""The header of a run: at most eight short lines, and the explanation that has all sentences."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import scenarios
+from securefl.base.header import LINES, WIDTH, RunHeader, Sentence, end, tolerance
+from securefl.base.ids import RunId
+from securefl.methods.feasibility.limits import check
+from securefl.runtime.report.header import header_of, on_start, stated
+from securefl.runtime.report.privacy import OMNISCIENT, SEEDED
+from securefl.runtime.simulation.limits import notes
+from securefl.scenario.load import load_scenario, parse_scenario
+from securefl.scenario.scenario import Scenario
+from tests.looped import looped
+from tests.unit.report.test_privacy import plan
+from tests.unit.scenario.samples import SMALL, small
+
+ROOT = Path(__file__).parents[3]
+FILES = (
+    *sorted(Path(scenarios.__file__).parent.glob("*.toml")),
+    *sorted((ROOT / "examples").glob("*/federation.toml")),
+    *sorted((ROOT / "examples" / "own_servers").glob("*.toml")),
+)
+RUN = RunId("run-2026-11-27-0123456789")
+ALIE = (
+    "behaviours=[{kind='alie', count=5, knowledge='omniscient'}, {kind='drop', phase='after-keys', count=1}]"
+)
+
+
+def shown(scenario: Scenario, *, seeded: bool = False, lab: bool = False) -> RunHeader:
+    start = on_start(7, seeded=seeded, lab=lab, keys=("all keys made here", "local run"))
+    return header_of(RUN, scenario, start, seeded=seeded)
+
+
+def line_of(header: RunHeader, name: str) -> str:
+    (line,) = (line for line in header.lines if line.startswith((f"{name}: ", f"{name} ")))
+    return line
+
+
+def test_of_each_bundled_scenario_and_example_it_is_eight_short_lines_that_hide_nothing() -> None:
+    assert len(FILES) >= 25
+    for file in FILES:
+        scenario = load_scenario(file)
+        for header in (
+            shown(scenario, seeded=True, lab=True),
+            header_of(
+                RUN, scenario, (*notes(scenario), *on_start(7, seeded=True, simulated=True)), seeded=True
+            ),
+        ):
+            assert 5 <= len(header.lines) <= 8, file
+            assert [line for line in header.lines if len(line) > WIDTH] == [], file
+            for name in ("behaviours", "privacy", "premise", "seed", "end"):
+                assert not [line for line in header.lines if line.startswith(name) and "--explain" in line]
+        plain = shown(scenario)
+        assert not [line for line in plain.lines if "more: --explain" in line], (file, plain.lines)
+
+
+def test_a_short_form_has_at_most_twelve_words_and_the_explanation_has_it() -> None:
+    for file in FILES:
+        scenario = load_scenario(file)
+        explanation = "\n".join(shown(scenario).explanation)
+        for one in stated(scenario, check(scenario)):
+            assert len(one.short.split()) <= 12, one
+            assert one.line in LINES
+            assert one.short or one.more
+            assert f"  {one.whole}" in explanation
+
+
+def test_no_sentence_repeats_and_behaviours_of_one_kind_share_their_place() -> None:
+    for file in FILES:
+        found = [one.whole for one in shown(load_scenario(file)).sentences]
+        assert len(found) == len(set(found)), file
+    dropping = load_scenario(Path(scenarios.__file__).parent / "dropout.toml")
+    assert len(dropping.behaviours) == 6
+    assert line_of(shown(dropping), "behaviours") == "behaviours: drop by 10; kill by 1"
+    short = load_scenario(Path(scenarios.__file__).parent / "dp_mqtt.toml", ("stop.rounds=2",))
+    assert line_of(shown(short), "behaviours") == "behaviours: NEVER ACT: 4; no-noise by 2; drop by 6"
+
+
+def test_lines_come_in_one_order_and_name_the_run() -> None:
+    lines = shown(small(ALIE)).lines
+    assert lines[0].startswith(f"run {RUN}: ")
+    assert [line.split(":")[0].split()[0] for line in lines] == [
+        name for name in LINES if name not in {"premise"}
+    ]
+
+
+@looped(
+    "overrides, line, words",
+    [
+        (("clustering.reclusterings=9", "leakage.mode=report"), "protection", "LEAKAGE IS ONLY REPORTED"),
+        (("clustering.reclusterings=9", "leakage.mode=report"), "protection", "SUMS EXPOSE UPDATES"),
+        (("clustering.fixed=true", "leakage.mode=report"), "protection", "CLUSTERS ARE FIXED"),
+        (("privacy.epsilon=8",), "privacy", "EPSILON 8 IS NOT KEPT; none"),
+        (("training.dp_sgd={}",), "privacy", "DP-SGD WITHOUT NOISE; none"),
+        (("encoding.clip=500",), "tolerance", "RANGE BELOW CLIP"),
+        ((ALIE,), "behaviours", "OMNISCIENT alie; alie by 5; drop by 1"),
+        ((), "privacy", "none"),
+        ((), "seed", "7 determines model, split, behaviours; all keys made here"),
+        ((), "end", "after 3 rounds"),
+        (("stop.target_accuracy=0.5", "stop.patience=2"), "end", "at accuracy 0.5"),
+        (("stop.target_accuracy=0.5", "stop.patience=2"), "end", "after 2 rounds without better accuracy"),
+    ],
+)
+def test_what_a_reader_acts_on_is_in_the_line_concerned(
+    overrides: tuple[str, ...], line: str, words: str
+) -> None:
+    assert words in line_of(shown(small(*overrides)), line)
+
+
+def test_seeds_of_sites_are_never_hidden() -> None:
+    sites = shown(load_scenario(ROOT / "examples" / "own_training" / "federation.toml"))
+    assert line_of(sites, "seed").endswith("; sites: default generators")
+    assert "not seeded: its own generators, making a site apart" in "\n".join(sites.explanation)
+
+
+def test_seeded_entropy_and_the_lab_are_never_hidden() -> None:
+    header = shown(small(ALIE), seeded=True, lab=True)
+    assert line_of(header, "seed").startswith("seed: INSECURE: all secrets derive from --seed 7")
+    assert line_of(header, "protection").startswith("protection: LAB: WHOLE VECTORS ARE RECORDED")
+
+
+@pytest.mark.parametrize("placement", ["threshold", "local", "dropout-exact"])
+@pytest.mark.parametrize(("q", "chance"), [("2", False), ("4", True)])
+def test_privacy_and_its_premise_are_never_hidden(placement: str, q: str, chance: bool) -> None:
+    of = plan(
+        privacy__placement=placement, secure_sum__colluders=q, clustering__fixed="false", privacy__budget=""
+    )
+    start = tuple(on_start(0, seeded=False))
+    header = header_of(of.run, of.scenario, start, of.mechanism, seeded=False)
+    privacy, premise = line_of(header, "privacy"), line_of(header, "premise")
+    assert re.match(
+        r"privacy: epsilon [\d.]+ at delta 0.065 \(party level, add-remove, no sampling\)$", privacy
+    )
+    shared = "at most 2 mates collude or add no noise"
+    rests = "none on other parties" if placement == "local" else shared
+    assert premise.startswith(f"premise: LARGE DELTA; {rests}")
+    assert ("(fails: " in premise) is (chance and placement != "local")
+    assert ": at most epsilon " in "\n".join(header.explanation)
+    assert len(header.lines) <= 8
+    void = header_of(of.run, of.scenario, start, of.mechanism, seeded=True)
+    assert line_of(void, "privacy") == f"privacy: {SEEDED}"
+    assert not re.search(r"epsilon \d", "\n".join((*void.lines, *void.explanation)))
+
+
+def test_an_omniscient_attacker_voids_privacy_in_its_line() -> None:
+    of = plan()
+    scenario = parse_scenario(SMALL, (ALIE,))
+    of_attacked = type(of.scenario)(
+        **{
+            **{name: getattr(of.scenario, name) for name in of.scenario.__struct_fields__},
+            "behaviours": scenario.behaviours,
+        }
+    )
+    header = header_of(of.run, of_attacked, (), of.mechanism, seeded=False)
+    assert line_of(header, "privacy") == f"privacy: {OMNISCIENT}"
+
+
+def test_the_longest_privacy_and_premise_fit() -> None:
+    """Record level with copies of records, a large delta, and a premise that rests on chance."""
+    longest = (
+        Sentence(
+            "privacy",
+            "epsilon 12.34 at delta 1.23e-05 (record level, replace-one, Poisson sampling)",
+        ),
+        Sentence("premise", "LARGE DELTA"),
+        Sentence("premise", "epsilon per copy"),
+        Sentence("premise", "at most 10 mates collude or add no noise (fails: 1.2e-05)"),
+    )
+    privacy, premise = RunHeader(longest).lines
+    assert privacy.endswith("Poisson sampling)")
+    assert "--explain" not in premise
+
+
+def test_warnings_come_first_and_the_rest_is_counted() -> None:
+    header = RunHeader((*(tolerance("word " * 8 + str(n)) for n in range(4)), tolerance("LOUD")), "r1")
+    (line,) = header.lines
+    assert line == f"tolerance: LOUD; {'word ' * 8}0; 3 more: --explain"
+    assert len(header.explanation) == 6
+    assert RunHeader((end("x" * 200),)).lines[0].endswith("...")
+
+
+def test_a_resumed_run_states_what_was_done() -> None:
+    header = header_of(RUN, small(), on_start(0, seeded=False), seeded=False, done=2)
+    assert (header.rounds, header.done) == (3, 2)
+    assert line_of(header, "end") == "end: after 3 rounds; 2 rounds done before"
