@@ -239,7 +239,7 @@ def explain(scenario: Scenario) -> str:
     Raises:
         ConfigError: its fields contradict each other.
     """
-    lines = [f"# {line}" for line in report.explained(scenario)]
+    lines = [f"# {line}" for line in report.headed(scenario).explanation]
     return "\n".join((*lines, "", to_toml(scenario)))
 
 

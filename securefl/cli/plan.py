@@ -34,7 +34,6 @@ from securefl.lab.planning import (
 )
 from securefl.methods import feasibility
 from securefl.methods.privacy import Unit, need_dp_accounting
-from securefl.protocol.round import on_accounts
 from securefl.runtime import report
 from securefl.scenario import parse_scenario, to_toml
 
@@ -169,8 +168,8 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
     scenario = draft(demand, row.design, data, row.multiplier or None)
     _, parameters = model_of(data_shape(data), demand.parameters)
     lines = [
+        *report.headed(scenario).explanation,
         *lines_of(demand, row),
-        *(one.whole for one in on_accounts(scenario)),
         f"model: {parameters} parameters, planned for {demand.parameters}",
     ]
     text = "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(scenario)
@@ -224,7 +223,7 @@ def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> Non
     say(f"row {chosen + 1}{', recommended' if chosen == found.chosen else ''}:")
     row = found.rows[chosen]
     scenario = draft(found.demand, row.design, data, row.multiplier or None)
-    for line in (*lines_of(found.demand, row), *(one.whole for one in on_accounts(scenario))):
+    for line in (*report.headed(scenario).lines, *lines_of(found.demand, row)):
         say(f"  {line}")
     picture = " and plan.png" if drawn else "; for a plot: pip install 'securefl[plots]'"
     say(f"{out / 'plan.toml'}, plan.json{picture}")

@@ -17,7 +17,6 @@ from securefl.lab.planning.noise import release_of
 from securefl.lab.planning.row import Row
 from securefl.lab.planning.search import Plan
 from securefl.methods import facts, privacy
-from securefl.methods.clustering import odds
 from securefl.runtime.report import counted, size
 
 _FINE = 1e-3
@@ -56,17 +55,8 @@ def noise_of(row: Row) -> str:
 
 
 def lines_of(demand: Demand, row: Row) -> Iterator[str]:
-    """The chosen row in words, one fact a line."""
+    """Yield what the search found for a row: losses, exposure, noise, prices. The header has all else."""
     design, shape = row.design, row.design.shape
-    again = f", drawn R = {shape.reclusterings} times a round" if shape.reclusterings > 1 else ""
-    work = " from new local work each time" if shape.new_work else ""
-    yield (
-        f"clusters: {_sizes(demand, row)}{again}{work}; t = {design.threshold} open a sum, at least"
-        f" {design.min_survivors} are in it, of whom f = {design.colluders} may collude"
-    )
-    yield _robustness(demand, row)
-    if shape.atoms > 1:
-        yield _atoms(demand, row)
     yield (
         f"dropouts at {text.percent(demand.dropout)}: a given cluster is lost with probability"
         f" {text.percent(row.p_aborted)}, any in a round with {text.percent(row.p_lost)}"
@@ -76,10 +66,9 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
             else ""
         )
     )
-    yield (
-        f"colluders: a given party is alone among them in some opening of the run with probability"
-        f" {text.percent(row.p_alone)}, and with more than f of them with {text.percent(row.p_exceeded)}"
-    )
+    if shape.atoms > 1:
+        mates = text.percent(1 - (1 - demand.dropout) ** (shape.atoms - 1))
+        yield f"atoms: a party is not counted in a round because a mate drops out with probability {mates}"
     yield _exposure(demand, row)
     if design.noise is not None and demand.epsilon is not None:
         kept = privacy.named(demand.epsilon, release_of(demand), delta_of(demand))
@@ -94,7 +83,7 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
         f" {row.cpu:.3f} CPU s besides {'one training' if shape.works == 1 else f'{shape.works} trainings'};"
         f" sums modulo 2^{row.ring_bits}"
     )
-    yield from _verification(demand, row)
+    yield from _verification(row)
     if row.crypten:
         kinds = "; ".join(
             f"{_KINDS[kind]} {size(there.sent)} sent, {size(there.received)} received"
@@ -102,19 +91,13 @@ def lines_of(demand: Demand, row: Row) -> Iterator[str]:
         )
         yield f"price of other sums, where all is as here but their kind: {kinds}"
     if "validated" in row.crypten:
-        bits = demand.parties * shape.reclusterings * demand.rounds
-        yield (
-            "validated sums tell an evaluator that deviates one bit of its choice about each update,"
-            f" {bits:,} in the run at most"
-        )
+        bits = f"{demand.parties * shape.reclusterings * demand.rounds:,} in the run at most"
+        yield f"validated sums: a deviating evaluator learns one bit of its choice about each update, {bits}"
 
 
-def _verification(demand: Demand, row: Row) -> Iterator[str]:
-    """Who repeats the round, and what that costs; against an active server also that nobody does."""
+def _verification(row: Row) -> Iterator[str]:
+    """Yield the price of verification; nothing without."""
     if row.verifiers is None or row.verifier_cpu is None:
-        if demand.server == "active":
-            why = "" if demand.colluders else ": without colluders to reckon with there is no verification"
-            yield f"ROUNDS ARE NOT VERIFIED, the server chooses the model{why}"
         return
     opening, step, cpu = row.verifiers.opening, row.verifiers.step, row.verifier_cpu
     yield (
@@ -123,34 +106,6 @@ def _verification(demand: Demand, row: Row) -> Iterator[str]:
         f" that repeat the step {size(step.received)} and {cpu.step:.3f} CPU s (by the median); the server"
         f" sends verifiers {size(row.verifiers.server)} a round"
     )
-
-
-def _sizes(demand: Demand, row: Row) -> str:
-    sizes = row.design.shape.sizes(demand.parties)
-    each = (f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
-    return " and ".join(each)
-
-
-def _robustness(demand: Demand, row: Row) -> str:
-    if not demand.liars:
-        return "rule: mean, which withstands no Byzantine party"
-    return (
-        f"rule: {rule_of(row)} of {row.clusters} clusters may be spoiled; {demand.liars} Byzantine parties"
-        f" ({demand.case} case) stay within it in a round with probability {text.percent(row.p_clean)}"
-    )
-
-
-def _atoms(demand: Demand, row: Row) -> str:
-    size = row.design.shape.atoms
-    mates = 1 - (1 - demand.dropout) ** (size - 1)
-    line = (
-        f"atoms of {size} for the whole run, so that no sums of any rounds determine less; a party is not"
-        f" counted for a mate's sake in a round with probability {text.percent(mates)}"
-    )
-    if not demand.liars:
-        return line
-    dirty = odds.tail(demand.parties - 1, demand.liars, size - 1, 1)
-    return f"{line}, and has a Byzantine mate for life with probability {text.percent(dirty)}"
 
 
 def _exposure(demand: Demand, row: Row) -> str:

@@ -29,6 +29,7 @@ def on_noise(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[
         if privacy.epsilon is not None:
             kept = f"EPSILON {privacy.epsilon:g} IS NOT KEPT"
             yield header.privacy(kept, 'no party adds noise without privacy.unit = "record" or "party"')
+        yield header.privacy("none")
         return
     record = privacy.unit == "record"
     of = "one record of a party" if record else "all data of one party"

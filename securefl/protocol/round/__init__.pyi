@@ -42,7 +42,6 @@ from .server.stacking import RoundAggregate as RoundAggregate
 from .server.stacking import aggregate_round as aggregate_round
 from .server.stepping import lone_round as lone_round
 from .server.stepping import next_models as next_models
-from .shared.account_rounds import on_accounts as on_accounts
 from .shared.allowance import RATE as RATE
 from .shared.allowance import proof_bytes as proof_bytes
 from .shared.atom_seed import atom_seed_of as atom_seed_of

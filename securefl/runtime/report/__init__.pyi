@@ -4,7 +4,7 @@ from .evidence import EVIDENCE as EVIDENCE
 from .evidence import load_evidence as load_evidence
 from .first import file_digest as file_digest
 from .first import versions as versions
-from .header import explained as explained
+from .header import headed as headed
 from .header import header_of as header_of
 from .header import on_start as on_start
 from .metrics import RunMetrics as RunMetrics

@@ -24,13 +24,13 @@ def stated(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[he
     yield from rounds.facts(scenario)
 
 
-def explained(scenario: Scenario) -> tuple[str, ...]:
-    """Return the explanation of a scenario, as far as it needs neither data nor a model.
+def headed(scenario: Scenario) -> header.RunHeader:
+    """Return the header of a scenario, as far as it needs neither data nor a model.
 
     Raises:
         ConfigError: the scenario is infeasible.
     """
-    return header.RunHeader(tuple(stated(scenario, feasibility.check(scenario)))).explanation
+    return header.RunHeader(tuple(stated(scenario, feasibility.check(scenario))))
 
 
 def on_start(

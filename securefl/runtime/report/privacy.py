@@ -165,7 +165,6 @@ def on_mechanism(
         ConfigError: dp_accounting is missing where an epsilon has to be computed.
     """
     if mechanism is None:
-        yield header.privacy(WITHOUT)
         return
     shared, planned = scenario.privacy.shared, planned_releases(scenario)
     most = planned if mechanism.allowed is None else min(planned, mechanism.allowed)

@@ -159,10 +159,7 @@ def available_cores() -> int:
         return os.cpu_count() or 1
 
 
-_VECTORISED = (
-    "training: vectorised over parties, {}: as run but for rounding,"
-    " from which other clusters follow after the first round (--exact: to the bits of run)"
-)
+_VECTORISED = "training vectorised over parties: equal to run but for rounding (--exact: to its bits)"
 
 
 def choose_trainers(
@@ -197,18 +194,15 @@ def choose_trainers(
     if config.dp_sgd is None and widths is not None:
         pool, allotments = _allot(shards, cast, device, root)
         dense = batched.DenseFleet(widths, pool, config, threads=threads)
-        note = _VECTORISED.format("since the model is dense")
-        return ChosenTrainers(at_once(dense, allotments), vectorised=True, note=note)
+        return ChosenTrainers(at_once(dense, allotments), vectorised=True, note=_VECTORISED)
     if config.dp_sgd is None and plain and device.type != "cpu" and batched.fits_fleet(module):
         pool, allotments = _allot(shards, cast, device, root)
         layered = batched.LayerFleet(module, pool, first.input_shape, config)
-        note = _VECTORISED.format("a GPU and known layers")
-        return ChosenTrainers(at_once(layered, allotments), vectorised=True, note=note)
+        return ChosenTrainers(at_once(layered, allotments), vectorised=True, note=_VECTORISED)
     if config.dp_sgd is not None and not exact and batched.fits_fleet(module):
         pool, allotments = _allot(shards, cast, device, root)
         steps = batched.DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
-        note = _VECTORISED.format("one step of DP-SGD from the same model")
-        return ChosenTrainers(steps_at_once(steps, allotments), vectorised=True, note=note)
+        return ChosenTrainers(steps_at_once(steps, allotments), vectorised=True, note=_VECTORISED)
     # Dropout and models of one's own draw from torch's global generator, which threads would share.
     alone = device.type != "cpu" or model.draws
     first_crew = {
@@ -219,19 +213,8 @@ def choose_trainers(
     for _ in range(1, 1 if alone else threads):
         twin = copy.deepcopy(module)
         crews.append({name: trainer.with_module(twin) for name, trainer in first_crew.items()})
-    tag = model.name
-    others = f"only dense models with ReLU and no dropout are vectorised on a CPU, this is {tag}"
-    if device.type != "cpu":
-        others = f"only models of known layers are vectorised, this is {tag}"
-    if config.batch_fraction is not None or config.steps is not None:
-        others = "training.batch_fraction and training.steps are not vectorised"
-    if not config.method.plain:
-        others = f"training.method {config.method.name} is not vectorised"
-    if config.dp_sgd is not None:
-        others = f"only known layers are vectorised, and {tag} has others"
-    why = "--exact" if exact else others
     bits = "to the bits of run" if device.type == "cpu" else "equal to run up to rounding, as on any GPU"
-    note = f"training: party by party, {bits} ({why})"
+    note = f"training party by party, {bits}"
     train = one_by_one([{n: t.update for n, t in crew.items()} for crew in crews], root)
     return ChosenTrainers(train, vectorised=False, note=note)
 

@@ -269,7 +269,7 @@ def test_the_header_names_all_that_an_epsilon_needs() -> None:
         assert part in last
     assert sentences(of.scenario, of.limits, of.mechanism, void=SEEDED)[-1] == SEEDED
     public = plan_of(scenario(6), LENGTH)
-    assert sentences(public.scenario, public.limits, None, void=None) == ["none"]
+    assert sentences(public.scenario, public.limits, None, void=None) == []
 
 
 def test_the_header_says_what_a_small_budget_buys() -> None:
