@@ -11,7 +11,7 @@ import scenarios
 from securefl.base.header import LINES, WIDTH, RunHeader, Sentence, end, tolerance
 from securefl.base.ids import RunId
 from securefl.methods.feasibility.limits import check
-from securefl.runtime.report.header import header_of, on_start, stated
+from securefl.runtime.report.header import headed, header_of, on_start, stated
 from securefl.runtime.report.privacy import OMNISCIENT, SEEDED
 from securefl.runtime.simulation.limits import notes
 from securefl.scenario.load import load_scenario, parse_scenario
@@ -146,6 +146,13 @@ def test_privacy_and_its_premise_are_never_hidden(placement: str, q: str, chance
     void = header_of(of.run, of.scenario, start, of.mechanism, seeded=True)
     assert line_of(void, "privacy") == f"privacy: {SEEDED}"
     assert not re.search(r"epsilon \d", "\n".join((*void.lines, *void.explanation)))
+
+
+def test_a_clip_that_follows_a_quantile_is_explained() -> None:
+    found = headed(
+        small("privacy={unit='party', multiplier=1, clip={quantile=0.3}}", "weighting.mode=ignore")
+    )
+    assert "  updates are clipped to the quantile 0.3 of norms, at first 0.1;" in "\n".join(found.explanation)
 
 
 def test_an_omniscient_attacker_voids_privacy_in_its_line() -> None:

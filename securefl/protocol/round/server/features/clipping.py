@@ -6,8 +6,10 @@ rounds. Source: :mod:`securefl.methods.privacy.quantile_clip`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from securefl.base import header
 from securefl.methods import encoding, robust
 from securefl.protocol.round.server.features.feature import RoundFeature
 from securefl.protocol.round.server.opened import OpenedRound
@@ -15,10 +17,20 @@ from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import RoundAggregate
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.plan import RunPlan
+from securefl.scenario import Scenario
 
 
 class ClipUpdates(RoundFeature):
     """Clip of updates that follows a quantile of their norms."""
+
+    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+        """State the quantile and the first clip."""
+        clip = scenario.privacy.clip
+        if clip is not None:
+            follows = (
+                f"updates are clipped to the quantile {clip.quantile:g} of norms, at first {clip.initial:g}"
+            )
+            yield header.privacy(more=f"{follows}; the noisy shares are in the same account")
 
     def opened(self, plan: RunPlan, standing: Standing, opened: OpenedRound) -> OpenedRound:
         """Give the sums the round's clip as their unit."""
