@@ -103,8 +103,8 @@ def test_lines_come_in_one_order_and_name_the_run() -> None:
         ((), "privacy", "none"),
         ((), "seed", "7 determines model, split, behaviours; all keys made here"),
         ((), "end", "after 3 rounds"),
-        (("stop.target_accuracy=0.5", "stop.patience=2"), "end", "at accuracy 0.5"),
-        (("stop.target_accuracy=0.5", "stop.patience=2"), "end", "after 2 rounds without better accuracy"),
+        (("stop.target=0.5", "stop.patience=2"), "end", "at accuracy 0.5"),
+        (("stop.target=0.5", "stop.patience=2"), "end", "after 2 rounds without better accuracy"),
     ],
 )
 def test_what_a_reader_acts_on_is_in_the_line_concerned(
