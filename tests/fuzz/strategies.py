@@ -78,6 +78,8 @@ class Pool:
                         and (below is None or n < below)
                     )
                 )
+            case inspect.FloatType():
+                strategy = st.floats(min_value=0.0, exclude_min=True, allow_infinity=False)
             case inspect.BoolType():
                 strategy = st.booleans()
             case inspect.LiteralType(values=values):
