@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from typing import Any, TypeVar, TypeVarTuple
+from unittest.mock import patch
+
+from securefl.runtime.process.work_thread import Failure, WorkThread
 
 ResultT = TypeVar("ResultT")
 Ts = TypeVarTuple("Ts")
@@ -33,6 +37,21 @@ class HurriedLoop(asyncio.SelectorEventLoop):
         future = super().run_in_executor(executor, func, *args)
         future.add_done_callback(self._worked)
         return future
+
+    @contextmanager
+    def waiting_for_threads(self) -> Iterator[None]:
+        """Wait for the calls of work threads, too: they return by no executor."""
+        honest = WorkThread.run
+
+        async def run(thread: WorkThread, call: Callable[[], ResultT]) -> ResultT | Failure:
+            self._working += 1
+            try:
+                return await honest(thread, call)
+            finally:
+                self._working -= 1
+
+        with patch.object(WorkThread, "run", run):
+            yield
 
     def _worked(self, _future: asyncio.Future[Any]) -> None:
         self._working -= 1

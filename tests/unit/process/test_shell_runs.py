@@ -57,7 +57,10 @@ def play(body: Callable[[], Awaitable[None]]) -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     with asyncio.Runner(loop_factory=HurriedLoop) as runner, ExitStack() as patches:
-        clock = SimpleNamespace(monotonic=runner.get_loop().time)
+        loop = runner.get_loop()
+        assert isinstance(loop, HurriedLoop)
+        patches.enter_context(loop.waiting_for_threads())
+        clock = SimpleNamespace(monotonic=loop.time)
         # One that still read the other clock would set deadlines that have passed.
         for module in [*sys.modules.values()]:
             if module.__name__.startswith("securefl.") and getattr(module, "time", None) is time:
