@@ -61,7 +61,7 @@ class Pool:
 
         return st.sampled_from(described.fields).flatmap(change)
 
-    def _of(self, kind: inspect.Type) -> st.SearchStrategy[Any]:
+    def _of(self, kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901 - one branch for each type
         strategy: st.SearchStrategy[Any]
         match kind:
             case inspect.BytesType(min_length=least, max_length=most):

@@ -196,6 +196,7 @@ def test_parties_stop_before_anybodys_is(server: str) -> None:
         assert not world.nodes[name].rejects, "an honest server repeats a model, too"
 
 
+@pytest.mark.slow
 def test_three_run_ids_and_two_restarts_in_each_are_one_account(tmp_path: Path) -> None:
     opened: list[tuple[int, frozenset[PartyId], F64]] = []
     updates: dict[tuple[PartyId, int], F64] = {}

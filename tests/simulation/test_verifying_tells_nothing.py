@@ -154,12 +154,16 @@ def _open(message: AnyMessage) -> object:
     return message if opened is None else opened(message)
 
 
-def _each_in_turn() -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Each setting under one server and on three data, each server and data under several settings."""
+def _each_in_turn() -> Iterator[ParameterSet]:
+    """Each setting under one server and on three data, each server and data under several settings.
+
+    Validated sums take as long as all others and are slow.
+    """
     answers = tuple(ANSWERS)
     for place, setting in enumerate(SETTINGS):
         data = tuple(answers[(3 * place + k) % len(answers)] for k in range(3))
-        yield setting, tuple(SERVERS)[place % len(SERVERS)], data
+        marks = (pytest.mark.slow,) if setting == "validated" else ()
+        yield pytest.param(setting, tuple(SERVERS)[place % len(SERVERS)], data, marks=marks)
 
 
 def _every_pair() -> Iterator[ParameterSet]:
