@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from securefl.base import text
 
-WIDTH: Final = 100
+WIDTH: Final = 110
 """Most characters of a header line."""
 LINES: Final = ("run", "protection", "tolerance", "behaviours", "privacy", "premise", "seed", "end")
 """Lines of the header, in their order."""

@@ -22,7 +22,7 @@ def on_rule(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[h
     rule = ", ".join(step.name for step in (*plan.pre_aggregation, plan.rule))
     about = "about " if clustering.hides_groups(scenario.groups) else ""
     where = f"{about}{judged} a group" if scenario.groups.count > 1 else f"{judged} clusters"
-    yield header.tolerance(f"{rule}: {limits.breakdown} of {where}", "Byzantine ones that it withstands")
+    yield header.tolerance(f"{rule} withstands {limits.breakdown} of {where}", "with Byzantine members")
     shown = sums.exact_sum(one.members for one in scenario.behaviours if attacks.is_byzantine(one))
     if plan.claim != "none" and shown > plan.byzantine:
         yield header.behaviours(f"BYZANTINE: {shown}, CLAIMED: {plan.byzantine}")

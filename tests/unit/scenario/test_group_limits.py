@@ -63,7 +63,7 @@ def test_the_rule_is_reckoned_with_on_the_sums_of_the_smallest_group() -> None:
     assert limits.breakdown == 1
     assert limits.p_rule_holds == pytest.approx(sum(n <= 1 for n in spoiled) / len(spoiled))
     assert any(
-        "median: 1 of 3 a group: Byzantine ones that it withstands" in line
+        "median withstands 1 of 3 a group: with Byzantine members" in line
         for line in header_of(parse_scenario(OPEN, plan))
     )
     assert any("if chance assigns them to groups" in line for line in header_of(parse_scenario(OPEN, plan)))
