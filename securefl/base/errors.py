@@ -35,10 +35,12 @@ class UsageError(SecureflError):
 class PeerError(SecureflError):
     """A peer sent something wrong, early, late or forged. The receiver's state is unchanged."""
 
-    def __init__(self, culprit: str, reason: str) -> None:
+    def __init__(self, culprit: str, reason: str, evidence: bytes = b"") -> None:
         super().__init__(f"{culprit}: {reason}")
         self.culprit = culprit
         self.reason = reason
+        self.evidence = evidence
+        """Encoded signed values that show the fault; empty if there are none."""
 
 
 class ConfigError(SecureflError):

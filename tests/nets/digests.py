@@ -92,5 +92,7 @@ def names_of(value: object) -> tuple[str, ...]:
     if isinstance(value, msgspec.Struct):
         return value.__struct_fields__
     if dataclasses.is_dataclass(value):
-        return tuple(field.name for field in dataclasses.fields(value))
+        names = tuple(field.name for field in dataclasses.fields(value))
+        # A refusal without evidence reads as its culprit and its reason.
+        return names if getattr(value, "evidence", True) else names[: names.index("evidence")]
     return getattr(value, "_fields", ())

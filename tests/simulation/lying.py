@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -30,6 +30,7 @@ from securefl.protocol.round.server import opening, proving
 from securefl.protocol.round.server.proving import Unmasked
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.chain import link_of
+from securefl.protocol.round.shared.charges import Charge, charge_from
 from securefl.protocol.round.shared.reports import ClaimConfirmed, ClaimRefused, RunEffect
 from securefl.protocol.round.shared.signed_claim import announced_contents, sign_claim, step_contents
 from securefl.protocol.round.shared.statement import proof_context
@@ -62,6 +63,24 @@ def distinct(name: PartyId, round_: int, params: F32) -> F32:
     """An update that has no symmetry: no two parties, rounds or coordinates have the same."""
     drawn = np.random.default_rng([int(name[1:]), round_]).normal(0.0, 4.0, len(params))
     return np.asarray(params + drawn.astype(np.float32), dtype=np.float32)
+
+
+class Evidence(NamedTuple):
+    """A refusal and the charge that came with it."""
+
+    culprit: str
+    reason: str
+    charge: Charge
+
+
+def kept_evidence(world: World, *names: str) -> list[Evidence]:
+    """Return the evidence of the named processes, of the server's if none is named."""
+    return [
+        Evidence(one.culprit, one.reason, charge_from(one.evidence))
+        for name in names or (SERVER,)
+        for one in world.nodes[PartyId(name)].rejects
+        if one.evidence
+    ]
 
 
 @dataclass

@@ -23,14 +23,13 @@ from securefl.protocol.round.shared.lateness import BEFORE_RESTART
 from securefl.protocol.round.shared.reports import (
     ClaimConfirmed,
     ClaimRefused,
-    Convicted,
     RoundDone,
     RoundSkipped,
     RunEffect,
     SumOpened,
 )
 from securefl.runtime.process.checkpoint import checkpoint_from
-from tests.simulation.lying import distinct, other_outcome, verified
+from tests.simulation.lying import distinct, kept_evidence, other_outcome, verified
 from tests.simulation.spy import Grasp, spying
 from tests.simulation.test_exact_sums import check_all, samples, uneven
 from tests.simulation.test_verified_rules import five
@@ -274,7 +273,7 @@ def test_nobody_is_convicted_where_the_second_step_has_another_outcome(kind: str
     world = Rounding(five(), length=8, train=distinct, ops=[Op("restart", SERVER, kind, nth)]).run()
     assert world.starts == 2
     for name in world.nodes:
-        assert not world.reports(Convicted, name)
+        assert not kept_evidence(world, name)
     assert [one.reason for one in world.reports(ClaimRefused)] == [CLAIMED_OTHERWISE]
     assert [one.round for one in world.reports(ClaimConfirmed)] == [1]
 

@@ -7,9 +7,9 @@ from securefl.protocol.kernel.effects import Finished, Send
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.verification import Attest
-from securefl.protocol.round.shared.reports import ClustersDrawn, Convicted, RoundDone, RunEffect
+from securefl.protocol.round.shared.reports import ClustersDrawn, RoundDone, RunEffect
 from securefl.scenario.scenario import Scenario
-from tests.simulation.lying import Followed, distinct, followed, verified
+from tests.simulation.lying import Followed, distinct, followed, kept_evidence, verified
 from tests.simulation.test_blame import another_secret
 from tests.simulation.test_verified_rounds import P
 from tests.simulation.world import World, scenario
@@ -22,7 +22,7 @@ def test_who_shares_a_wrong_secret_costs_one_round_and_is_asked_no_more() -> Non
     with another_secret(P[3], 0):
         run = followed(verified(rounds="4", **OPEN_ALL))
     assert isinstance(run.world.server.outcome, Finished)
-    assert [one.culprit for one in run.world.reports(Convicted)] == ["p03"]
+    assert [one.culprit for one in kept_evidence(run.world)] == ["p03"]
     assert [round_ for round_, _ in run.refused] == [0]
     assert run.confirmed == [1, 2, 3]
     taking_part = [done.participants for done in run.world.reports(RoundDone)]
@@ -36,7 +36,7 @@ def test_several_of_them_do_not_end_the_run() -> None:
     with another_secret(P[0], 0), another_secret(P[1], 0), another_secret(P[2], 0), another_secret(P[3], 0):
         run = followed(made)
     assert isinstance(run.world.server.outcome, Finished)
-    named = {one.culprit for one in run.world.reports(Convicted)}
+    named = {one.culprit for one in kept_evidence(run.world)}
     assert named <= {"p00", "p01", "p02", "p03"}
     assert run.confirmed == list(range(len(run.refused), 6))
     assert run.confirmed, "each void round costs a liar its place"

@@ -34,12 +34,11 @@ from securefl.protocol.messages.verification import (
 )
 from securefl.protocol.round.party.phases import Past
 from securefl.protocol.round.party.verifying import follow, on_proof
-from securefl.protocol.round.shared.blame import ConvictedError
-from securefl.protocol.round.shared.charges import TwoClaims
+from securefl.protocol.round.shared.blame import convicts
+from securefl.protocol.round.shared.charges import charge_from
 from securefl.protocol.round.shared.repeating import LAST_BITS
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
-    Convicted,
     LinkFollowed,
     ModelFinal,
     RoundDone,
@@ -54,6 +53,7 @@ from tests.simulation.lying import (
     Sums,
     distinct,
     followed,
+    kept_evidence,
     other_claim,
     other_outcome,
     other_secrets,
@@ -286,14 +286,14 @@ def test_another_rounding_is_refused_and_named_as_such() -> None:
     with other_outcome(moments=one_further):
         state = followed(verified(rounds="1"))
     assert state.confirmed == []
-    assert not [one for name in (*P, SERVER) for one in state.world.reports(Convicted, name)]
+    assert not [one for name in (*P, SERVER) for one in kept_evidence(state.world, name)]
     with other_outcome(params=next_float):
         run = followed(verified(rounds="1"))
     assert run.confirmed == []
     assert run.models(0, P) == {START}
     reasons = {one.reason for name in P for one in run.world.nodes[name].rejects}
     assert any("differs in the last bits from what the sums of round 0 make here" in one for one in reasons)
-    assert not [one for name in (*P, SERVER) for one in run.world.reports(Convicted, name)]
+    assert not [one for name in (*P, SERVER) for one in kept_evidence(run.world, name)]
 
 
 def test_a_first_model_that_does_not_follow_from_the_seed_is_refused() -> None:
@@ -396,10 +396,10 @@ def test_a_verifier_attests_one_root_a_round() -> None:
     assert any(isinstance(one, Send) for one in effects)
     claim = structs.replace(event.message.claim, model=bytes(32))
     other = reclaimed(ctx, past, event.place, event.message, claim)
-    with pytest.raises(ConvictedError, match="two outcomes") as caught:
+    with pytest.raises(PeerError, match="two outcomes") as caught:
         on_proof(ctx, after, event.place, other)
-    assert isinstance(caught.value.charge, TwoClaims)
-    assert caught.value.conviction == ("server", "claims two outcomes of round 0")
+    found = convicts(charge_from(caught.value.evidence), ctx.plan)
+    assert found == ("server", "claims two outcomes of round 0")
 
 
 def test_an_earlier_link_is_no_answer() -> None:
@@ -409,11 +409,15 @@ def test_an_earlier_link_is_no_answer() -> None:
     model = last.message.claim.model
     place = last.place
     assert follow(ctx, past, place, last.message, model)[2], "the true one"
-    with pytest.raises(PeerError, match="not of the chain"):
+    with pytest.raises(PeerError, match="not of the chain") as other:
         follow(ctx, past, place, resigned(ctx, past, place, early, model=model), model)
+    what = "announces a model for round 2 that is not of the chain"
+    assert convicts(charge_from(other.value.evidence), ctx.plan) == (SERVER, what)
     following, *_ = follow(ctx, past, place, last.message, model)
-    with pytest.raises(PeerError, match="earlier link"):
+    with pytest.raises(PeerError, match="earlier link") as back:
         follow(ctx, following, place, resigned(ctx, past, place, early), early.claim.model)
+    what = "announces two links for round 2"
+    assert convicts(charge_from(back.value.evidence), ctx.plan) == (SERVER, what)
 
 
 @pytest.mark.parametrize("keep", [0, -1, "twice", "another's"])
@@ -430,5 +434,6 @@ def test_too_few_attests_confirm_nothing(keep: int | str) -> None:
     altered = structs.replace(said, attests=frames)
     with pytest.raises(PeerError, match="signature"):
         follow(ctx, past, event.place, altered, said.claim.model)
-    with pytest.raises(PeerError, match=r"attest|authentic"):
+    with pytest.raises(PeerError, match=r"attest|authentic") as caught:
         follow(ctx, past, event.place, resigned(ctx, past, event.place, altered), said.claim.model)
+    assert convicts(charge_from(caught.value.evidence), ctx.plan) == (SERVER, caught.value.reason)

@@ -16,15 +16,12 @@ from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import (
     CertifiedRound,
     Draw,
-    Question,
     RunPlan,
     announced_digest,
     atom_seed_of,
-    bound_statement,
     draw_round,
+    fixed_round,
     mask_binding,
-    opened_keys,
-    round_statement,
 )
 from securefl.runtime import report
 
@@ -183,7 +180,12 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
     # Receipts apart, everybody is told the same.
     versions = {(one.message.survivors, one.message.commitments): one.message for one in freezes}
     for freeze in versions.values():
-        fixed = _fixed(plan, seen, freeze)
+        if seen.drawn is None:
+            continue
+        survivors = frozenset(map(PartyId, freeze.survivors))
+        fixed = fixed_round(
+            plan, seen.round, seen.drawn, seen.model or b"", seen.hellos, survivors, freeze.commitments
+        )
         if fixed is not None:
             rounds.setdefault(fixed.statement, fixed)
     quorum = plan.limits.quorum or 0
@@ -217,34 +219,6 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
         )
     wrong = (*seen.wrong, *wrong)
     return replace(seen, signatures=most, freezes=freezes, lacking=lacking, wrong=wrong)
-
-
-def _fixed(plan: RunPlan, seen: SeenRound, freeze: messages.BindingFreeze) -> CertifiedRound | None:
-    if seen.drawn is None:
-        return None
-    survivors = frozenset(map(PartyId, freeze.survivors))
-    assignment, model = seen.drawn.assignment, seen.model or b""
-    limits = {party: hello.limits for party, hello in seen.hellos.items()}
-    admission = Question(
-        seen.round, assignment, survivors, limits, clustering.sums_apart(plan.scenario)
-    ).answer()
-    keys = opened_keys(assignment, survivors, admission.admitted)
-    if len(keys) != len(freeze.commitments):
-        return None
-    statement = bound_statement(
-        round_statement(
-            plan.run,
-            seen.round,
-            model,
-            plan.config_digest(),
-            announced_digest(seen.hellos),
-            assignment,
-            survivors,
-        ),
-        freeze.commitments,
-    )
-    commitments = dict(zip(keys, freeze.commitments, strict=True))
-    return CertifiedRound(seen.round, statement, seen.drawn, survivors, commitments)
 
 
 def _signatures(

@@ -1,4 +1,4 @@
-"""Evidence that processes of a run kept: whom it convicts, judged again here (ADR 0044, Evidence)."""
+"""Judgement of the evidence that the processes of a run kept (ADR 0044, Evidence)."""
 
 from __future__ import annotations
 

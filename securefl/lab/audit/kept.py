@@ -14,7 +14,7 @@ from securefl.lab.audit import finding
 from securefl.lab.audit.recorded import Recorded
 from securefl.protocol import kernel, wire
 from securefl.protocol.messages import AnyMessage, ChainedAnnounce, Hello, RoundClaim
-from securefl.protocol.round import SignedClaim, announced_contents, check_signed
+from securefl.protocol.round import check_announced
 from securefl.runtime.transcript import Entry
 
 AUDIT: Final = "chain"
@@ -140,12 +140,11 @@ def _check_claim_signed(
         hello = wire.open_relayed(frame, roster, run, SERVER, by).message
         models |= {hello.model_digest} if isinstance(hello, Hello) else set()
     for model in sorted(models):
-        contents = announced_contents(model, message.attests)
-        signed = SignedClaim(claim=message.claim, place=place, contents=contents, signature=message.signature)
         try:
-            return check_signed(signed, roster, run)
+            check_announced(message, place, model, roster, run)
         except PeerError:
             continue
+        return
     raise PeerError(by, "its server has not signed the claim in it")
 
 

@@ -22,11 +22,9 @@ from securefl.protocol.round import (
     ChainLink,
     ClusterKey,
     RunPlan,
-    SignedClaim,
-    announced_contents,
+    check_announced,
     check_attests,
     check_claim,
-    check_signed,
     committee,
     lacking,
     link_of,
@@ -352,13 +350,8 @@ def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[find
                     evidence=(said.evidence,),
                     remedy=SPLIT,
                 )
-            contents = announced_contents(one.model, said.message.attests)
-            signature = said.message.signature
-            signed = SignedClaim(
-                claim=said.message.claim, place=said.place, contents=contents, signature=signature
-            )
             try:
-                check_signed(signed, plan.roster, plan.run)
+                check_announced(said.message, said.place, one.model, plan.roster, plan.run)
             except PeerError as error:
                 yield finding.breach(
                     AUDIT,

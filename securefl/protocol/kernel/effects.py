@@ -214,6 +214,8 @@ class Reject:
 
     culprit: str
     reason: str
+    evidence: bytes = field(default=b"", repr=False)
+    """Encoded signed values that show the fault; they may hold an opened sum. Empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True)

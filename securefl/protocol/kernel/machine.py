@@ -75,4 +75,4 @@ def guarded(
     try:
         return handler()
     except PeerError as error:
-        return phase, (effects.Reject(error.culprit, error.reason),)
+        return phase, (effects.Reject(error.culprit, error.reason, error.evidence),)

@@ -47,6 +47,7 @@ from .shared.allowance import proof_bytes as proof_bytes
 from .shared.atom_seed import atom_seed_of as atom_seed_of
 from .shared.blame import ConvictsNobodyError as ConvictsNobodyError
 from .shared.blame import convicts as convicts
+from .shared.blame import fixed_round as fixed_round
 from .shared.budget import NO_RELEASES as NO_RELEASES
 from .shared.budget import Releases as Releases
 from .shared.budget import is_spent as is_spent
@@ -63,9 +64,6 @@ from .shared.chain import link_of as link_of
 from .shared.chain import may_attest as may_attest
 from .shared.chain import opening_attests as opening_attests
 from .shared.charges import Charge as Charge
-from .shared.charges import SignedClaim as SignedClaim
-from .shared.charges import charge_bytes as charge_bytes
-from .shared.charges import charge_digest as charge_digest
 from .shared.charges import charge_from as charge_from
 from .shared.choices import NO_CHOICE as NO_CHOICE
 from .shared.choices import KeptChoice as KeptChoice
@@ -86,7 +84,6 @@ from .shared.groups import model_of as model_of
 from .shared.lateness import without_late as without_late
 from .shared.leakage import Question as Question
 from .shared.leakage import on_draws as on_draws
-from .shared.leakage import opened_keys as opened_keys
 from .shared.leakage import repeat_limits as repeat_limits
 from .shared.leakage import sums_given as sums_given
 from .shared.leakage import tried_draws as tried_draws
@@ -119,7 +116,6 @@ from .shared.reports import ClaimRefused as ClaimRefused
 from .shared.reports import ClusterKey as ClusterKey
 from .shared.reports import ClustersDrawn as ClustersDrawn
 from .shared.reports import ConsultingFailed as ConsultingFailed
-from .shared.reports import Convicted as Convicted
 from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried
 from .shared.reports import LinkFollowed as LinkFollowed
@@ -147,8 +143,7 @@ from .shared.reports import TriplesDealt as TriplesDealt
 from .shared.reports import UpdateEncoded as UpdateEncoded
 from .shared.reports import metrics_text as metrics_text
 from .shared.reports import tested_text as tested_text
-from .shared.signed_claim import announced_contents as announced_contents
-from .shared.signed_claim import check_signed as check_signed
+from .shared.signed_claim import check_announced as check_announced
 from .shared.slots import FIRST_SLOT as FIRST_SLOT
 from .shared.slots import counted as counted
 from .shared.slots import draw_seat as draw_seat
@@ -158,9 +153,7 @@ from .shared.slots import opened_slots as opened_slots
 from .shared.slots import slot_uploads as slot_uploads
 from .shared.slots import totals_of as totals_of
 from .shared.statement import announced_digest as announced_digest
-from .shared.statement import bound_statement as bound_statement
 from .shared.statement import mask_binding as mask_binding
 from .shared.statement import model_digest as model_digest
 from .shared.statement import read_model as read_model
-from .shared.statement import round_statement as round_statement
 from .shared.unresolved import silent_of as silent_of

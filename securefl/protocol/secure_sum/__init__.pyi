@@ -11,6 +11,7 @@ from .evidence import added_up as added_up
 from .evidence import commitment_of as commitment_of
 from .evidence import stated_input as stated_input
 from .kinds import sums_of as sums_of
+from .port import DealtSecrets as DealtSecrets
 from .port import InputSent as InputSent
 from .port import MemberPhase as MemberPhase
 from .port import MemberStep as MemberStep

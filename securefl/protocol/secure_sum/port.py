@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeVar
 
+from msgspec import Struct
+
 from securefl import scenario
 from securefl.base import crypto
 from securefl.base.arrays import Ring
@@ -172,20 +174,19 @@ class Closed:
     passed: Passed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DealtSecret:
-    """One secret as its owner has shared it: what was released of it, and what pins that."""
+class DealtSecrets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True, tag=True):
+    """Released shares of one member's secrets, and the values that commit to them: evidence if wrong."""
 
     advert: bytes
-    """Of the owner, the signed frame."""
-    members: tuple[PartyId, ...]
+    """Frame of the owner."""
+    members: tuple[messages.Name, ...]
     """Of the attempt."""
-    kind: int
-    """0 for the seed, 1 for the mask key, then noise."""
     digests: tuple[tuple[bytes, ...], ...]
     """Of all its shares, by holder and kind."""
-    shares: tuple[tuple[int, bytes], ...] = field(repr=False)
-    """By holder's number, as many as open it."""
+    secrets: tuple[tuple[int, tuple[tuple[int, bytes], ...]], ...]
+    """By kind (0: seed, 1: mask key, then noise) the shares that open it, by holder's number."""
+
+    __repr__ = messages.Message.__repr__
 
 
 class ServerEnd(ABC):
@@ -243,10 +244,14 @@ class ServerEnd(ABC):
         """
 
     def dealt(
-        self, _phase: CollectingInputs, _survivors: frozenset[PartyId], _releases: Mapping[PartyId, Opening]
-    ) -> Iterable[DealtSecret]:
-        """Return the shares of each secret that the releases make, where members share secrets at all."""
-        return ()
+        self,
+        _phase: CollectingInputs,
+        _survivors: frozenset[PartyId],
+        _releases: Mapping[PartyId, Opening],
+        _owner: PartyId,
+    ) -> DealtSecrets | None:
+        """Return the released shares of one member's secrets; None if members share none."""
+        return None
 
     @abstractmethod
     def unmask(self, total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:

@@ -19,8 +19,8 @@ class Witness(Protocol):
         """Take a fact that the machine reports."""
         ...
 
-    def refused(self, now: float, culprit: str, reason: str) -> None:
-        """Take a refusal."""
+    def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
+        """Take a refusal, with an encoded charge if there is evidence."""
         ...
 
     def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
@@ -54,7 +54,7 @@ class Nobody:
     def report(self, now: float, item: AnyReport) -> None:
         """Pass over a fact."""
 
-    def refused(self, now: float, culprit: str, reason: str) -> None:
+    def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
         """Pass over a refusal."""
 
     def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:

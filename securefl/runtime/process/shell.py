@@ -370,7 +370,7 @@ class Shell(Generic[PhaseT]):
                 ):
                     self._work_on(self._worked_at(effect))
                 case kernel.Reject():
-                    self._witness.refused(now, effect.culprit, effect.reason)
+                    self._witness.refused(now, effect.culprit, effect.reason, effect.evidence)
                 case kernel.Report():
                     self._witness.report(now, effect.item)
                 case kernel.Finished() | kernel.Aborted():

@@ -10,18 +10,16 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from securefl.base.arrays import digest_of
 from securefl.base.errors import UsageError
 from securefl.methods import metrics
-from securefl.protocol.round import AnyReport, Charge, ClusterSum
+from securefl.protocol.round import AnyReport, ClusterSum
 from securefl.runtime import transcript
-from securefl.runtime.report.evidence import evidence_name
 
 VectorWriter = Callable[[npt.NDArray[Any]], transcript.JsonValue]
 
@@ -76,7 +74,7 @@ def fields_of(
     return {field.name: _json(getattr(report, field.name), vector) for field in dataclasses.fields(report)}
 
 
-def _json(value: object, vector: VectorWriter) -> transcript.JsonValue:  # noqa: PLR0911 - one return for each type
+def _json(value: object, vector: VectorWriter) -> transcript.JsonValue:
     match value:
         case None | bool() | int() | str():
             return value
@@ -90,8 +88,5 @@ def _json(value: object, vector: VectorWriter) -> transcript.JsonValue:  # noqa:
             return [_json(item, vector) for item in value]
         case ClusterSum() | metrics.Measured() | metrics.Doubted():
             return fields_of(value, vector)
-        case Struct():
-            # A charge: what convicts may hold an opened sum, and stays in its own file.
-            return {"kind": type(value).__name__, "evidence": evidence_name(cast("Charge", value))}
         case _:
             raise UsageError(f"a report holds {type(value).__qualname__}, which has no place in a transcript")

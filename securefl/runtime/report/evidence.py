@@ -1,7 +1,7 @@
-"""Evidence on disk: what a process found that convicts somebody (ADR 0044, Evidence).
+"""Evidence on disk: signed values that a process refused, for ``securefl verify`` (ADR 0044, Evidence).
 
-``evidence/<digest>.charge``, beside the transcripts of the process. It may hold all that opened a cluster's
-sum, so that it is readable to its owner only: whoever shows it to somebody shows the sum.
+``evidence/<digest>.charge``, beside the transcripts of the process. It may hold all secrets that opened a
+cluster's sum, so that only its owner can read it: to show it is to show the sum.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from securefl.base import crypto
 from securefl.base.errors import ConfigError
-from securefl.protocol.round import Charge, charge_bytes, charge_digest, charge_from
+from securefl.protocol.round import Charge, charge_from
 from securefl.runtime import transcript
 
 EVIDENCE: Final = "evidence"
@@ -20,25 +21,20 @@ EVIDENCE: Final = "evidence"
 _SUFFIX: Final = ".charge"
 
 
-def evidence_name(charge: Charge) -> str:
-    """Return the name of the file that holds a charge."""
-    return charge_digest(charge).hex()[:32] + _SUFFIX
-
-
-def keep_evidence(out: Path, charge: Charge) -> Path:
-    """Write a charge down, whole or not at all and for the owner only; return the file.
+def keep_evidence(out: Path, charge: bytes) -> Path:
+    """Write an encoded charge to a file of its own, atomically and for the owner only; return the file.
 
     Raises:
         RunAbortedError: it cannot be written.
     """
-    path = out / EVIDENCE / evidence_name(charge)
+    path = out / EVIDENCE / (crypto.digest("charge", charge).hex()[:32] + _SUFFIX)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Parties of one run may find the same lie at the same time, and all write it into one folder.
         descriptor, fresh = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(charge_bytes(charge))
+                file.write(charge)
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException:

@@ -18,11 +18,11 @@ from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import (
     AnyReport,
     ClustersDrawn,
-    Convicted,
     RoundDone,
     RoundStarted,
     RunPlan,
     TriplesDealt,
+    charge_from,
 )
 from securefl.runtime import process, transcript
 from securefl.runtime.report.entries import entry_of
@@ -35,6 +35,8 @@ MOST_OF_ONE: Final = 32
 """Lines a round about one culprit ..."""
 MOST: Final = 512
 """... and about all of them. The others are counted, and get a line together when the round ends."""
+MOST_EVIDENCE: Final = 4
+"""Most files of evidence of one kind against one process, so that no culprit fills the disk."""
 _CULPRITS: Final = 256
 """Culprits told apart among those that are counted: who delivers a frame may call itself anything."""
 _OTHERS: Final = "others"
@@ -147,7 +149,7 @@ class ProcessWitness:
         self._tell = tell
         self._ring_bits = ring_bits
         self._out = settings.out
-        self._convicted: set[tuple[str, type]] = set()
+        self._evidence: Counter[tuple[str, type]] = Counter()
         folder = settings.out / "transcripts"
         folder.mkdir(parents=True, exist_ok=True)
         self._lab = transcript.LabStore(settings.out / "lab") if settings.lab else None
@@ -177,12 +179,6 @@ class ProcessWitness:
 
     def report(self, now: float, item: AnyReport) -> None:
         """Record a fact and pass it on; after each round the traffic, too."""
-        if isinstance(item, Convicted):
-            # The first of its kind against somebody is enough, and nobody fills a disk with more.
-            if (item.culprit, type(item.charge)) in self._convicted:
-                return
-            self._convicted.add((item.culprit, type(item.charge)))
-            keep_evidence(self._out, item.charge)
         if isinstance(item, RoundStarted | TriplesDealt):
             self._begin_round(item.round)
         kind, fields = entry_of(item, self._run, self._lab, self._length)
@@ -195,11 +191,25 @@ class ProcessWitness:
             self._settle_refusals(now)
         self._tell(Fact(now, item))
 
-    def refused(self, now: float, culprit: str, reason: str) -> None:
-        """Record a refusal and pass it on."""
-        if self._refusals.take(culprit, reason):
-            self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason})
+    def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
+        """Record a refusal with its evidence, and pass it on."""
+        kept = self._keep(culprit, evidence) if evidence else {}
+        if kept or self._refusals.take(culprit, reason):
+            self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason, **kept})
+        if kept:
+            # A process that is killed later has not lost it.
+            self._writer.flush()
+            self.remark(f"evidence against {printable(culprit, 32)}: {reason}")
         self._tell(Refusal(now, culprit, reason))
+
+    def _keep(self, culprit: str, evidence: bytes) -> dict[str, transcript.JsonValue]:
+        """Write evidence to a file and return its name; nothing if there is enough of its kind."""
+        charge = charge_from(evidence)
+        kind = culprit, type(getattr(charge, "contents", charge))
+        self._evidence[kind] += 1
+        if self._evidence[kind] > MOST_EVIDENCE:
+            return {}
+        return {"evidence": keep_evidence(self._out, evidence).name}
 
     def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Record a message that came in; of idle ones so many of each sender in a round as of refusals."""

@@ -79,7 +79,7 @@ class RecordedWorld(World):
         refused = len(node.rejects)
         super()._step(node, event)
         for reject in node.rejects[refused:]:
-            self.witnesses[node.name].refused(self.now, reject.culprit, reject.reason)
+            self.witnesses[node.name].refused(self.now, reject.culprit, reject.reason, reject.evidence)
 
 
 def record(

@@ -12,8 +12,7 @@ from securefl.lab.audit.convicted import charges_in, convictions
 from securefl.lab.audit.finding import Severity
 from securefl.protocol.round.shared.chain import first_of
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.shared.reports import Convicted
-from tests.simulation.lying import followed, other_outcome, other_sums, verified
+from tests.simulation.lying import followed, kept_evidence, other_outcome, other_sums, verified
 from tests.simulation.test_blame import another_secret
 from tests.simulation.test_verified_rounds import one_more, past_rounding
 from tests.simulation.world import World
@@ -57,7 +56,7 @@ def test_a_member_is_a_warning_with_its_name() -> None:
     plan = anybodys_plan()
     with another_secret(min(plan.roster.parties), 0):
         run = followed(verified(rounds="3"))
-    (found, *_) = convictions(plan, {"x": run.world.reports(Convicted)[0].charge}, None)
+    (found, *_) = convictions(plan, {"x": kept_evidence(run.world)[0].charge}, None)
     assert (found.severity, found.parties) == (Severity.WARNING, ("p00",))
     assert "shared another seed secret" in found.claim
 

@@ -64,7 +64,7 @@ class Recorder:
     def report(self, now: float, item: object) -> None:
         self.facts.append(item)
 
-    def refused(self, now: float, culprit: str, reason: str) -> None:
+    def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
         self.refusals.append((culprit, reason))
 
     def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:

@@ -281,8 +281,8 @@ def test_frames_wait_at_the_transport_while_the_machine_is_busy() -> None:
         busy = asyncio.Event()
 
         class Slow(Recorder):
-            def refused(self, now: float, culprit: str, reason: str) -> None:
-                super().refused(now, culprit, reason)
+            def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
+                super().refused(now, culprit, reason, evidence)
                 busy.set()
 
         witness = Slow()

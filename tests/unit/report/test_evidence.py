@@ -8,18 +8,38 @@ from pathlib import Path
 
 import pytest
 
+from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.protocol.kernel.effects import Finished
-from securefl.protocol.round.shared.charges import Charge, TwoWords, charge_digest
-from securefl.protocol.round.shared.reports import Convicted
-from securefl.runtime.report.evidence import evidence_name, keep_evidence, load_evidence
-from securefl.runtime.report.witness import Fact, News, ProcessWitness
+from securefl.protocol.messages.verification import RoundClaim
+from securefl.protocol.round.shared.charges import (
+    Announced,
+    FalseClaim,
+    ShownStep,
+    SignedClaim,
+    TwoWords,
+    charge_bytes,
+)
+from securefl.runtime.report.evidence import keep_evidence, load_evidence
+from securefl.runtime.report.witness import MOST_EVIDENCE, MOST_OF_ONE, News, ProcessWitness, Refusal, Remark
 from securefl.runtime.transcript.chain import read_transcript
 from tests.unit.process.processes import settings
 
+WORDS = TwoWords(first=bytes(80), second=b"\x01" * 80)
+CLAIM = RoundClaim(
+    round=0, previous=bytes(32), statement=bytes(32), sums=(), state=bytes(32), model=bytes(32)
+)
 
-def words(n: int = 0) -> TwoWords:
-    return TwoWords(first=bytes([n]) * 80, second=b"\x01" * 80)
+
+def words(n: int = 0) -> bytes:
+    return charge_bytes(TwoWords(first=bytes([n]) * 80, second=b"\x01" * 80))
+
+
+def claim(contents: Announced | ShownStep) -> bytes:
+    signed = SignedClaim(claim=CLAIM, place=(0, 0, 0, 0), contents=b"", signature=b"")
+    return charge_bytes(
+        FalseClaim(signed=signed, earlier=(), endorsements=(), record=None, contents=contents)
+    )
 
 
 def mode(path: Path) -> int:
@@ -28,8 +48,8 @@ def mode(path: Path) -> int:
 
 def test_a_charge_is_kept_for_its_owner_only(tmp_path: Path) -> None:
     path = keep_evidence(tmp_path, words())
-    assert load_evidence(path) == words()
-    assert path.name == evidence_name(words()) == charge_digest(words()).hex()[:32] + ".charge"
+    assert load_evidence(path) == WORDS
+    assert path.name == digest("charge", words()).hex()[:32] + ".charge"
     assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     assert [one.name for one in path.parent.iterdir()] == [path.name], "nothing is left beside it"
 
@@ -38,7 +58,7 @@ def test_a_write_that_was_cut_off_is_no_obstacle(tmp_path: Path) -> None:
     path = keep_evidence(tmp_path, words())
     path.with_suffix(".tmp").write_bytes(b"half")
     path.unlink()
-    assert load_evidence(keep_evidence(tmp_path, words())) == words()
+    assert load_evidence(keep_evidence(tmp_path, words())) == WORDS
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xc0", b"\x93\xa8TwoWords\xc4\x00", b"\x91" * 5_000])
@@ -67,30 +87,45 @@ def test_a_disk_that_takes_nothing_ends_the_run(tmp_path: Path) -> None:
         keep_evidence(tmp_path, words())
 
 
-def test_the_first_of_a_kind_against_somebody_is_kept(tmp_path: Path) -> None:
+def test_refusals_name_their_evidence_and_the_first_of_a_kind_are_kept(tmp_path: Path) -> None:
     told: list[News] = []
     witness = ProcessWitness(settings(tmp_path), told.append, 32)
-
-    def report(culprit: str, charge: Charge) -> None:
-        witness.report(1.0, Convicted(0, culprit, "attests two outcomes of round 0", charge))
-
-    for culprit, n in (("p01", 0), ("p01", 1), ("p02", 2)):
-        report(culprit, words(n))
+    given = [("p01", words(n)) for n in range(MOST_EVIDENCE + 1)]
+    given += [("p02", words(9)), ("p01", b"")]
+    given += [("server", claim(Announced(model=b"", attests=(b"%d" % n,)))) for n in range(MOST_EVIDENCE + 1)]
+    given += [("server", claim(ShownStep(previous=CLAIM, params=b"", step=b"")))]
+    for culprit, evidence in given:
+        witness.refused(1.0, culprit, "attests out of turn", evidence)
     witness.close(Finished("done"))
-    kept = {one.name for one in (tmp_path / "evidence").iterdir()}
-    assert kept == {evidence_name(words(0)), evidence_name(words(2))}
-    (transcript,) = (tmp_path / "transcripts").iterdir()
-    entries = [one.fields for one in read_transcript(transcript).entries if one.kind == "convicted"]
-    assert [(one["culprit"], one["charge"]) for one in entries] == [
-        ("p01", {"kind": "TwoWords", "evidence": evidence_name(words(0))}),
-        ("p02", {"kind": "TwoWords", "evidence": evidence_name(words(2))}),
+    beyond = {given[MOST_EVIDENCE], given[-2]}
+    names = [
+        None if one in beyond or not one[1] else digest("charge", one[1]).hex()[:32] + ".charge"
+        for one in given
     ]
-    assert len([one for one in told if isinstance(one, Fact)]) == 2
+    assert {one.name for one in (tmp_path / "evidence").iterdir()} == {*names} - {None}
+    (transcript,) = (tmp_path / "transcripts").iterdir()
+    entries = [one.fields for one in read_transcript(transcript).entries if one.kind == "refused"]
+    assert [(one["culprit"], one.get("evidence")) for one in entries] == [
+        (culprit, name) for (culprit, _), name in zip(given, names, strict=True)
+    ]
+    assert len([one for one in told if isinstance(one, Refusal)]) == len(given)
+    assert len([one for one in told if isinstance(one, Remark)]) == len({*names} - {None})
+
+
+def test_evidence_is_kept_behind_any_number_of_refusals(tmp_path: Path) -> None:
+    witness = ProcessWitness(settings(tmp_path), lambda _news: None, 32)
+    for _ in range(2 * MOST_OF_ONE):
+        witness.refused(1.0, "p01", "is late")
+    witness.refused(1.0, "p01", "attests out of turn", words())
+    witness.close(Finished("done"))
+    (transcript,) = (tmp_path / "transcripts").iterdir()
+    assert [one.fields for one in read_transcript(transcript).entries if "evidence" in one.fields]
+    assert len([*(tmp_path / "evidence").iterdir()]) == 1
 
 
 def test_several_processes_may_find_the_same_lie_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         written = list(pool.map(lambda _: keep_evidence(tmp_path, words()), range(400)))
     assert len({*written}) == 1
-    assert load_evidence(written[0]) == words()
-    assert [one.name for one in (tmp_path / "evidence").iterdir()] == [evidence_name(words())]
+    assert load_evidence(written[0]) == WORDS
+    assert [one.name for one in (tmp_path / "evidence").iterdir()] == [written[0].name]

@@ -12,10 +12,8 @@ import pytest
 
 from securefl.base.ids import PartyId
 from securefl.cli.news import plain_news
-from securefl.protocol.messages.verification import RoundClaim
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import reports
-from securefl.protocol.round.shared.charges import SignedClaim, TwoClaims
 from securefl.protocol.round.shared.reports import AnyReport, Versions
 from securefl.runtime.launch.following import Following
 from securefl.runtime.report.display_state import DisplayState
@@ -30,9 +28,6 @@ BOTH = (P0, P1)
 VECTOR = np.zeros(2, np.float32)
 SUM = ClusterSum(0, 0, members=BOTH, survivors=BOTH, ring=np.zeros(2, np.uint32))
 VERSIONS = Versions("3.11", "2.0", "0.2")
-CLAIM = RoundClaim(round=0, previous=b"", statement=b"", sums=(), state=b"", model=b"")
-SIGNED = SignedClaim(claim=CLAIM, place=(0, 0, 0, 0), contents=b"", signature=b"")
-CHARGE = TwoClaims(first=SIGNED, second=SIGNED)
 SERVERS: dict[type[Any], AnyReport] = {
     type(one): one
     for one in (
@@ -63,7 +58,6 @@ SERVERS: dict[type[Any], AnyReport] = {
         reports.ClaimRefused(0, "too few attests"),
         reports.EpochLed(1, 0),
         reports.RunPaused("stopped by SIGTERM"),
-        reports.Convicted(0, "p01", "two claims", CHARGE),
     )
 }
 PARTIES: dict[type[Any], AnyReport] = {
@@ -79,7 +73,6 @@ PARTIES: dict[type[Any], AnyReport] = {
         reports.SatOut(0, "left out of the draw"),
         reports.LoopStoodStill(0, 45.0),
         reports.EpochFollowed(1),
-        reports.Convicted(0, "server", "two claims", CHARGE),
     )
 }
 FILES = {reports.ModelFinal, reports.ModelKept, reports.LinkFollowed}

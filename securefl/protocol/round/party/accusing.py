@@ -1,8 +1,6 @@
-"""Charges against the server, from what a verifying party has kept of a round (ADR 0044, Evidence)."""
+"""Evidence against the server, from the values that a verifying party has of a round (ADR 0044, Evidence)."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from securefl.protocol import messages, secure_sum
 from securefl.protocol.round.party import phases
@@ -10,44 +8,32 @@ from securefl.protocol.round.shared import charges
 from securefl.protocol.round.shared.statement import clip_bytes, sent_model
 
 
-def of_claim(
-    verifying: phases.Verifying, announced: charges.SignedClaim | None, signed: charges.SignedClaim
-) -> Iterator[charges.Charge]:
-    """Return what a claim may contradict: what the server signed before, and what was certified."""
-    for earlier in (verifying.signed, announced):
-        if earlier is not None:
-            yield charges.TwoClaims(first=earlier, second=signed)
-    yield charges.OtherStatement(signed=signed, endorsements=verifying.certificate)
-    if verifying.record is not None:
-        yield charges.OtherParts(signed=signed, record=verifying.record)
-
-
-def of_announcement(
-    past: phases.Past, signed: charges.SignedClaim, model: bytes, attests: tuple[bytes, ...]
-) -> Iterator[charges.Charge]:
-    """Return what an announcement may contradict: itself, what was announced before, and its attests."""
-    verifying = past.verifying
-    yield charges.BadAnnouncement(signed=signed, model=model, attests=attests, record=None)
-    if past.announced is not None:
-        yield charges.TwoClaims(first=past.announced, second=signed)
-    if verifying is not None:
-        yield from of_claim(verifying, None, signed)
-        yield charges.BadAnnouncement(signed=signed, model=model, attests=attests, record=verifying.record)
-
-
-def opening_charge(
-    verifying: phases.Verifying,
-    signed: charges.SignedClaim,
-    known: secure_sum.Repeatable,
-    message: messages.OpeningProof,
-    plain: bytes,
-) -> Iterator[charges.Charge]:
-    """Return what convicts if a proof of a sum fails."""
-    if verifying.record is None:
-        return
-    yield charges.BadOpening(
+def false_claim(past: phases.Past, signed: charges.SignedClaim, contents: charges.Contents) -> bytes:
+    """Return a claim that was refused, with the signed values that it may contradict."""
+    known, taken = past.verifying, [past.announced]
+    if known is not None:
+        taken.append(known.signed)
+    claim = charges.FalseClaim(
         signed=signed,
-        record=verifying.record,
+        earlier=tuple(one for one in taken if one is not None),
+        endorsements=() if known is None else known.certificate,
+        record=None if known is None else known.record,
+        contents=contents,
+    )
+    return charges.charge_bytes(claim)
+
+
+def shown_opening(
+    known: secure_sum.Repeatable, message: messages.OpeningProof, plain: bytes
+) -> charges.ShownOpening:
+    """Return the contents of an opening.
+
+    Args:
+        known: of the cluster's sum.
+        message: with the opening.
+        plain: its secrets, no longer sealed.
+    """
+    return charges.ShownOpening(
         attempt=known.setup.instance.attempt,
         members=known.setup.members,
         sharers=tuple(sorted(known.sharers)),
@@ -59,13 +45,7 @@ def opening_charge(
     )
 
 
-def step_charge(
-    verifying: phases.Verifying, signed: charges.SignedClaim, previous: messages.RoundClaim, plain: bytes
-) -> Iterator[charges.Charge]:
-    """Return what convicts if a proof of a step fails."""
-    if verifying.record is None:
-        return
+def shown_step(verifying: phases.Verifying, previous: messages.RoundClaim, plain: bytes) -> charges.ShownStep:
+    """Return the contents of a step, with the model that it goes on from."""
     params = sent_model(verifying.params) + clip_bytes(verifying.clip)
-    yield charges.BadStep(
-        signed=signed, record=verifying.record, previous=previous, params=params, step=plain
-    )
+    return charges.ShownStep(previous=previous, params=params, step=plain)

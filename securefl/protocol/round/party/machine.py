@@ -14,7 +14,6 @@ from securefl.protocol.round.party import draw, following, phases, release, shar
 from securefl.protocol.round.party.verifying import on_proof
 from securefl.protocol.round.shared import presence, reports
 from securefl.protocol.round.shared.allowance import extra
-from securefl.protocol.round.shared.charging import charged
 from securefl.scenario import Scenario
 
 PAUSE_SECONDS = 86_400.0
@@ -154,7 +153,7 @@ class PartyMachine:
         self, phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
         now_at, noted = following.followed(phase, event.session) if event.sender == SERVER else (phase, ())
-        after, effects = charged(lambda: self._received(now_at, event), now_at, event.place.round)
+        after, effects = kernel.guarded(lambda: self._received(now_at, event), now_at)
         refused = after is now_at and effects and isinstance(effects[0], kernel.Reject)
         effects = (*noted, *effects)
         if refused or isinstance(after, phases.Ended):

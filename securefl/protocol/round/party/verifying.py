@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from securefl.base import crypto, sums
@@ -11,9 +11,8 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round.party import accusing, phases
 from securefl.protocol.round.shared import chain, reports, signed_claim
-from securefl.protocol.round.shared.blame import with_charge
-from securefl.protocol.round.shared.charges import Charge, SignedClaim
-from securefl.protocol.round.shared.repeating import check_claim, repeat_step, repeat_sum
+from securefl.protocol.round.shared.charges import Announced, Contents, SignedClaim
+from securefl.protocol.round.shared.repeating import RoundingError, check_claim, repeat_step, repeat_sum
 from securefl.protocol.round.shared.statement import proof_context
 
 
@@ -41,18 +40,20 @@ def on_proof(
     link = chain.link_of(ctx.plan.run, message.claim)
     try:
         if isinstance(message, messages.OpeningProof):
-            signed, charge, repeat = _opening(ctx, verifying, link, place, message)
+            signed, contents, repeat = _opening(ctx, verifying, link, place, message)
         else:
-            signed, charge, repeat = _step(ctx, verifying, last, link, place, message)
+            signed, contents, repeat = _step(ctx, verifying, last, link, place, message)
     except PeerError as error:
         raise UnsignedError(error.culprit, error.reason) from error
     try:
         check_claim(verifying.certified, last, message.claim)
         _check_only(verifying, link)
         repeat()
+    except RoundingError:
+        raise
     except PeerError as error:
-        charges = [*accusing.of_claim(verifying, past.announced, signed), *charge()]
-        raise with_charge(error, charges, ctx.plan, ctx.first) from error
+        error.evidence = accusing.false_claim(past, signed, contents())
+        raise
     places = (*verifying.places, place)
     after = replace(past, verifying=replace(verifying, attested=link.root, places=places, signed=signed))
     told = kernel.Report(reports.Repeated(place.round, place.reclustering, place.cluster, link.root))
@@ -72,12 +73,13 @@ def follow(
     """
     if not isinstance(message, messages.ChainedAnnounce):
         raise PeerError(SERVER, "announces a round without the chain of its model")
-    signed = _signed(ctx, place, message, signed_claim.announced_contents(model, message.attests))
+    signed = signed_claim.check_announced(message, place, model, ctx.plan.roster, ctx.plan.run)
     try:
         after, link, sure, noted = _followed(ctx, past, message, model)
     except PeerError as error:
-        charges = accusing.of_announcement(past, signed, model, message.attests)
-        raise with_charge(error, charges, ctx.plan, ctx.first) from error
+        announced = Announced(model=model, attests=message.attests)
+        error.evidence = accusing.false_claim(past, signed, announced)
+        raise
     return replace(after, announced=signed), link, sure, noted
 
 
@@ -139,8 +141,8 @@ def _unsealed(ctx: phases.PartyContext, link: chain.ChainLink, place: kernel.Pla
         raise PeerError(SERVER, "sends a proof that does not open") from error
 
 
-_Proven = tuple[SignedClaim, Callable[[], Iterator[Charge]], Callable[[], None]]
-"""What the server has signed of a proof, charges if it fails, and the check that it may fail."""
+_Proven = tuple[SignedClaim, Callable[[], Contents], Callable[[], None]]
+"""The signed claim of a proof, its contents as evidence, and the check that it may fail."""
 
 
 def _opening(
@@ -161,7 +163,7 @@ def _opening(
     signed = _signed(ctx, place, message, contents)
     return (
         signed,
-        lambda: accusing.opening_charge(verifying, signed, known, message, plain),
+        lambda: accusing.shown_opening(known, message, plain),
         lambda: repeat_sum(ctx.plan, certified, known, message, plain, vectors),
     )
 
@@ -182,7 +184,7 @@ def _step(
     state = last.claim.state
     return (
         signed,
-        lambda: accusing.step_charge(verifying, signed, last.claim, plain),
+        lambda: accusing.shown_step(verifying, last.claim, plain),
         lambda: repeat_step(ctx.plan, certified, link.claim, state, params, plain),
     )
 
@@ -190,7 +192,7 @@ def _step(
 def _signed(
     ctx: phases.PartyContext,
     place: kernel.Place,
-    message: messages.OpeningProof | messages.StepProof | messages.ChainedAnnounce,
+    message: messages.OpeningProof | messages.StepProof,
     contents: bytes,
 ) -> SignedClaim:
     """Return what the server has signed of a message, if that is what it sends."""

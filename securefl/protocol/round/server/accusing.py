@@ -1,44 +1,43 @@
-"""Charges against parties, from what the server has of a round (ADR 0044, Evidence)."""
+"""Evidence against parties, from the frames that the server has of a round (ADR 0044, Evidence)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from securefl.base.ids import PartyId
-from securefl.protocol import kernel, messages, secure_sum
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER, PartyId
+from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round.server import phases
 from securefl.protocol.round.shared import charges
 from securefl.protocol.round.shared.plan import RunPlan
 
 
-def of_words(
-    phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
-) -> Iterator[charges.Charge]:
-    """Return what a refused word may contradict: what its sender has signed before."""
+def two_words(plan: RunPlan, phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]) -> bytes:
+    """Return a refused message with an earlier one that its sender's contradicts; nothing without one."""
     if isinstance(event.message, messages.Attest | messages.Endorse | messages.Receipt) and event.signed:
-        for earlier in _said(phase, event):
-            yield charges.TwoWords(first=earlier, second=event.signed)
+        for frame in _earlier(phase, event):
+            known = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+            if charges.contradiction(known.place, known.message, event.place, event.message):
+                return charges.charge_bytes(charges.TwoWords(first=frame, second=event.signed))
+    return b""
 
 
-def of_deals(
+def bad_deal(
     plan: RunPlan,
     instance: secure_sum.CollectingInputs,
     survivors: frozenset[PartyId],
     releases: Mapping[PartyId, secure_sum.Opening],
-) -> Iterator[charges.Charge]:
-    """Return the secrets of a sum that does not open, each as its owner has shared it."""
-    for one in plan.sums.server.dealt(instance, survivors, releases):
-        yield charges.BadDeal(
-            advert=one.advert,
-            members=one.members,
-            kind=one.kind,
-            digests=one.digests,
-            shares=one.shares,
-        )
+    error: PeerError,
+) -> bytes:
+    """Return the shares of the member whose secret does not open a sum; nothing if members share none."""
+    if error.culprit not in instance.setup.members:
+        return b""
+    dealt = plan.sums.server.dealt(instance, survivors, releases, PartyId(error.culprit))
+    return b"" if dealt is None else charges.charge_bytes(dealt)
 
 
-def _said(phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]) -> Iterator[bytes]:
-    """Frames of the same party that are kept."""
+def _earlier(phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]) -> Iterator[bytes]:
+    """Yield the frames of the same party that are kept."""
     party, place = event.sender, event.place
     if isinstance(phase, phases.Certifying) and party in phase.endorsements:
         yield phase.endorsements[party][1]

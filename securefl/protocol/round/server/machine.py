@@ -20,12 +20,10 @@ from securefl.protocol.round.server import (
     sums,
     waiting,
 )
-from securefl.protocol.round.server.accusing import of_words
+from securefl.protocol.round.server.accusing import two_words
 from securefl.protocol.round.server.joining import close_joining, expected, on_join, on_software
 from securefl.protocol.round.shared import chain, lateness
-from securefl.protocol.round.shared.blame import with_charge
 from securefl.protocol.round.shared.budget import spent_by
-from securefl.protocol.round.shared.charging import charged
 from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.reports import Effects
 
@@ -121,15 +119,13 @@ class ServerMachine:
         self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
         told = connections.noted(phase, event.sender)
-        known: phases.ServerPhase = told
-
-        def received() -> tuple[phases.ServerPhase, Effects]:
-            try:
-                return self._received(told, event)
-            except PeerError as error:
-                raise with_charge(error, of_words(told, event), self._ctx.plan) from error
-
-        after, effects = charged(received, known, event.place.round)
+        after: phases.ServerPhase = told
+        effects: Effects
+        try:
+            after, effects = self._received(told, event)
+        except PeerError as error:
+            evidence = two_words(self._ctx.plan, told, event)
+            effects = (kernel.Reject(error.culprit, error.reason, evidence),)
         return _paced(told, after, event), effects
 
     def _received(

@@ -16,12 +16,12 @@ from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round import walk
 from securefl.protocol.round.server import gather, phases, proving, stacking
-from securefl.protocol.round.server.accusing import of_deals
+from securefl.protocol.round.server.accusing import bad_deal
 from securefl.protocol.round.server.features import measuring
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.reopening import begin_releasing
 from securefl.protocol.round.server.resuming import keep
-from securefl.protocol.round.shared import blame, reports, slots, statement
+from securefl.protocol.round.shared import reports, slots, statement
 from securefl.protocol.round.shared.plan import RunPlan
 
 
@@ -88,15 +88,11 @@ def unmask_all(
             secrets = server.recovered(instance, frozen.survivors, releases)
             ring = _opened(ctx, phase, key, secrets)
         except PeerError as error:
+            evidence = bad_deal(ctx.plan, instance, frozen.survivors, releases, error)
             effects += [
-                kernel.Reject(error.culprit, error.reason),
+                kernel.Reject(error.culprit, error.reason, evidence),
                 kernel.Report(reports.InstanceLost(round_, *key, f"{error.culprit} {error.reason}")),
             ]
-            found = blame.with_charge(
-                error, of_deals(ctx.plan, instance, frozen.survivors, releases), ctx.plan
-            )
-            if isinstance(found, blame.ConvictedError):
-                effects.append(kernel.Report(reports.Convicted(round_, *found.conviction, found.charge)))
             continue
         doubt = server.doubt(instance, ring, phase.view.drawn.weights)
         if doubt:
@@ -253,11 +249,8 @@ def close_releasing(
         if asking.awaited:
             return asking, (*effects, *more)
         phase, unmasked, effects = asking, proving.Unmasked(), (*effects, *more)
-    wrong = frozenset(
-        one.item.culprit
-        for one in effects
-        if isinstance(one, kernel.Report) and isinstance(one.item, reports.Convicted)
-    )
+    # Shares that their owner has pinned open no sum: that is its fault alone.
+    wrong = {PartyId(one.culprit) for one in effects if isinstance(one, kernel.Reject) and one.evidence}
     secure, lost = ctx.plan.scenario.secure_sum, len(phase.frozen.instances) - len(unmasked.sums)
     if secure.verified and lost:
         # The server is to have no choice among subsets: all certified sums count, or there is no step.
@@ -280,7 +273,7 @@ def close_releasing(
         standing = evaluating.standing
         standing = replace(
             standing,
-            barred=standing.barred | {PartyId(name) for name in wrong},
+            barred=standing.barred | wrong,
             fruitless_rounds=min(standing.fruitless_rounds, phase.standing.fruitless_rounds),
         )
         evaluating = replace(evaluating, standing=standing)

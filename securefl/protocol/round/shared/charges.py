@@ -1,7 +1,7 @@
-"""Charges: what convinces somebody who was not there that a machine broke the protocol (ADR 0044, Evidence).
+"""Charges: evidence that a process keeps of what it refused, for ``securefl verify`` (ADR 0044, Evidence).
 
-A charge holds what was signed, and preimages of digests that were. It is no message; whoever finds a culprit
-keeps it.
+A charge holds signed values and preimages of signed digests, so that any reader can judge it. The machine
+that refuses makes it and does not judge it. It is not a message.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from securefl.base import crypto
-from securefl.protocol import messages
+from securefl.protocol import kernel, messages, secure_sum
 
 
 class ChargePart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True, tag=True):
@@ -47,45 +46,18 @@ class RoundPreimage(ChargePart, frozen=True, kw_only=True):
     commitments: tuple[bytes, ...]
 
 
-class TwoClaims(ChargePart, frozen=True, kw_only=True):
-    """Two claims of the server that cannot both be honest."""
+class Announced(ChargePart, frozen=True, kw_only=True):
+    """Contents of an announcement that a party refused."""
 
-    first: SignedClaim
-    second: SignedClaim
-
-
-class OtherStatement(ChargePart, frozen=True, kw_only=True):
-    """A claim about another statement than a quorum of parties has endorsed for its round."""
-
-    signed: SignedClaim
-    endorsements: tuple[bytes, ...]
-    """Frames."""
-
-
-class OtherParts(ChargePart, frozen=True, kw_only=True):
-    """A claim about other sums than all that were certified."""
-
-    signed: SignedClaim
-    record: RoundPreimage
-
-
-class BadAnnouncement(ChargePart, frozen=True, kw_only=True):
-    """An announcement of a model that nobody may train on."""
-
-    signed: SignedClaim
     model: bytes
-    """Digest of the model that was sent."""
+    """Digest of the models that were sent."""
     attests: tuple[bytes, ...]
     """Frames."""
-    record: RoundPreimage | None
-    """Of the round whose claim is announced; None where it takes none to convict."""
 
 
-class BadOpening(ChargePart, frozen=True, kw_only=True):
-    """A proof of a sum that the claimed sum does not follow from."""
+class ShownOpening(ChargePart, frozen=True, kw_only=True):
+    """Contents of an opening that a party refused."""
 
-    signed: SignedClaim
-    record: RoundPreimage
     attempt: int
     members: tuple[messages.Name, ...]
     sharers: tuple[int, ...]
@@ -98,16 +70,31 @@ class BadOpening(ChargePart, frozen=True, kw_only=True):
     vectors: bytes
 
 
-class BadStep(ChargePart, frozen=True, kw_only=True):
-    """A proof of a step that the claimed model or state does not follow from."""
+class ShownStep(ChargePart, frozen=True, kw_only=True):
+    """Contents of a step that a party refused."""
 
-    signed: SignedClaim
-    record: RoundPreimage
     previous: messages.RoundClaim
     params: bytes
     """Models and clip of the round, as their digest covers them."""
     step: bytes
     """Sums and moments, as they were before they were sealed."""
+
+
+Contents: TypeAlias = Announced | ShownOpening | ShownStep
+
+
+class FalseClaim(ChargePart, frozen=True, kw_only=True):
+    """A signed claim of the server that a party refused, and the signed values that it may contradict."""
+
+    signed: SignedClaim
+    earlier: tuple[SignedClaim, ...]
+    """Claims that the party took before."""
+    endorsements: tuple[bytes, ...]
+    """Certificate of the last round that the party can verify: frames."""
+    record: RoundPreimage | None
+    """Preimage of the statement of that round; None if there is none."""
+    contents: Contents
+    """Contents that the server signed with the claim."""
 
 
 class TwoWords(ChargePart, frozen=True, kw_only=True):
@@ -117,23 +104,7 @@ class TwoWords(ChargePart, frozen=True, kw_only=True):
     second: bytes
 
 
-class BadDeal(ChargePart, frozen=True, kw_only=True):
-    """Shares that their owner has pinned, and that do not make the secret which it has advertised."""
-
-    advert: bytes
-    """Frame."""
-    members: tuple[messages.Name, ...]
-    kind: int
-    """Of the secret: 0 for the seed, 1 for the mask key, then noise."""
-    digests: tuple[tuple[bytes, ...], ...]
-    """Of all shares, by holder and kind."""
-    shares: tuple[tuple[int, bytes], ...]
-    """By holder's number, as many as open the secret."""
-
-
-Charge: TypeAlias = (
-    TwoClaims | OtherStatement | OtherParts | BadAnnouncement | BadOpening | BadStep | TwoWords | BadDeal
-)
+Charge: TypeAlias = FalseClaim | TwoWords | secure_sum.DealtSecrets
 """The closed set."""
 
 
@@ -161,6 +132,24 @@ def charge_from(raw: bytes) -> Charge:
     return charge
 
 
-def charge_digest(charge: Charge) -> bytes:
-    """Return the digest (32 bytes) that a transcript names a charge by."""
-    return crypto.digest("charge", charge_bytes(charge))
+def contradiction(
+    at: kernel.Place, first: messages.AnyMessage, place: kernel.Place, second: messages.AnyMessage
+) -> str:
+    """Return how two messages that one party signed contradict each other; nothing if both may be honest.
+
+    Args:
+        at: place of the first one.
+        first: a message.
+        place: of the second one.
+        second: another message.
+    """
+    differ = at == place and first != second
+    match first, second:
+        case messages.Attest(), messages.Attest() if at.round == place.round and first != second:
+            return f"attests two outcomes of round {at.round}"
+        case messages.Endorse(), messages.Endorse() if differ:
+            return f"endorses two statements of round {at.round}"
+        case messages.Receipt(), messages.Receipt() if differ:
+            where = f"reclustering {at.reclustering} cluster {at.cluster} attempt {at.attempt}"
+            return f"signs two receipts in round {at.round} {where}"
+    return ""

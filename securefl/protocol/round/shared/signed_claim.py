@@ -45,6 +45,27 @@ def check_signed(signed: SignedClaim, roster: crypto.Roster, run: RunId) -> None
         raise PeerError(SERVER, "sends a claim without its signature over what comes with it")
 
 
+def check_announced(
+    message: messages.ChainedAnnounce, place: kernel.Place, model: bytes, roster: crypto.Roster, run: RunId
+) -> SignedClaim:
+    """Return the claim that the server has signed of an announcement.
+
+    Args:
+        message: the announcement.
+        place: of its draw.
+        model: digest of the round's model.
+        roster: of the run.
+        run: its name.
+
+    Raises:
+        PeerError: the server has not signed it with this model and these attests.
+    """
+    contents = announced_contents(model, message.attests)
+    signed = SignedClaim(claim=message.claim, place=place, contents=contents, signature=message.signature)
+    check_signed(signed, roster, run)
+    return signed
+
+
 def step_contents(plain: bytes) -> bytes:
     """Return the digest of all that a step is proven with: the encoded ``Step``, before it is sealed."""
     return crypto.digest("step contents", plain)

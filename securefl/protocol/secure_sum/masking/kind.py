@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from securefl import scenario
@@ -155,12 +155,16 @@ class _Server(port.ServerEnd):
         return recovered(port.own(phase, MaskedInputs), survivors, shares)
 
     def dealt(
-        self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, port.Opening]
-    ) -> Iterable[port.DealtSecret]:
+        self,
+        phase: CollectingInputs,
+        survivors: frozenset[PartyId],
+        releases: Mapping[PartyId, port.Opening],
+        owner: PartyId,
+    ) -> port.DealtSecrets:
         shares = {
             party: item for party, item in releases.items() if isinstance(item, messages.InstanceShares)
         }
-        return dealt(port.own(phase, MaskedInputs), survivors, shares)
+        return dealt(port.own(phase, MaskedInputs), survivors, shares, owner)
 
     def unmask(self, total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
         unmask(total, fixed, secrets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from securefl.base import crypto
 from securefl.base.arrays import Ring
@@ -12,7 +12,7 @@ from securefl.protocol import messages
 from securefl.protocol.secure_sum import evidence
 from securefl.protocol.secure_sum.masking.client import pairwise_key, pairwise_sign
 from securefl.protocol.secure_sum.masking.server import MaskedInputs
-from securefl.protocol.secure_sum.port import DealtSecret
+from securefl.protocol.secure_sum.port import DealtSecrets
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key, share_kinds
 
 
@@ -73,18 +73,22 @@ def recovered(
 
 
 def dealt(
-    phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, messages.InstanceShares]
-) -> Iterator[DealtSecret]:
-    """Yield every secret that the released shares make, with what pins them."""
-    setup, alive = phase.setup, phase.alive(survivors)
+    phase: MaskedInputs,
+    survivors: frozenset[PartyId],
+    releases: Mapping[PartyId, messages.InstanceShares],
+    owner: PartyId,
+) -> DealtSecrets:
+    """Return the shares of one member's secrets that open the sum, with the values that commit to them."""
+    setup, alive, index = phase.setup, phase.alive(survivors), phase.setup.index(owner)
     numbered = {setup.index(name): release for name, release in releases.items()}
     holders = sorted(numbered)[: setup.threshold]
-    wanted = [(owner, 0) for owner in alive]
-    wanted += [(owner, 1) for owner in sorted(phase.sharers - set(alive))]
-    wanted += [(owner, 2 + number) for number in setup.superfluous(len(alive)) for owner in alive]
-    for owner, kind in wanted:
-        shares = tuple((holder, dict(_of_kind(numbered[holder], kind))[owner]) for holder in holders)
-        yield DealtSecret(phase.frames[owner], setup.members, kind, phase.share_digests[owner], shares)
+    kinds = (0, *(2 + number for number in setup.superfluous(len(alive)))) if index in alive else (1,)
+    secrets = tuple(
+        (kind, tuple((holder, dict(_of_kind(numbered[holder], kind))[index]) for holder in holders))
+        for kind in kinds
+    )
+    digests = phase.share_digests[index]
+    return DealtSecrets(advert=phase.frames[index], members=setup.members, digests=digests, secrets=secrets)
 
 
 def _of_kind(release: messages.InstanceShares, kind: int) -> tuple[tuple[int, bytes], ...]:

@@ -50,6 +50,5 @@ from .sums import TriplesDealt as TriplesDealt
 from .sums import UpdatesValidated as UpdatesValidated
 from .verified import ClaimConfirmed as ClaimConfirmed
 from .verified import ClaimRefused as ClaimRefused
-from .verified import Convicted as Convicted
 from .verified import LinkFollowed as LinkFollowed
 from .verified import Repeated as Repeated

@@ -1,11 +1,10 @@
-"""Reports on verified rounds, and on proofs against a peer."""
+"""Reports on verified rounds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from securefl.base import text
-from securefl.protocol.round.shared.charges import Charge
 from securefl.protocol.round.shared.reports.base import AnyReport
 
 
@@ -48,19 +47,3 @@ class ClaimRefused(AnyReport):
     def line(self) -> str:
         """See :class:`AnyReport`."""
         return f"round {self.round}: its step is void: {text.printable(self.reason)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Convicted(AnyReport):
-    """Server and party: somebody broke the protocol, and this convinces anybody of it."""
-
-    round: int
-    culprit: str
-    what: str
-    charge: Charge = field(repr=False)
-    """It may hold an opened sum, so that it stays beside the transcript, in a file for its owner only."""
-
-    def line(self) -> str:
-        """See :class:`AnyReport`."""
-        culprit = text.printable(self.culprit, 32)
-        return f"round {self.round}: evidence against {culprit}: {text.printable(self.what)}"
