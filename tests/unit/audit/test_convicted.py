@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
 from securefl.lab.audit.convicted import charges_in, convictions
 from securefl.lab.audit.finding import Severity
+from securefl.protocol.messages.masking import VectorReceipt
+from securefl.protocol.messages.rounds import Endorse
+from securefl.protocol.messages.verification import Attest
 from securefl.protocol.round.shared.chain import first_of
 from securefl.protocol.round.shared.plan import RunPlan
-from tests.simulation.lying import followed, kept_evidence, other_outcome, other_sums, verified
-from tests.simulation.test_blame import another_secret
-from tests.simulation.test_verified_rounds import one_more, past_rounding
+from tests.simulation.lying import distinct, followed, kept_evidence, other_outcome, other_sums, verified
+from tests.simulation.test_blame import FAULTS, another_secret, says_twice
+from tests.simulation.test_verified_rounds import LIES, one_more, past_rounding
 from tests.simulation.world import World
+from tests.unit.audit.runs import record
 from tests.unit.audit.test_chain import FIRST, breaches, look, ran
 
 
@@ -33,6 +39,49 @@ def test_a_lie_is_kept_and_convicts_the_server(tmp_path: Path) -> None:
     assert "server is convicted by what it signed: it claims another sum of round 0" in breaches(run)
     assert run.exit_code == 1
     assert "convicted" not in breaches(look(directory)), "without the files nobody knows"
+
+
+@pytest.mark.parametrize(
+    ("lie", "what"),
+    [*FAULTS.items(), ("other seeds", "proves round 0 "), ("-S", "claims another sum of round 0 ")],
+)
+def test_each_lie_is_convicted_from_the_run_directory_without_the_lab(
+    lie: str, what: str, tmp_path: Path
+) -> None:
+    directory = ran(tmp_path / "run", lie=LIES[lie](), lab=False, settings={"rounds": "1"})
+    run = look(directory, charges=charges_in(directory.path))
+    assert f"server is convicted by what it signed: it {what}" in breaches(run)
+    assert run.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "what"),
+    [
+        (Attest, {"root": bytes(32)}, "attests two outcomes of round 0"),
+        (Endorse, {"statement": bytes(32)}, "endorses two statements of round 0"),
+        (VectorReceipt, {"input_digest": bytes(32)}, "signs two receipts in round 0"),
+    ],
+)
+def test_two_words_of_a_party_are_convicted_from_the_run_directory(
+    kind: type[Any], changes: dict[str, bytes], what: str, tmp_path: Path
+) -> None:
+    def prepare(world: World) -> None:
+        world.nodes[PartyId("p02")].seam = says_twice(kind, **changes)
+
+    made = verified(rounds="1")
+    directory = record(tmp_path / "run", made, length=16, train=distinct, lab=False, prepare=prepare)
+    run = look(directory, charges=charges_in(directory.path))
+    (found, *_) = [one for one in run.findings if "convicted" in one.claim]
+    assert (found.severity, found.parties) == (Severity.WARNING, ("p02",))
+    assert f"p02 is convicted by what it signed: it {what}" in found.claim
+
+
+def test_another_secret_is_convicted_from_the_run_directory(tmp_path: Path) -> None:
+    directory = ran(tmp_path / "run", lie=another_secret(PartyId("p03"), 0), lab=False)
+    run = look(directory, charges=charges_in(directory.path))
+    (found,) = [one for one in run.findings if "convicted" in one.claim]
+    assert (found.severity, found.parties) == (Severity.WARNING, ("p03",))
+    assert "shared another seed secret than it advertised" in found.claim
 
 
 def test_an_honest_run_keeps_none(tmp_path: Path) -> None:
