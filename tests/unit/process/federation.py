@@ -54,6 +54,7 @@ class Recorder:
     def __init__(self) -> None:
         self.facts: list[object] = []
         self.refusals: list[tuple[str, str]] = []
+        self.evidence: list[bytes] = []
         self.inward: list[AnyMessage] = []
         self.idle: list[bool] = []
         self.outward: list[Send[AnyMessage]] = []
@@ -66,6 +67,7 @@ class Recorder:
 
     def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
         self.refusals.append((culprit, reason))
+        self.evidence.append(evidence)
 
     def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
         self.inward.append(delivery.message)

@@ -723,7 +723,7 @@ def test_messages_that_are_refused_or_change_nothing_are_told_from_others() -> N
     p00 = party_names(3)[0]
     heres = Outbox(RUN, Identity.generate(p00, InsecureSeededEntropy(1).child(p00)), InsecureSeededEntropy(2))
     line, witness = Line(), Recorder()
-    script = Still((), lambda _e: (Reject(p00, "no"), DONE) if len(script.events) == 4 else ())
+    script = Still((), lambda _e: (Reject(p00, "no", b"why"), DONE) if len(script.events) == 4 else ())
 
     def one() -> Shell[int]:
         for _ in range(4):
@@ -733,6 +733,7 @@ def test_messages_that_are_refused_or_change_nothing_are_told_from_others() -> N
 
     assert play(one) == DONE
     assert witness.idle == [True, True, False, True]
+    assert witness.evidence == [b"why"]
 
 
 def test_the_server_does_not_take_its_own_word_for_anothers() -> None:
