@@ -17,12 +17,15 @@ from securefl.methods import attacks, encoding
 from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import (
     AnyReport,
+    Charge,
     ClustersDrawn,
+    ConvictsNobodyError,
     RoundDone,
     RoundStarted,
     RunPlan,
     TriplesDealt,
     charge_from,
+    convicts,
 )
 from securefl.runtime import process, transcript
 from securefl.runtime.report.entries import entry_of
@@ -150,6 +153,8 @@ class ProcessWitness:
         self._ring_bits = ring_bits
         self._out = settings.out
         self._evidence: Counter[tuple[str, type]] = Counter()
+        self._proven: set[tuple[str, type]] = set()
+        self._plan = plan
         folder = settings.out / "transcripts"
         folder.mkdir(parents=True, exist_ok=True)
         self._lab = transcript.LabStore(settings.out / "lab") if settings.lab else None
@@ -207,9 +212,23 @@ class ProcessWitness:
         charge = charge_from(evidence)
         kind = culprit, type(getattr(charge, "contents", charge))
         self._evidence[kind] += 1
-        if self._evidence[kind] > MOST_EVIDENCE:
+        if self._evidence[kind] > MOST_EVIDENCE and not self._is_first_proof(kind, charge):
             return {}
         return {"evidence": keep_evidence(self._out, evidence).name}
+
+    def _is_first_proof(self, kind: tuple[str, type], charge: Charge) -> bool:
+        """Return True for the first charge of its kind beyond the bound that convicts.
+
+        A culprit that has spent the bound on charges that prove nothing does not keep the proof out.
+        """
+        if self._plan is None or kind in self._proven:
+            return False
+        try:
+            convicts(charge, self._plan)
+        except ConvictsNobodyError:
+            return False
+        self._proven.add(kind)
+        return True
 
     def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Record a message that came in; of idle ones so many of each sender in a round as of refusals."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -12,18 +13,23 @@ from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.protocol.kernel.effects import Finished
 from securefl.protocol.messages.verification import RoundClaim
+from securefl.protocol.round.shared.blame import Conviction, ConvictsNobodyError
 from securefl.protocol.round.shared.charges import (
     Announced,
+    Charge,
     FalseClaim,
     ShownStep,
     SignedClaim,
     TwoWords,
     charge_bytes,
 )
+from securefl.runtime.report import witness as witness_module
 from securefl.runtime.report.evidence import keep_evidence, load_evidence
 from securefl.runtime.report.witness import MOST_EVIDENCE, MOST_OF_ONE, News, ProcessWitness, Refusal, Remark
 from securefl.runtime.transcript.chain import read_transcript
+from tests.simulation.world import scenario
 from tests.unit.process.processes import settings
+from tests.unit.round.samples import plan_of
 
 WORDS = TwoWords(first=bytes(80), second=b"\x01" * 80)
 CLAIM = RoundClaim(
@@ -110,6 +116,26 @@ def test_refusals_name_their_evidence_and_the_first_of_a_kind_are_kept(tmp_path:
     ]
     assert len([one for one in told if isinstance(one, Refusal)]) == len(given)
     assert len([one for one in told if isinstance(one, Remark)]) == len({*names} - {None})
+
+
+def test_evidence_that_proves_nothing_keeps_no_proof_out(tmp_path: Path) -> None:
+    """Beyond the bound, the first charge of a kind that convicts is kept, and no other one."""
+    given = [words(n) for n in range(MOST_EVIDENCE + 3)]
+    proofs = {load_evidence(keep_evidence(tmp_path / "other", one)) for one in given[-2:]}
+
+    def judged(charge: Charge, _plan: object) -> Conviction:
+        if charge not in proofs:
+            raise ConvictsNobodyError("it shows no fault")
+        return Conviction("p01", "attests two outcomes")
+
+    witness = ProcessWitness(settings(tmp_path), lambda _news: None, 32, plan=plan_of(scenario(6)))
+    with patch.object(witness_module, "convicts", judged):
+        for one in given:
+            witness.refused(1.0, "p01", "attests out of turn", one)
+    witness.close(Finished("done"))
+    kept = {one.name for one in (tmp_path / "evidence").iterdir()}
+    wanted = [*given[:MOST_EVIDENCE], given[-2]]
+    assert kept == {digest("charge", one).hex()[:32] + ".charge" for one in wanted}
 
 
 def test_evidence_is_kept_behind_any_number_of_refusals(tmp_path: Path) -> None:
