@@ -55,32 +55,31 @@ def account(
     ] = False,
 ) -> None:
     """Show what a party has given away with its key and data, in all its runs."""
-    with console.one_line_errors():
-        if begin and (adopt or forgive):
-            other = "--adopt" if adopt else "--forgive"
-            raise ConfigError("account", f"--begin and {other} contradict each other", "choose one")
-        if budget is not None and not math.isfinite(budget):
-            raise ConfigError("--budget", f"is {budget}", "a number, or leave it out for no limit")
-        identity = crypto.read_identity(key)
-        path = file or account_beside(key)
-        if begin:
-            check_state_folder()
-            begin_account(path, identity.public)
-            Tip.of(key_digest(identity.public)).forget()
-            console.say(f"{path}  begun for {identity.name}: keep it with the key, and back it up with care")
-            return
-        tip = Tip.of(key_digest(identity.public))
-        with AccountFile(path, identity.public, tip, adopt=adopt) as opened:
-            if forgive:
-                opened.append(Forgiven())
-            runs = [one for one in by_run(opened.entries) if one.updates or one.choices]
-            _show(path, identity, runs)
-            for line in (
-                *_besides(runs),
-                *_of_metrics(opened, identity, runs),
-                *_spent(opened, runs, budget),
-            ):
-                console.say(line)
+    if begin and (adopt or forgive):
+        other = "--adopt" if adopt else "--forgive"
+        raise ConfigError("account", f"--begin and {other} contradict each other", "choose one")
+    if budget is not None and not math.isfinite(budget):
+        raise ConfigError("--budget", f"is {budget}", "a number, or leave it out for no limit")
+    identity = crypto.read_identity(key)
+    path = file or account_beside(key)
+    if begin:
+        check_state_folder()
+        begin_account(path, identity.public)
+        Tip.of(key_digest(identity.public)).forget()
+        console.say(f"{path}  begun for {identity.name}: keep it with the key, and back it up with care")
+        return
+    tip = Tip.of(key_digest(identity.public))
+    with AccountFile(path, identity.public, tip, adopt=adopt) as opened:
+        if forgive:
+            opened.append(Forgiven())
+        runs = [one for one in by_run(opened.entries) if one.updates or one.choices]
+        _show(path, identity, runs)
+        for line in (
+            *_besides(runs),
+            *_of_metrics(opened, identity, runs),
+            *_spent(opened, runs, budget),
+        ):
+            console.say(line)
 
 
 def _show(path: Path, identity: crypto.Identity, runs: Sequence[RunAccount]) -> None:

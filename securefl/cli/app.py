@@ -15,103 +15,62 @@ from securefl.base.version import __version__
 from securefl.cli import program
 
 COMMANDS = {
-    "run": (
-        "securefl.cli.run:run",
-        "Run a scenario on this machine: a broker, a server process and one process per party.",
-    ),
+    "run": "Run a scenario on this machine: a broker, a server process and one process per party.",
     "simulate": (
-        "securefl.cli.simulate:simulate",
-        "Simulate a scenario in this process: no broker, no processes, no masks, the same sums and model.",
+        "Simulate a scenario in this process: no broker, no processes, no masks, the same sums and model."
     ),
-    "reproduce": (
-        "securefl.cli.reproduce:reproduce",
-        "Run tables and figures of a paper again, and say whether its numbers and claims hold.",
-    ),
-    "plot": ("securefl.cli.plot:plot", "Draw what was measured in a run, round by round."),
-    "compare": ("securefl.cli.compare:compare", "Compare any rule x attack x clustering x data split."),
+    "reproduce": "Run tables and figures of a paper again, and say whether its numbers and claims hold.",
+    "plot": "Draw what was measured in a run, round by round.",
+    "compare": "Compare any rule x attack x clustering x data split.",
     "leakage": (
-        "securefl.cli.leakage:leakage",
-        "Draw random reclusterings over a range of settings, and count whose updates the server then knows.",
+        "Draw random reclusterings over a range of settings, and count whose updates the server then knows."
     ),
     "audit": (
-        "securefl.cli.audit:audit",
-        "Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol.",
+        "Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol."
     ),
-    "verify": (
-        "securefl.cli.verify:verify",
-        "Verify that the model of a run is what the rule makes of its certified sums, round by round.",
-    ),
-    "server": (
-        "securefl.cli.server:server",
-        "Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.",
-    ),
-    "party": (
-        "securefl.cli.party:party",
-        "Take part in a run as one party, with its own key and its own data.",
-    ),
-    "site": (
-        "securefl.cli.site:app",
-        "Your own training: the weights that it begins with, and a trial round.",
-    ),
+    "verify": "Verify that the model of a run is what the rule makes of its certified sums, round by round.",
+    "server": "Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.",
+    "party": "Take part in a run as one party, with its own key and its own data.",
+    "site": "Your own training: the weights that it begins with, and a trial round.",
     "statistics": (
-        "securefl.cli.statistics:statistics",
-        "Pool counts, means, deviations, ranges and histograms of the sites' columns, before training.",
+        "Pool counts, means, deviations, ranges and histograms of the sites' columns, before training."
     ),
     "dealer": (
-        "securefl.cli.dealer:dealer",
-        "Deal the triples of validated sums, on a machine of neither the server nor a party, without data.",
+        "Deal the triples of validated sums, on a machine of neither the server nor a party, without data."
     ),
     "observer": (
-        "securefl.cli.observer:observer",
-        "Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them.",
+        "Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them."
     ),
-    "broker": ("securefl.cli.broker:broker", "Run a broker on 127.0.0.1 until Ctrl-C."),
-    "keygen": (
-        "securefl.cli.keygen:keygen",
-        "Make keys. A private key (.key) stays with its party; .pub files and the roster are public.",
-    ),
-    "account": (
-        "securefl.cli.account:account",
-        "Show what a party has given away with its key and data, in all its runs.",
-    ),
-    "plan": (
-        "securefl.cli.plan:plan",
-        "Print the parameters of a run that keep what you ask for, none of which is beaten by another.",
-    ),
-    "weights": (
-        "securefl.cli.weights:weights",
-        "Say where declared sample counts have to be cut so that liars gain little, and whose are.",
-    ),
-    "doctor": (
-        "securefl.cli.doctor:doctor",
-        "Check libraries, broker, processor, data, and where a party's state is kept.",
-    ),
-    "bench": ("securefl.cli.bench:app", "Measure speed and size on this machine."),
-    "data": ("securefl.cli.data:app", "Data: a party's own, and who gets which labels of a data set."),
-    "dp": (
-        "securefl.cli.dp:app",
-        "Differential privacy: noise for a budget, and what the checks of noisy sums see.",
-    ),
+    "broker": "Run a broker on 127.0.0.1 until Ctrl-C.",
+    "keygen": "Make keys. A private key (.key) stays with its party; .pub files and the roster are public.",
+    "account": "Show what a party has given away with its key and data, in all its runs.",
+    "plan": "Print the parameters of a run that keep what you ask for, none of which is beaten by another.",
+    "weights": "Say where declared sample counts have to be cut so that liars gain little, and whose are.",
+    "doctor": "Check libraries, broker, processor, data, and where a party's state is kept.",
+    "bench": "Measure speed and size on this machine.",
+    "data": "Data: a party's own, and who gets which labels of a data set.",
+    "dp": "Differential privacy: noise for a budget, and what the checks of noisy sums see.",
 }
-"""Where each command is, and what the list of commands says of it: the first line of its docstring."""
+"""Commands by name, with the first line of their docstrings.
+
+A command is in the module of its name: as ``app`` if it is a group, else as a function of that name.
+"""
 
 
 class Deferred(TyperCommand):
     """A command by its name and help; imported when it is called."""
 
     def __init__(self, name: str) -> None:
-        self._place, summary = COMMANDS[name]
-        super().__init__(name, help=summary)
+        super().__init__(name, help=COMMANDS[name])
 
     def load(self) -> Any:
         """The command itself."""
-        module, _, name = self._place.partition(":")
-        found = getattr(import_module(module), name)
-        if not isinstance(found, program.Program):
-            alone = program.Program(add_completion=False)
-            alone.command()(found)
-            found = alone
-        command = get_command(found)
+        module = import_module(f"securefl.cli.{self.name}")
+        group = getattr(module, "app", None)
+        if group is None:
+            group = program.Program(add_completion=False)
+            group.command()(getattr(module, str(self.name)))
+        command = get_command(group)
         command.name = self.name
         return command
 

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from securefl.base.errors import ConfigError
 from securefl.cli.answers import answers
-from securefl.cli.console import one_line_errors
 from securefl.cli.options import DataDirOption, JsonOption
 from securefl.cli.outputs import check_free
 from securefl.lab.audit import AuditReport, Severity, known_of, load, load_truth, markdown, page, worst
@@ -71,7 +70,7 @@ def audit(
     transcripts of different runs or rosters, unknown colluders, and with verified rounds a scenario that no
     party signed or a missing file of the first model); 3 the report cannot be written.
     """
-    with one_line_errors(), answers(only=as_json) as stdout:
+    with answers(only=as_json) as stdout:
         began = time.monotonic()
         folder = out or run / "audit"
         check_free(folder, _FILES, force=force)

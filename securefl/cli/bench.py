@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 
 from securefl.base.errors import ConfigError
-from securefl.cli.console import one_line_errors
 from securefl.cli.program import Program
 from securefl.lab import bench
 from securefl.runtime.report import Terminal
@@ -32,8 +31,7 @@ def secagg(
     repetitions: RepetitionsOption = 3,
 ) -> None:
     """Time and size of one secure sum, beside the floor that this machine's primitives set."""
-    with one_line_errors():
-        report = bench.run_secagg(bench.standard_rows(parse_sizes(rows)), repetitions)
+    report = bench.run_secagg(bench.standard_rows(parse_sizes(rows)), repetitions)
     _show(report, bench.print_report, as_json=json)
 
 
@@ -46,8 +44,7 @@ def robust(
     repetitions: RepetitionsOption = 3,
 ) -> None:
     """Time and memory of every aggregation rule, beside one sort or one Gram matrix."""
-    with one_line_errors():
-        report = bench.run_robust(parse_sizes(rows, "clusters", bench.FEWEST), repetitions)
+    report = bench.run_robust(parse_sizes(rows, "clusters", bench.FEWEST), repetitions)
     _show(report, bench.print_robust, as_json=json)
 
 
@@ -60,8 +57,7 @@ def verified(
     repetitions: RepetitionsOption = 3,
 ) -> None:
     """Time and size of a round that parties verify, beside one that they do not."""
-    with one_line_errors():
-        costs = bench.run_verified(parse_sizes(rows), repetitions)
+    costs = bench.run_verified(parse_sizes(rows), repetitions)
     _show(list(costs), bench.print_verified, as_json=json)
 
 
@@ -74,8 +70,7 @@ def crypten(
     """Rounds, bytes and time of one cluster sum, by masks and by CrypTen."""
     from securefl.lab.bench import kinds  # noqa: PLC0415 - imports torch and CrypTen
 
-    with one_line_errors():
-        costs = kinds.run_kinds(parse_sizes(rows) if rows else kinds.SIZES, repetitions)
+    costs = kinds.run_kinds(parse_sizes(rows) if rows else kinds.SIZES, repetitions)
     _show(list(costs), kinds.print_kinds, as_json=json)
 
 
@@ -104,8 +99,7 @@ def sites(
     """Time of training in a site beside the same loop without, and the way to one in another process."""
     from securefl.lab.bench import print_sites, run_sites  # noqa: PLC0415 - imports torch
 
-    with one_line_errors():
-        report = run_sites(length, repetitions)
+    report = run_sites(length, repetitions)
     _show(report, print_sites, as_json=json)
 
 

@@ -40,15 +40,14 @@ def broker(
     ] = None,
 ) -> None:
     """Run a broker on 127.0.0.1 until Ctrl-C."""
-    with console.one_line_errors():
-        names = checked_bridges(bridge or (), acl=acl)
+    names = checked_bridges(bridge or (), acl=acl)
     if acl:
         typer.echo(transport.mosquitto_acl(names), nl=False)
         return
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    with console.one_line_errors(), tempfile.TemporaryDirectory(prefix="securefl-broker-") as directory:
+    with tempfile.TemporaryDirectory(prefix="securefl-broker-") as directory:
         wish = transport.broker_wish(kind, "--kind")
         users = (*attacks.party_names(parties), SERVER, transport.OBSERVER)
         tls = transport.make_local_tls(tls_dir, users) if tls_dir is not None else None

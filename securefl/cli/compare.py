@@ -9,7 +9,6 @@ import typer
 
 from securefl.cli import options
 from securefl.cli.answers import answers
-from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
 from securefl.cli.options import DataDirOption
 from securefl.cli.reproduce import PictureOption
@@ -41,7 +40,7 @@ def compare(
 
     Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
     """
-    with one_line_errors(), answers(only=as_json) as stdout:
+    with answers(only=as_json) as stdout:
         exhibit = experiments.comparison_of(bundled(file, "comparison"))
         source = experiments.Source(exhibit.study.datasets[0])
         exhibit.plan("desk", source)

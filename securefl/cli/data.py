@@ -54,21 +54,18 @@ def histogram(
 
     Exit codes: 0 done; 2 refused; 3 aborted.
     """
-    with console.one_line_errors():
-        loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
-        feasibility.check(loaded)
-        path = out or Path("runs") / f"labels-{loaded.name}.png"
-        if path.suffix != ".png":
-            raise ConfigError(
-                "--out", f"{path.name} does not end in .png", "FILE.png; FILE.json comes with it"
-            )
-        plots.need_matplotlib()
-        record = label_counts(loaded, data_dir, seed)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(plots.draw_histograms(_picture(record)))
-        path.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        console.say(f"{record['title']}, {_partition(record)}, seed {seed}: {_summary(record)}")
-        console.say(f"{path} and .json")
+    loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+    feasibility.check(loaded)
+    path = out or Path("runs") / f"labels-{loaded.name}.png"
+    if path.suffix != ".png":
+        raise ConfigError("--out", f"{path.name} does not end in .png", "FILE.png; FILE.json comes with it")
+    plots.need_matplotlib()
+    record = label_counts(loaded, data_dir, seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(plots.draw_histograms(_picture(record)))
+    path.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    console.say(f"{record['title']}, {_partition(record)}, seed {seed}: {_summary(record)}")
+    console.say(f"{path} and .json")
 
 
 def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[str, Any]:

@@ -43,12 +43,11 @@ def check(
 
     Exit codes: 0 they fit; 2 refused.
     """
-    with console.one_line_errors():
-        loaded = _loaded(scenario, overrides)
-        source = own_source(data, loaded.data)
-        shard = samples_of(source, loaded.data, "test" if test else "train")
-        for line in (*source.remarks, *_sizes(source, shard), *_facts(loaded, data, shard)):
-            console.say(line)
+    loaded = _loaded(scenario, overrides)
+    source = own_source(data, loaded.data)
+    shard = samples_of(source, loaded.data, "test" if test else "train")
+    for line in (*source.remarks, *_sizes(source, shard), *_facts(loaded, data, shard)):
+        console.say(line)
 
 
 def export(
@@ -66,22 +65,21 @@ def export(
 
     Exit codes: 0 done; 2 refused.
     """
-    with console.one_line_errors():
-        loaded = _loaded(scenario, overrides)
-        names = attacks.party_names(loaded.parties)
-        dataset = load_data(loaded.data, data_dir)
-        try:
-            out.mkdir(mode=0o700, parents=True)
-        except FileExistsError:
-            raise ConfigError("--out", f"{out} exists", "another name") from None
-        except OSError as error:
-            raise ConfigError("--out", f"{out} cannot be created: {error.strerror}") from error
-        behind = attacks.behaviours_of(loaded, seed).keys()
-        files = write_shards(dataset, loaded.data, names, seed, out, behind, turns_of(loaded.groups, names))
-        fewest, most = min(files.counts.values()), max(files.counts.values())
-        console.say(f"{out}: {len(names)} parties with {fewest:,} to {most:,} samples, and {files.test.name}")
-        if files.server is not None:
-            console.say(f"{files.server.name} has samples of the server's own, for --server-data")
+    loaded = _loaded(scenario, overrides)
+    names = attacks.party_names(loaded.parties)
+    dataset = load_data(loaded.data, data_dir)
+    try:
+        out.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise ConfigError("--out", f"{out} exists", "another name") from None
+    except OSError as error:
+        raise ConfigError("--out", f"{out} cannot be created: {error.strerror}") from error
+    behind = attacks.behaviours_of(loaded, seed).keys()
+    files = write_shards(dataset, loaded.data, names, seed, out, behind, turns_of(loaded.groups, names))
+    fewest, most = min(files.counts.values()), max(files.counts.values())
+    console.say(f"{out}: {len(names)} parties with {fewest:,} to {most:,} samples, and {files.test.name}")
+    if files.server is not None:
+        console.say(f"{files.server.name} has samples of the server's own, for --server-data")
 
 
 def _loaded(scenario: Path, overrides: list[str] | None) -> Scenario:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from securefl.base.ids import DEALER
 from securefl.cli import news
-from securefl.cli.console import one_line_errors
 from securefl.cli.joining import MemberOptions
 from securefl.cli.options import spread
 from securefl.runtime.launch import ended_by_signals, process
@@ -13,5 +12,5 @@ from securefl.runtime.launch import ended_by_signals, process
 @spread
 def dealer(options: MemberOptions) -> None:
     """Deal the triples of validated sums, on a machine of neither the server nor a party, without data."""
-    with one_line_errors(), ended_by_signals():
+    with ended_by_signals():
         news.finish(process.dealer(options.settings(DEALER), news.plain_news(DEALER)))

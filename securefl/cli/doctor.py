@@ -20,7 +20,6 @@ from securefl.base import loops
 from securefl.base.errors import EXIT_ABORTED, ConfigError, SecureflError
 from securefl.base.version import __version__
 from securefl.cli import options
-from securefl.cli.console import one_line_errors
 from securefl.runtime import launch, report, transport
 from securefl.runtime.account import (
     MACHINE_VARIABLE,
@@ -69,16 +68,15 @@ def doctor(
 
     Exit codes: 0 all that is needed is there; 2 an option is refused; 3 something needed is missing.
     """
-    with one_line_errors():
-        brokers = files.given_brokers(broker) if broker else ()
-        if data_dir is not None and not data_dir.is_dir():
-            raise ConfigError(
-                "--data-dir",
-                f"{report.printable(str(data_dir), 300)} is no directory",
-                "name one that exists",
-            )
-        findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir)]
-        findings += [*_state(key), *map(_remote, brokers)]
+    brokers = files.given_brokers(broker) if broker else ()
+    if data_dir is not None and not data_dir.is_dir():
+        raise ConfigError(
+            "--data-dir",
+            f"{report.printable(str(data_dir), 300)} is no directory",
+            "name one that exists",
+        )
+    findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir)]
+    findings += [*_state(key), *map(_remote, brokers)]
     table = Table(title=f"securefl {__version__}", title_justify="left", show_header=False, box=None)
     colours = {"ok": "green", "missing": "red", "note": "yellow"}
     for what, found, state in findings:

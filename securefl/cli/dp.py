@@ -67,12 +67,11 @@ def calibrate_command(
 
     Exit codes: 0 done; 2 refused.
     """
-    with console.one_line_errors():
-        found = _calibrate(target, records, batch, epochs, delta, relation, sampler, accountant)
-        if as_json:
-            typer.echo(json.dumps(report.without_infinities(found), indent=2, allow_nan=False))
-        else:
-            _show(found)
+    found = _calibrate(target, records, batch, epochs, delta, relation, sampler, accountant)
+    if as_json:
+        typer.echo(json.dumps(report.without_infinities(found), indent=2, allow_nan=False))
+    else:
+        _show(found)
 
 
 def _calibrate(

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from securefl.cli.console import one_line_errors, say
+from securefl.cli.console import say
 from securefl.cli.options import JsonOption
 from securefl.lab.experiments import (
     ALL,
@@ -47,19 +47,18 @@ def power(
 
     Exit codes: 0 done; 3 aborted.
     """
-    with one_line_errors():
-        out.mkdir(parents=True, exist_ok=True)  # now, and not after minutes of work
-        settings = SETTINGS[:_FAST_SETTINGS] if fast else SETTINGS
-        record = _measure(trials or (_FAST_TRIALS if fast else _TRIALS), seed, settings, quiet=as_json)
-        content = encode(record)
-        write_result(out / "checks.json", content)
-        write_result(out / "checks.md", power_page(record).encode())
-        if as_json:
-            typer.echo(content.decode(), nl=False)
-            return
-        for block in record.blocks:
-            _show(block, record.trials)
-        say(f"{out / 'checks.json'} and checks.md")
+    out.mkdir(parents=True, exist_ok=True)  # now, and not after minutes of work
+    settings = SETTINGS[:_FAST_SETTINGS] if fast else SETTINGS
+    record = _measure(trials or (_FAST_TRIALS if fast else _TRIALS), seed, settings, quiet=as_json)
+    content = encode(record)
+    write_result(out / "checks.json", content)
+    write_result(out / "checks.md", power_page(record).encode())
+    if as_json:
+        typer.echo(content.decode(), nl=False)
+        return
+    for block in record.blocks:
+        _show(block, record.trials)
+    say(f"{out / 'checks.json'} and checks.md")
 
 
 def _measure(trials: int, seed: int, settings: tuple[PowerSetting, ...], *, quiet: bool) -> PowerRecord:

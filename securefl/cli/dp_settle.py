@@ -10,7 +10,7 @@ import typer
 from securefl.base import header
 from securefl.base.errors import ConfigError
 from securefl.cli import options
-from securefl.cli.console import one_line_errors, say
+from securefl.cli.console import say
 from securefl.methods import feasibility, privacy
 from securefl.runtime import report, transcript
 from securefl.scenario import Scenario, load_scenario, to_toml
@@ -43,15 +43,14 @@ def settle(
 
     Exit codes: 0 done; 2 refused; 3 the file cannot be written.
     """
-    with one_line_errors():
-        text = _settled(load_scenario(scenario, tuple(overrides or ())), data, records, seed)
-        if out is None:
-            typer.echo(text, nl=False)
-            return
-        _write(out, text)
-        for line in text.splitlines():
-            if line.startswith("# "):
-                say(line[2:])
+    text = _settled(load_scenario(scenario, tuple(overrides or ())), data, records, seed)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    _write(out, text)
+    for line in text.splitlines():
+        if line.startswith("# "):
+            say(line[2:])
 
 
 def _settled(scenario: Scenario, data: Path | None, records: int | None, seed: int) -> str:

@@ -39,15 +39,14 @@ def keygen(
     The account of a party (.account) has a state elsewhere on its machine: in $SECUREFL_STATE, else in
     ~/.local/state/securefl. Set SECUREFL_STATE for a service account, whose user has no home.
     """
-    with console.one_line_errors():
-        if sum(choice is not None for choice in (party, roster or None, all_in_one)) != 1:
-            raise ConfigError("keygen", "choose one of --party, --roster and --all-in-one")
-        if party is not None:
-            _one(party, out)
-        elif roster:
-            _roster(roster, out)
-        elif all_in_one is not None:
-            _everybody(all_in_one, out)
+    if sum(choice is not None for choice in (party, roster or None, all_in_one)) != 1:
+        raise ConfigError("keygen", "choose one of --party, --roster and --all-in-one")
+    if party is not None:
+        _one(party, out)
+    elif roster:
+        _roster(roster, out)
+    elif all_in_one is not None:
+        _everybody(all_in_one, out)
 
 
 def _ensure(out: Path) -> None:

@@ -9,7 +9,6 @@ import typer
 
 from securefl.base.errors import ConfigError
 from securefl.cli import reproduce
-from securefl.cli.console import one_line_errors
 from securefl.cli.experiments import run_experiments
 from securefl.lab import experiments, plots
 from securefl.methods import privacy
@@ -54,22 +53,19 @@ def leakage(
 
     Exit codes: 0 done; 2 refused; 3 aborted.
     """
-    with one_line_errors():
-        if not sweeps and not page:
-            raise ConfigError(
-                "SWEEP", "nothing to do", f"one of {', '.join(_names())}, all, a file, or --page"
-            )
-        plots.need_matplotlib()
-        wanted = [experiments.sweep_of(path, STUDY) for name in sweeps or () for path in _paths(name)]
-        if any(isinstance(one.drawn, experiments.Sweep) and one.drawn.accounting for one in wanted):
-            privacy.need_dp_accounting()
-        run_experiments(
-            [(one, (experiments.Source(experiments.UNNAMED),)) for one in wanted], "desk", out, also=picture
-        )
-        if page:
-            bundled = [experiments.sweep_of(path, STUDY) for path in _paths("all")]
-            own = [one for one in wanted if one.path not in {other.path for other in bundled}]
-            reproduce.write_page([*bundled, *own], out)
+    if not sweeps and not page:
+        raise ConfigError("SWEEP", "nothing to do", f"one of {', '.join(_names())}, all, a file, or --page")
+    plots.need_matplotlib()
+    wanted = [experiments.sweep_of(path, STUDY) for name in sweeps or () for path in _paths(name)]
+    if any(isinstance(one.drawn, experiments.Sweep) and one.drawn.accounting for one in wanted):
+        privacy.need_dp_accounting()
+    run_experiments(
+        [(one, (experiments.Source(experiments.UNNAMED),)) for one in wanted], "desk", out, also=picture
+    )
+    if page:
+        bundled = [experiments.sweep_of(path, STUDY) for path in _paths("all")]
+        own = [one for one in wanted if one.path not in {other.path for other in bundled}]
+        reproduce.write_page([*bundled, *own], out)
 
 
 def _names() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from securefl.cli.console import one_line_errors
 from securefl.cli.joining import JoinOptions
 from securefl.cli.news import plain_news
 from securefl.cli.options import LabOption, spread
@@ -12,13 +11,12 @@ from securefl.runtime import launch
 @spread
 def observer(options: JoinOptions, *, lab: LabOption = False) -> None:
     """Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them."""
-    with one_line_errors():
-        settings = launch.ObserverSettings(
-            run=options.run_id,
-            broker=options.brokers,
-            broker_patience=options.broker_patience,
-            roster_file=options.roster,
-            out=options.out,
-            lab=lab,
-        )
-        launch.watch(settings, plain_news(settings.name))
+    settings = launch.ObserverSettings(
+        run=options.run_id,
+        broker=options.brokers,
+        broker_patience=options.broker_patience,
+        roster_file=options.roster,
+        out=options.out,
+        lab=lab,
+    )
+    launch.watch(settings, plain_news(settings.name))

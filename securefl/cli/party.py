@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from securefl.cli import joining, news, options
-from securefl.cli.console import one_line_errors
 from securefl.runtime import account, launch
 from securefl.runtime.launch import process
 
@@ -51,7 +50,7 @@ class PartyOptions(joining.MemberOptions):
 @options.spread
 def party(given: PartyOptions) -> None:
     """Take part in a run as one party, with its own key and its own data."""
-    with one_line_errors(), launch.ended_by_signals():
+    with launch.ended_by_signals():
         book = given.account or account.account_beside(given.key)
         name = joining.party_id(given.name)
         settings = replace(given, account=book).settings(name, keep_heard=True)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from securefl.base.errors import ConfigError
 from securefl.cli.answers import answers
-from securefl.cli.console import one_line_errors, say
+from securefl.cli.console import say
 from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
 from securefl.lab import experiments, planning, plots
@@ -103,7 +103,7 @@ def plan(
 
     Exit codes: 0 done; 2 refused, with what to relax; 3 a file cannot be written.
     """
-    with one_line_errors(), answers(only=as_json) as stdout:
+    with answers(only=as_json) as stdout:
         check_free(out, _FILES, force=force)
         _check_choices(case=case, server=server, verify=verify, unit=unit)
         most = _share(data, parties)

@@ -32,12 +32,11 @@ def plot(
 
     Exit codes: 0 drawn; 2 refused; 3 the picture cannot be written.
     """
-    with console.one_line_errors():
-        file = run / "rounds.png" if out is None else out
-        kind = plots.picture_format(file)
-        plots.need_matplotlib()
-        directory = report.RunDirectory.open(run)
-        scenario = directory.read_scenario()
-        picture = plots.run_plot(scenario, directory.read_records(), tuple(metric or ()))
-        experiments.write_result(file, plots.draw_run(picture, kind))
-        console.say(f"{file}: {', '.join(trace.label for trace in picture.traces)}")
+    file = run / "rounds.png" if out is None else out
+    kind = plots.picture_format(file)
+    plots.need_matplotlib()
+    directory = report.RunDirectory.open(run)
+    scenario = directory.read_scenario()
+    picture = plots.run_plot(scenario, directory.read_records(), tuple(metric or ()))
+    experiments.write_result(file, plots.draw_run(picture, kind))
+    console.say(f"{file}: {', '.join(trace.label for trace in picture.traces)}")

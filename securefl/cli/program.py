@@ -53,6 +53,11 @@ def run_program(function: Callable[..., None]) -> None:
 
 
 class _Command(TyperCommand):
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an error ends it with one line and its exit code."""
+        with one_line_errors():
+            return super().invoke(ctx)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with _usage_in_one_line(ctx):
             return super().parse_args(ctx, args)

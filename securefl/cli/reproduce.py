@@ -11,7 +11,7 @@ import typer
 from securefl.base.errors import ConfigError
 from securefl.cli import experiments
 from securefl.cli.asked import Asked, sources_of
-from securefl.cli.console import one_line_errors, say
+from securefl.cli.console import say
 from securefl.cli.options import DataDirOption, DeviceOption, JobsOption, device_name
 from securefl.lab import plots
 from securefl.lab.experiments import (
@@ -120,32 +120,31 @@ def reproduce(
 
     Exit codes: 0 done, whatever the verdicts; 1 --check found a result that is stale; 2 refused; 3 aborted.
     """
-    with one_line_errors():
-        if listing or check:
-            _refuse_what_runs(context, checks=check and not listing)
-        if scale not in get_args(ScaleName):
-            raise ConfigError("--scale", f"{scale!r} is no scale", f"{' or '.join(get_args(ScaleName))}")
-        kinds: tuple[tuple[Kind, list[str] | None], ...] = (("table", table), ("figure", figure))
-        asked = Asked(
-            paper=paper,
-            presets=_PRESETS,
-            out=out or RESULTS / paper,
-            items=tuple((kind, name) for kind, given in kinds for name in _names(given)),
-            datasets=tuple(dataset or ()),
-            auxiliary=aux,
-            scale=cast("ScaleName", scale),
-            seeds=seeds,
-            data_dir=data_dir,
-            device=device_name(device),
-            jobs=jobs,
-            fresh=fresh,
-            also=picture,
-            page=write_page,
-            listing=listing,
-            check=check,
-        )
-        if not _reproduce(asked):
-            raise typer.Exit(1)
+    if listing or check:
+        _refuse_what_runs(context, checks=check and not listing)
+    if scale not in get_args(ScaleName):
+        raise ConfigError("--scale", f"{scale!r} is no scale", f"{' or '.join(get_args(ScaleName))}")
+    kinds: tuple[tuple[Kind, list[str] | None], ...] = (("table", table), ("figure", figure))
+    asked = Asked(
+        paper=paper,
+        presets=_PRESETS,
+        out=out or RESULTS / paper,
+        items=tuple((kind, name) for kind, given in kinds for name in _names(given)),
+        datasets=tuple(dataset or ()),
+        auxiliary=aux,
+        scale=cast("ScaleName", scale),
+        seeds=seeds,
+        data_dir=data_dir,
+        device=device_name(device),
+        jobs=jobs,
+        fresh=fresh,
+        also=picture,
+        page=write_page,
+        listing=listing,
+        check=check,
+    )
+    if not _reproduce(asked):
+        raise typer.Exit(1)
 
 
 def _reproduce(asked: Asked) -> bool:

@@ -6,7 +6,6 @@ import typer
 
 from securefl.cli import options
 from securefl.cli.answers import answers
-from securefl.cli.console import one_line_errors
 from securefl.cli.ending import ShownRun
 from securefl.runtime import launch
 from securefl.scenario import load_scenario
@@ -25,7 +24,7 @@ def run(
 
     Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
     """
-    with one_line_errors(), launch.ended_by_signals(), answers(only=as_json) as stdout:
+    with launch.ended_by_signals(), answers(only=as_json) as stdout:
         loaded = load_scenario(launch.bundled(scenario), tuple(overrides or ()))
         shown = ShownRun(loaded, stdout, as_json=as_json, explain=explain)
         summary = launch.run_here(loaded, given, shown.progress)

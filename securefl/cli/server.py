@@ -11,7 +11,7 @@ import typer
 from securefl.base.ids import SERVER
 from securefl.cli import joining, options
 from securefl.cli.answers import answers
-from securefl.cli.console import one_line_errors, say
+from securefl.cli.console import say
 from securefl.cli.ending import ShownRun
 from securefl.runtime import launch
 
@@ -50,7 +50,7 @@ def server(
     Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted, 4 paused,
     5 a person must decide.
     """
-    with one_line_errors(), launch.ended_by_signals(), answers(only=as_json) as stdout:
+    with launch.ended_by_signals(), answers(only=as_json) as stdout:
         settings = given.settings(SERVER)
         shown = ShownRun(settings.scenario, stdout, as_json=as_json, name=SERVER, explain=explain)
         summary, paused = launch.lead(settings, shown.progress)

@@ -8,7 +8,6 @@ import typer
 
 from securefl.cli import options
 from securefl.cli.answers import answers
-from securefl.cli.console import one_line_errors
 from securefl.cli.ending import ShownRun
 from securefl.methods import feasibility
 from securefl.runtime import launch, simulation
@@ -33,7 +32,7 @@ def simulate(
 
     Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
     """
-    with one_line_errors(), answers(only=as_json) as stdout:
+    with answers(only=as_json) as stdout:
         loaded = load_scenario(launch.bundled(scenario), tuple(overrides or ()))
         # Before torch is imported, which takes seconds.
         feasibility.check(loaded)

@@ -68,32 +68,27 @@ def weights(
 
     Exit codes: 0 done; 2 refused.
     """
-    with console.one_line_errors():
-        from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
-        from securefl.training.sites import first_of, offered  # noqa: PLC0415 - with it
+    from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
+    from securefl.training.sites import first_of, offered  # noqa: PLC0415 - with it
 
-        own_parts_from(Path())
-        name = party_id(party)
-        made, arrays = offered(first_of(site, site_python, tuple(local or ())), name)
-        head = getattr(made, "state_head", {})
-        stays = head.get("local", {})
-        if not all(fnmatch.filter(stays, one) for one in local or ()):
-            raise ConfigError(
-                "--local", "goes with the model of an app", "a site keeps what it does not offer"
-            )
-        digest = write_tensors(out, arrays, head)
+    own_parts_from(Path())
+    name = party_id(party)
+    made, arrays = offered(first_of(site, site_python, tuple(local or ())), name)
+    head = getattr(made, "state_head", {})
+    stays = head.get("local", {})
+    if not all(fnmatch.filter(stays, one) for one in local or ()):
+        raise ConfigError("--local", "goes with the model of an app", "a site keeps what it does not offer")
+    digest = write_tensors(out, arrays, head)
+    console.say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
+    if stays:
+        console.say(f"{text.count(len(stays), 'array')} kept at the sites: {', '.join(stays)}")
         console.say(
-            f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters"
+            "the file has their values at this site, for all who receive it: no data of a party in them"
         )
-        if stays:
-            console.say(f"{text.count(len(stays), 'array')} kept at the sites: {', '.join(stays)}")
-            console.say(
-                "the file has their values at this site, for all who receive it: no data of a party in them"
-            )
-        for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
-            console.say(line)
-        if kept := getattr(made, "frozen_sha256", ""):
-            console.say(f'frozen_sha256 = "{kept}"')
+    for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
+        console.say(line)
+    if kept := getattr(made, "frozen_sha256", ""):
+        console.say(f'frozen_sha256 = "{kept}"')
 
 
 @app.command()
@@ -113,60 +108,59 @@ def check(
 
     Exit codes: 0 it does; 2 refused, or what it returned cannot be used.
     """
-    with console.one_line_errors():
-        from securefl.training.models import model_of, to_vector  # noqa: PLC0415 - torch
-        from securefl.training.sites import (  # noqa: PLC0415 - with it
-            Layout,
-            Round,
-            SiteLog,
-            SiteTrainer,
-            make_site,
-            maker_of,
+    from securefl.training.models import model_of, to_vector  # noqa: PLC0415 - torch
+    from securefl.training.sites import (  # noqa: PLC0415 - with it
+        Layout,
+        Round,
+        SiteLog,
+        SiteTrainer,
+        make_site,
+        maker_of,
+    )
+
+    loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+    feasibility.check(loaded)
+    feasibility.check_site(loaded, given=True, apart=site_python is not None)
+    maker = maker_of(site, loaded, site_python, site_memory)
+    if loaded.model.by_columns:
+        _check_columns(maker(party_id(party)), loaded.evaluation)
+        return
+    module = model_of(loaded, (), 0, 0)
+    layout, name = Layout.of(module), party_id(party)
+    # Of the generators while the site is made, which draws no secrets.
+    seed = entropy.InsecureSeededEntropy(secrets.token_bytes(16))
+    made = make_site(maker, name, layout, loaded.model, seed)
+    console.say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
+    console.say(f"{name}: {made.samples:,} samples, training one round")
+    if loaded.statistics != SiteStatistics():
+        _check_columns(made, statistics_round(loaded).evaluation)
+    told = Round(0, loaded.stop.rounds, secrets.randbits(63))
+
+    def trained(one: Any) -> SiteFit:
+        trainer = SiteTrainer(
+            one, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation, loaded.training
         )
+        return trainer.fit(to_vector(module), told, entropy.OsEntropy())
 
-        loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
-        feasibility.check(loaded)
-        feasibility.check_site(loaded, given=True, apart=site_python is not None)
-        maker = maker_of(site, loaded, site_python, site_memory)
-        if loaded.model.by_columns:
-            _check_columns(maker(party_id(party)), loaded.evaluation)
-            return
-        module = model_of(loaded, (), 0, 0)
-        layout, name = Layout.of(module), party_id(party)
-        # Of the generators while the site is made, which draws no secrets.
-        seed = entropy.InsecureSeededEntropy(secrets.token_bytes(16))
-        made = make_site(maker, name, layout, loaded.model, seed)
-        console.say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
-        console.say(f"{name}: {made.samples:,} samples, training one round")
-        if loaded.statistics != SiteStatistics():
-            _check_columns(made, statistics_round(loaded).evaluation)
-        told = Round(0, loaded.stop.rounds, secrets.randbits(63))
-
-        def trained(one: Any) -> SiteFit:
-            trainer = SiteTrainer(
-                one, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation, loaded.training
-            )
-            return trainer.fit(to_vector(module), told, entropy.OsEntropy())
-
-        began = time.monotonic()
+    began = time.monotonic()
+    try:
+        with process.LockProbe() as probe:
+            found = trained(made)
+    except Exception as error:  # whatever a user's code raises
+        traceback.print_exception(error)
+        raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
+    seconds, again, alone = time.monotonic() - began, None, ""
+    if seconds <= REPEAT_SECONDS and not loaded.training.dp_sgd:
+        console.say("training it once more from the same seed, at a second site of the same name")
         try:
-            with process.LockProbe() as probe:
-                found = trained(made)
-        except Exception as error:  # whatever a user's code raises
-            traceback.print_exception(error)
-            raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
-        seconds, again, alone = time.monotonic() - began, None, ""
-        if seconds <= REPEAT_SECONDS and not loaded.training.dp_sgd:
-            console.say("training it once more from the same seed, at a second site of the same name")
-            try:
-                again = trained(make_site(maker, name, layout, loaded.model, seed)).update
-            except Exception as error:  # a run has one site of a name: this is no fault of the first one
-                alone = f"{type(error).__name__}: {error}"
-        trial = SiteTrial(made, found, seconds, probe.longest, again, alone)
-        lines = list(trial_lines(loaded, trial))
-        for line in lines:
-            console.say(line)
-        console.say(f"findings: {write_trial(scenario, site, name, trial, lines)}")
+            again = trained(make_site(maker, name, layout, loaded.model, seed)).update
+        except Exception as error:  # a run has one site of a name: this is no fault of the first one
+            alone = f"{type(error).__name__}: {error}"
+    trial = SiteTrial(made, found, seconds, probe.longest, again, alone)
+    lines = list(trial_lines(loaded, trial))
+    for line in lines:
+        console.say(line)
+    console.say(f"findings: {write_trial(scenario, site, name, trial, lines)}")
 
 
 def _check_columns(site: object, asked: SiteEvaluation) -> None:

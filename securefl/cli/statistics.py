@@ -10,7 +10,7 @@ import typer
 from securefl.base import files
 from securefl.base.errors import ConfigError
 from securefl.cli.answers import answers
-from securefl.cli.console import one_line_errors, say
+from securefl.cli.console import say
 from securefl.cli.ending import ShownRun
 from securefl.cli.options import (
     BundledArgument,
@@ -49,7 +49,7 @@ def statistics(
 
     Exit codes: 0 done, 1 no sum was opened, 2 refused, 3 aborted.
     """
-    with one_line_errors(), answers(only=as_json) as stdout:
+    with answers(only=as_json) as stdout:
         loaded = statistics_round(load_scenario(launch.bundled(scenario), tuple(overrides or ())))
         feasibility.check(loaded)
         if write is not None:

@@ -80,55 +80,54 @@ def weights(
 
     Exit codes: 0 done; 2 refused.
     """
-    with console.one_line_errors():
-        directory = report.RunDirectory.open(counts) if counts.is_dir() else None
-        scenario = None if directory is None else directory.read_scenario()
-        alpha, alpha_star = _shares(scenario, alpha, alpha_star)
-        _check(alpha, alpha_star, delta, cap)
-        if out is not None:
-            if out.suffix != ".png":
-                raise ConfigError("--out", f"{out.name} does not end in .png", "FILE.png")
-            plots.need_matplotlib()
-        heading = None
-        if directory is None or scenario is None:
-            file = read_counts(counts)
-            declared, heading = file.parties, file.heading
-        else:
-            from securefl.cli.run_losses import declared_in_run  # noqa: PLC0415 - imports torch, which a file need not wait for
+    directory = report.RunDirectory.open(counts) if counts.is_dir() else None
+    scenario = None if directory is None else directory.read_scenario()
+    alpha, alpha_star = _shares(scenario, alpha, alpha_star)
+    _check(alpha, alpha_star, delta, cap)
+    if out is not None:
+        if out.suffix != ".png":
+            raise ConfigError("--out", f"{out.name} does not end in .png", "FILE.png")
+        plots.need_matplotlib()
+    heading = None
+    if directory is None or scenario is None:
+        file = read_counts(counts)
+        declared, heading = file.parties, file.heading
+    else:
+        from securefl.cli.run_losses import declared_in_run  # noqa: PLC0415 - imports torch, which a file need not wait for
 
-            declared = declared_in_run(directory, scenario, data_dir)
-        numbers = [one.count for one in declared]
-        if not feasible(len(numbers), alpha, alpha_star):
-            liars = heaviest(len(numbers), alpha)
-            raise ConfigError(
-                "--alpha",
-                f"ceil({alpha:g} x {len(numbers)}) = {liars} of {len(numbers)} parties have more than"
-                f" {alpha_star:g} of the weight even when all weigh the same",
-                "a lower alpha, a higher alpha*, or more parties",
-            )
-        _check_losses(declared)
-        sample = None
-        if delta is not None and cap is not None:
-            sample = _of_sample(numbers, cap, alpha, alpha_star, delta)
-        found = largest_cap(numbers, alpha, alpha_star)
-        if heading is not None:
-            console.say(f"{counts.name}: the first line is taken for a heading: {heading}")
-        if scenario is not None:
-            console.say(_as_run(scenario.weighting))
-        _tell(declared, found, alpha, alpha_star, _use(scenario, alpha, alpha_star))
-        if sample is not None:
-            console.say(sample)
-        _tell_skew(declared, found)
-        points = list(curve(numbers, alpha_star))
-        _tell_curve(points)
-        if out is not None:
-            shown = [(float(a), float(u)) for a, u in points]
-            title = f"{counts.name}: U over alpha, alpha* = {alpha_star:g}"
-            notes = (f"{len(numbers)} parties, {sum(numbers):,} samples",)
-            experiments.write_result(
-                out, plots.draw_caps(title, notes, {f"alpha* = {alpha_star:g}": shown}, (alpha, float(found)))
-            )
-            console.say(f"wrote {out}")
+        declared = declared_in_run(directory, scenario, data_dir)
+    numbers = [one.count for one in declared]
+    if not feasible(len(numbers), alpha, alpha_star):
+        liars = heaviest(len(numbers), alpha)
+        raise ConfigError(
+            "--alpha",
+            f"ceil({alpha:g} x {len(numbers)}) = {liars} of {len(numbers)} parties have more than"
+            f" {alpha_star:g} of the weight even when all weigh the same",
+            "a lower alpha, a higher alpha*, or more parties",
+        )
+    _check_losses(declared)
+    sample = None
+    if delta is not None and cap is not None:
+        sample = _of_sample(numbers, cap, alpha, alpha_star, delta)
+    found = largest_cap(numbers, alpha, alpha_star)
+    if heading is not None:
+        console.say(f"{counts.name}: the first line is taken for a heading: {heading}")
+    if scenario is not None:
+        console.say(_as_run(scenario.weighting))
+    _tell(declared, found, alpha, alpha_star, _use(scenario, alpha, alpha_star))
+    if sample is not None:
+        console.say(sample)
+    _tell_skew(declared, found)
+    points = list(curve(numbers, alpha_star))
+    _tell_curve(points)
+    if out is not None:
+        shown = [(float(a), float(u)) for a, u in points]
+        title = f"{counts.name}: U over alpha, alpha* = {alpha_star:g}"
+        notes = (f"{len(numbers)} parties, {sum(numbers):,} samples",)
+        experiments.write_result(
+            out, plots.draw_caps(title, notes, {f"alpha* = {alpha_star:g}": shown}, (alpha, float(found)))
+        )
+        console.say(f"wrote {out}")
 
 
 def _shares(scenario: Scenario | None, alpha: float | None, alpha_star: float | None) -> tuple[float, float]:

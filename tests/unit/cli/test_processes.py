@@ -236,13 +236,11 @@ def test_the_programs_of_parties_explain_themselves(function: object) -> None:
 
 
 def test_an_observer_that_finds_no_broker_or_roster_writes_nothing(site: Path) -> None:
-    program = typer.Typer()
-    program.command()(securefl.cli.observer.observer)
     before = files(site)
-    common = ["--run", "r1", "--broker", NOWHERE, "--out", str(site / "seen")]
-    result = CliRunner().invoke(program, [*common, "--roster", str(site / "roster.toml")])
+    common = ["observer", "--run", "r1", "--broker", NOWHERE, "--out", str(site / "seen")]
+    result = call(*common, "--roster", str(site / "roster.toml"))
     assert "is out of reach" in refusal(result, code=3)
-    result = CliRunner().invoke(program, [*common, "--roster", str(site / "gone.toml")])
+    result = call(*common, "--roster", str(site / "gone.toml"))
     assert "cannot be read" in refusal(result)
     assert files(site) == before
 
