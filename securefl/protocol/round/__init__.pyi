@@ -18,15 +18,11 @@ from .party.verifying import on_proof as on_proof
 from .server.features.catalogue import facts as facts
 from .server.features.checking import agreed_of as agreed_of
 from .server.features.measuring import on_metrics as on_metrics
-from .server.features.suspicion import Suspicion as Suspicion
-from .server.features.suspicion import groups_of as groups_of
 from .server.features.suspicion import needed as needed
-from .server.features.trust import Trust as Trust
 from .server.group_start import models_at as models_at
 from .server.group_sums import aggregate_groups as aggregate_groups
 from .server.machine import ServerMachine as ServerMachine
 from .server.opened import OpenedRound as OpenedRound
-from .server.phases import BestSoFar as BestSoFar
 from .server.phases import Certified as Certified
 from .server.phases import Checkpoint as Checkpoint
 from .server.phases import Pending as Pending

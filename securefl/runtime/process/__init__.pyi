@@ -1,6 +1,8 @@
 from .assemble import stopped_by as stopped_by
 from .assemble import was_stopped as was_stopped
 from .checkpoint import CHECKPOINT as CHECKPOINT
+from .checkpoint import checkpoint_bytes as checkpoint_bytes
+from .checkpoint import checkpoint_from as checkpoint_from
 from .children import PRELOAD as PRELOAD
 from .children import Children as Children
 from .children import Died as Died

@@ -1,41 +1,38 @@
-"""Checkpoints of a simulation: one safetensors file, whole or absent, bound to scenario and seed."""
+"""Checkpoints of a simulation: one file, whole or absent, bound to scenario and seed.
+
+The state of the server is written as a server writes it (:mod:`securefl.runtime.process.checkpoint`).
+"""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Collection
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
-import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+import msgspec
 
 from securefl import scenario
 from securefl.base import crypto
-from securefl.base.arrays import F32, F64
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.files import write_whole
 from securefl.base.ids import PartyId
-from securefl.methods import clustering, privacy
-from securefl.protocol.round import BestSoFar, RunPlan, Standing, Suspicion, Trust, carries, groups_of
+from securefl.protocol.round import Checkpoint, RunPlan, Standing, carries
+from securefl.runtime import process
 
-CHECKPOINT_FILE = "checkpoint.safetensors"
+CHECKPOINT_FILE = "simulation.checkpoint"
 
-_VERSION = "securefl simulation 11"
-_NUMBERS = (
-    "round",
-    "best_accuracy",
-    "stale_rounds",
-    "unused_rounds",
-    "updates",
-    "fruitless_rounds",
-    "lone_rounds",
-    "lone_seconds",
-    "clip",
-)
+_VERSION = "securefl simulation 12"
+_ANEW = "begin anew, with another --out"
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Contents of a checkpoint."""
+
+    version: str
+    of: str
+    training: str
+    dead: tuple[PartyId, ...]
+    server: bytes
+    """Checkpoint of a server in the same state."""
 
 
 def write_checkpoint(
@@ -49,31 +46,10 @@ def write_checkpoint(
     Raises:
         RunAbortedError: the disk is full or gone.
     """
-    lasting = standing.lasting()
-    state = {name: lasting[name] for name in _NUMBERS}
-    state |= {"dead": sorted(dead), "scores": dict(standing.trust.scores)}
-    if standing.progress.best is not None:
-        state["best"] = [standing.progress.best.round, standing.progress.best.value]
-    state["releases"] = dict(standing.releases)
-    state["atom_seed"] = standing.atom_seed.hex()
-    state["suspicion"] = [
-        [group, one.logs, one.log_highest, one.rounds] for group, one in standing.suspicion.items()
-    ]
-    meta = {
-        "version": _VERSION,
-        "of": _identity(plan),
-        "training": training,
-        "state": json.dumps(state),
-    }
-    arrays: dict[str, F32 | F64] = {"params": standing.params, "moments": standing.moments}
-    if standing.trust.gradient is not None:
-        arrays["gradient"] = standing.trust.gradient
-    if standing.before is not None:
-        arrays["before"] = standing.before
-    if standing.progress.best is not None:
-        arrays["best"] = standing.progress.best.params
+    server = process.checkpoint_bytes(plan, Checkpoint(standing.epoch, standing))
+    file = _File(_VERSION, _identity(plan), training, tuple(sorted(dead)), server)
     try:
-        write_whole(path, save(arrays, metadata=meta))
+        write_whole(path, msgspec.msgpack.encode(file))
     except OSError as error:
         raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
 
@@ -84,103 +60,47 @@ def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Standi
     Raises:
         ConfigError: missing, damaged, of another scenario, seed or model, or of another training.
     """
-    if carries(plan, "own"):
-        raise ConfigError(
-            "--resume",
-            "momentum goes on from each party's own upload, which no checkpoint holds",
-            "begin anew, with another --out",
-        )
-    if plan.scenario.training.method.controls:
-        raise ConfigError(
-            "--resume",
-            "parties keep control variates from round to round, which no checkpoint holds",
-            "begin anew, with another --out",
-        )
-    if plan.scenario.groups.choice_epsilon is not None:
-        raise ConfigError(
-            "--resume",
-            "parties keep the task group that they named, which no checkpoint holds",
-            "begin anew, with another --out",
-        )
+    _refuse_state_of_parties(plan)
     if not path.is_file():
         reason = "there is no checkpoint: no round of it has ended"
         raise ConfigError(str(path), reason, "leave --resume out, with another --out")
     try:
-        with safe_open(path, "numpy") as file:
-            meta = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    except (OSError, SafetensorError) as error:
+        file = msgspec.msgpack.decode(path.read_bytes(), type=_File)
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(str(path), f"is no checkpoint: {error}") from error
-    if meta.get("version") != _VERSION:
+    if file.version != _VERSION:
         raise ConfigError(str(path), "is no checkpoint of a simulation by this version")
-    if meta.get("of") != _identity(plan):
+    if file.of != _identity(plan):
         raise ConfigError(
             str(path),
             "is the checkpoint of another scenario, seed or model",
             "give the same scenario, --set and --seed, or another --out",
         )
-    if meta.get("training") != training:
+    if file.training != training:
         raise ConfigError(
             str(path),
-            f"is the checkpoint of a simulation that trains {meta.get('training')}, this one {training}",
+            f"is the checkpoint of a simulation that trains {file.training}, this one {training}",
             "give --exact, --device and --data-dir as before, or another --out",
         )
+    if not plan.roster.parties.keys() >= set(file.dead):
+        raise ConfigError(str(path), "is a damaged checkpoint: it names parties that there are not", _ANEW)
     try:
-        return _standing(arrays, json.loads(meta["state"]), plan)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(str(path), f"is a damaged checkpoint: {error}") from error
+        state = process.checkpoint_from(file.server, plan, str(path))
+    except ConfigError as error:
+        raise ConfigError(str(path), error.reason, _ANEW) from error
+    return state.standing, frozenset(file.dead)
 
 
-def _standing(
-    arrays: dict[str, Any], state: dict[str, Any], plan: RunPlan
-) -> tuple[Standing, frozenset[PartyId]]:
-    for name, array in arrays.items():
-        dtype = np.float32 if name in {"params", "before", "best"} else np.float64
-        length = plan.broadcast
-        shape = (plan.optimiser.moments, length) if name == "moments" else (length,)
-        if array.dtype != dtype or array.shape != shape:
-            raise ValueError(f"{name} is no array {shape} of {dtype.__name__}")
-    dead = frozenset(PartyId(name) for name in state["dead"])
-    earned = {PartyId(name): float(score) for name, score in dict(state["scores"]).items()}
-    releases = {PartyId(name): int(made) for name, made in dict(state["releases"]).items()}
-    if not plan.roster.parties.keys() >= dead | earned.keys() | releases.keys():
-        raise ValueError("it names parties that there are not")
-    atom_seed = bytes.fromhex(state["atom_seed"])
-    if atom_seed and not clustering.is_founded(atom_seed):
-        raise ValueError("its seed of atoms is none")
-    if not all(map(math.isfinite, earned.values())):
-        raise ValueError("it has scores that are not finite")
-    best = (
-        BestSoFar(int(state["best"][0]), float(state["best"][1]), arrays["best"])
-        if "best" in arrays
-        else None
-    )
-    lasting = {
-        "params": arrays["params"],
-        "moments": arrays["moments"],
-        "trust": Trust(MappingProxyType(earned), arrays.get("gradient")),
-        "before": arrays.get("before"),
-        "releases": MappingProxyType(releases),
-        "suspicion": _suspicion(state["suspicion"], plan),
-        "atom_seed": atom_seed,
-        "best": best,
-        **{name: state[name] for name in _NUMBERS},
+def _refuse_state_of_parties(plan: RunPlan) -> None:
+    """Refuse scenarios whose parties keep a state from round to round."""
+    kept = {
+        "momentum goes on from each party's own upload": carries(plan, "own"),
+        "parties keep control variates from round to round": plan.scenario.training.method.controls,
+        "parties keep the task group that they named": plan.scenario.groups.choice_epsilon is not None,
     }
-    return Standing.of(lasting), dead
-
-
-def _suspicion(rows: list[Any], plan: RunPlan) -> Suspicion:
-    found = {
-        tuple(map(PartyId, group)): privacy.CheckEvidence(
-            tuple(map(float, logs)), float(highest), int(rounds)
-        )
-        for group, logs, highest, rounds in rows
-    }
-    if not found.keys() <= set(groups_of(plan)):
-        raise ValueError("it has evidence of groups that there are not")
-    if not all(math.isfinite(log) for one in found.values() for log in (*one.logs, one.log_highest)):
-        raise ValueError("it has evidence that is not finite")
-    return MappingProxyType(found)
+    for what, holds in kept.items():
+        if holds:
+            raise ConfigError("--resume", f"{what}, which no checkpoint holds", _ANEW)
 
 
 def _identity(plan: RunPlan) -> str:

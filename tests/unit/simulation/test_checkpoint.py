@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import save_file
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
@@ -18,6 +17,7 @@ from securefl.protocol.round.server.features.trust import Trust
 from securefl.protocol.round.server.phases import BestSoFar, ModelProgress, Standing
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.simulation.checkpoint import read_checkpoint, write_checkpoint
+from tests.looped import looped
 from tests.simulation.world import scenario
 from tests.unit.round.samples import plan_of
 
@@ -90,35 +90,45 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "arrays", "reason"),
+    ("field", "value", "reason"),
     [
-        ({"scores": {"p99": 1.0}}, {}, "parties that there are not"),
-        ({"scores": {"p00": float("nan")}}, {}, "not finite"),
-        ({"scores": {"p00": "much"}}, {}, "damaged"),
-        ({"scores": ["p00"]}, {}, "damaged"),
-        ({"scores": None}, {}, "damaged"),
-        ({"atom_seed": "00"}, {}, "seed of atoms is none"),
-        ({"atom_seed": "x"}, {}, "damaged"),
-        ({"suspicion": [[["p99"], [0.0], 0.0, 1]]}, {}, "groups that there are not"),
-        ({"suspicion": [[["p00", "p01"], [0.0], 0.0, 1]]}, {}, "groups that there are not"),
-        ({"suspicion": [[["p00"], [float("nan")], 0.0, 1]]}, {}, "not finite"),
-        ({"suspicion": [[["p00"], [0.0]]]}, {}, "damaged"),
-        ({"dead": ["p99"]}, {}, "parties that there are not"),
-        ({}, {"gradient": np.zeros(LENGTH + 1)}, r"gradient is no array \(4,\) of float64"),
-        ({}, {"gradient": np.zeros(LENGTH, dtype=np.float32)}, r"gradient is no array \(4,\) of float64"),
-        ({}, {"params": np.zeros(LENGTH)}, r"params is no array \(4,\) of float32"),
-        ({}, {"moments": np.zeros((1, LENGTH - 1))}, r"moments is no array \(1, 4\) of float64"),
+        ("dead", ("p99",), "parties that there are not"),
+        ("dead", None, "is no checkpoint"),
+        ("version", "securefl simulation 11", "is no checkpoint of a simulation by this version"),
+        ("of", "00", "another scenario, seed or model"),
+        ("training", "other", "a simulation that trains other, this one some"),
+        ("server", b"", "is no checkpoint of a server"),
     ],
 )
-def test_damage_is_refused(
-    state: dict[str, object], arrays: dict[str, Any], reason: str, tmp_path: Path
-) -> None:
+def test_damage_is_refused(field: str, value: object, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "c"
     plan = written(path, Trust({A: 1.0}, np.zeros(LENGTH)))
-    with safe_open(path, "numpy") as file:
-        meta = file.metadata()
-        held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    meta["state"] = json.dumps({**json.loads(meta["state"]), **state})
-    save_file({**held, **arrays}, path, metadata=meta)
+    file = msgspec.msgpack.decode(path.read_bytes())
+    assert field in file
+    path.write_bytes(msgspec.msgpack.encode(file | {field: value}))
     with pytest.raises(ConfigError, match=reason):
         read_checkpoint(path, plan, training="some")
+
+
+@looped("at", range(0, 700, 10))
+def test_a_changed_byte_is_refused(at: int, tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    plan = written(path, Trust({A: 1.0}, np.zeros(LENGTH)))
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="checkpoint"):
+        read_checkpoint(path, plan, training="some")
+
+
+def test_arrays_of_another_shape_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    plan = written(path, Trust({}, None))
+    standing, dead = read_checkpoint(path, plan, training="some")
+    for other in (
+        replace(standing, params=standing.params[1:]),
+        replace(standing, moments=standing.moments[:, 1:]),
+    ):
+        write_checkpoint(path, plan, other, dead, training="some")
+        with pytest.raises(ConfigError, match=r"is a damaged checkpoint: (params|moments)"):
+            read_checkpoint(path, plan, training="some")
