@@ -22,7 +22,7 @@ class ShownRun:
             self._console, as_json=as_json, by=report.sieve(scenario.groups), name=name, explain=explain
         )
 
-    def end(self, summary: report.Summary, *, paused: bool = False) -> None:
+    def end(self, summary: report.Summary) -> None:
         """Show how the run ended.
 
         Raises:
@@ -34,7 +34,7 @@ class ShownRun:
             self.progress.summary(summary)
         else:
             report.print_summary(self._console, summary)
-        if paused:
+        if summary.exit_code == EXIT_PAUSED:
             raise typer.Exit(EXIT_PAUSED)
         if summary.exit_code == EXIT_DECIDE:
             raise RunHaltedError(summary.outcome.reason)

@@ -53,8 +53,8 @@ def server(
     with launch.ended_by_signals(), answers(only=as_json) as stdout:
         settings = given.settings(SERVER)
         shown = ShownRun(settings.scenario, stdout, as_json=as_json, name=SERVER, explain=explain)
-        summary, paused = launch.lead(settings, shown.progress)
-        shown.end(summary, paused=paused)
+        summary = launch.lead(settings, shown.progress)
+        shown.end(summary)
         if not as_json:
             say(f"done: {summary.outcome.reason}")
     raise typer.Exit(summary.exit_code)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import assert_never
 
 from securefl.base.ids import RunId
 from securefl.protocol import kernel
@@ -13,68 +11,46 @@ from securefl.runtime.launch.interrupts import SignalledError
 from securefl.scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True)
-class Untrained:
-    """Stopped: every training of a round failed."""
-
-    reason: str
-
-    @classmethod
-    def after(cls, record: report.RoundRecord) -> Untrained:
-        """Return the end after a round without a successful training."""
+def stopped_after(record: report.RoundRecord, scenario: Scenario) -> report.RunEnd:
+    """Return the end after a round that stops a run (:attr:`RunMetrics.stopping`)."""
+    if record.is_untrained:
         failures = record.failures or {}
         first = min(failures)
-        return cls(
-            f"all {len(failures)} trainings of round {record.round} failed; {first}: {failures[first]}"
-        )
+        why = f"all {len(failures)} trainings of round {record.round} failed; {first}: {failures[first]}"
+        return report.RunEnd(reason=why, untrained=True)
+    beyond = record.beyond or {}
+    first, limit = min(beyond), scenario.encoding.range
+    parties = first if len(beyond) == 1 else f"{first} and {len(beyond) - 1} more"
+    why = (
+        f"round {record.round}: updates of {parties} were cut"
+        f" ({report.counted(beyond[first], 'coordinate')} beyond encoding.range = {limit:g}):"
+        " raise encoding.range"
+    )
+    return report.RunEnd(reason=why, cut=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Stopped: an honest update had coordinates beyond the encoding's range."""
-
-    reason: str
-
-    @classmethod
-    def after(cls, record: report.RoundRecord, scenario: Scenario) -> Cut:
-        """Return the end after a round with such an update."""
-        beyond = record.beyond or {}
-        first, limit = min(beyond), scenario.encoding.range
-        parties = first if len(beyond) == 1 else f"{first} and {len(beyond) - 1} more"
-        return cls(
-            f"round {record.round}: updates of {parties} were cut"
-            f" ({report.counted(beyond[first], 'coordinate')} beyond encoding.range = {limit:g}):"
-            " raise encoding.range"
-        )
+def interrupted(reason: str, *, paused: bool = False) -> report.RunEnd:
+    """Return the end of a run that the user aborted, for a while only if ``paused``."""
+    return report.RunEnd(reason=reason, aborted=True, interrupted=True, paused=paused)
 
 
-def stopped_after(record: report.RoundRecord, scenario: Scenario) -> Untrained | Cut:
-    """Return the end after a round that stops a run (:attr:`RunMetrics.stopping`)."""
-    return Untrained.after(record) if record.is_untrained else Cut.after(record, scenario)
+def interrupted_by(interrupt: KeyboardInterrupt) -> report.RunEnd:
+    """Return the end by Ctrl-C or a signal."""
+    name = interrupt.name if isinstance(interrupt, SignalledError) else "the user (Ctrl-C)"
+    return interrupted(f"by {name}; what was written stays")
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupted:
-    """The user ended it."""
-
-    reason: str = "by the user (Ctrl-C); what was written stays"
-    paused: bool = False
-    """Whether the same command goes on with the run."""
-
-    @classmethod
-    def by(cls, interrupt: KeyboardInterrupt) -> Interrupted:
-        """By Ctrl-C or a signal."""
-        return (
-            cls(f"by {interrupt.name}; what was written stays")
-            if isinstance(interrupt, SignalledError)
-            else cls()
-        )
+def end_of(outcome: kernel.Finished | kernel.Aborted) -> report.RunEnd:
+    """Return the end that the server's machine reached."""
+    if isinstance(outcome, kernel.Finished):
+        return report.RunEnd(reason=outcome.reason)
+    return report.RunEnd(reason=outcome.reason, aborted=True, decide=outcome.decide)
 
 
 def conclude(
     directory: report.RunDirectory,
     metrics: report.RunMetrics,
-    outcome: kernel.Finished | kernel.Aborted | Interrupted | Untrained | Cut,
+    end: report.RunEnd,
     *,
     run: RunId,
     scenario: Scenario,
@@ -89,19 +65,7 @@ def conclude(
     Raises:
         RunAbortedError: the disk is full or gone.
     """
-    match outcome:
-        case kernel.Finished(reason=reason):
-            metrics.on_finished(reason)
-        case kernel.Aborted(reason=reason, decide=decide):
-            metrics.on_aborted(reason, decide=decide)
-        case Untrained(reason=reason):
-            metrics.on_untrained(reason)
-        case Cut(reason=reason):
-            metrics.on_cut(reason)
-        case Interrupted(reason=reason, paused=paused):
-            metrics.on_interrupted(reason, paused=paused)
-        case _:
-            assert_never(outcome)
+    metrics.on_end(end)
     summary = report.summarise(
         run=run,
         scenario=scenario,

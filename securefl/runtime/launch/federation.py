@@ -15,7 +15,7 @@ from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.methods import attacks, feasibility
 from securefl.methods.privacy import Mechanism
-from securefl.protocol import kernel, secure_sum
+from securefl.protocol import secure_sum
 from securefl.protocol.wire import topics
 from securefl.runtime import report, transport
 from securefl.runtime.launch import conclusion, devices, following, process
@@ -73,7 +73,7 @@ class LocalRun:
         self._fatal: dict[PartyId, Fatal] = {}
         self._device = devices.LocalDevice("auto")
 
-    def run(self) -> kernel.Finished | kernel.Aborted | conclusion.Untrained | conclusion.Cut:
+    def run(self) -> report.RunEnd:
         """Run to the end and return how the server's run ended, or why a round stopped it.
 
         Raises:
@@ -111,7 +111,7 @@ class LocalRun:
             if fatal is not None and fatal.refused:
                 raise ConfigError("server", fatal.reason)
             raise RunAbortedError(fatal.reason if fatal else "the server process died")
-        return self._following.ending.outcome
+        return conclusion.end_of(self._following.ending.outcome)
 
     @property
     def scenario(self) -> Scenario:
@@ -307,18 +307,12 @@ def _run_in(
         metrics = report.RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
         federation = LocalRun(scenario, options, directory, metrics, progress)
 
-        def concluded(
-            outcome: kernel.Finished
-            | kernel.Aborted
-            | conclusion.Interrupted
-            | conclusion.Untrained
-            | conclusion.Cut,
-        ) -> report.Summary:
+        def concluded(end: report.RunEnd) -> report.Summary:
             rows.close()
             return conclusion.conclude(
                 directory,
                 metrics,
-                outcome,
+                end,
                 run=options.run,
                 scenario=federation.scenario,
                 insecure=options.insecure,
@@ -327,22 +321,19 @@ def _run_in(
                 files=directory.files(federation.scenario.groups.count),
             )
 
-        outcome: (
-            kernel.Finished | kernel.Aborted | conclusion.Interrupted | conclusion.Untrained | conclusion.Cut
-        )
         try:
-            outcome = federation.run()
+            end = federation.run()
         except KeyboardInterrupt as interrupt:
-            outcome = conclusion.Interrupted.by(interrupt)
+            end = conclusion.interrupted_by(interrupt)
         except RunAbortedError as error:
             if any(directory.transcript_folder.glob("*")):
                 # What ended the run may keep the summary from being written, too, and is what has to be said.
                 with suppress(SecureflError):
-                    concluded(kernel.Aborted(str(error)))
+                    concluded(report.RunEnd(reason=str(error), aborted=True))
             raise
         finally:
             progress.finish()
-        return concluded(outcome)
+        return concluded(end)
 
 
 @contextmanager

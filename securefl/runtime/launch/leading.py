@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from securefl.base import sums
 from securefl.base.errors import SecureflError
@@ -15,8 +15,7 @@ from securefl.methods.privacy import need_dp_accounting
 from securefl.protocol import kernel
 from securefl.protocol.round import RunPlan
 from securefl.runtime import process, report
-from securefl.runtime.launch import following
-from securefl.runtime.launch.conclusion import Interrupted, conclude
+from securefl.runtime.launch import conclusion, following
 from securefl.runtime.launch.process import server
 
 _SHOWN: Final = 12
@@ -44,8 +43,6 @@ class Leading:
         self._following: following.Following | None = None
         self.summary: report.Summary | None = None
         """Of the run, once it has ended."""
-        self.paused = False
-        """Whether the same command goes on with it."""
 
     def check(self) -> None:
         """See :class:`securefl.runtime.launch.process.Leader`."""
@@ -97,9 +94,9 @@ class Leading:
             return
         self._following.take(SERVER, news)
         if isinstance(news, report.Ending):
-            self.conclude(news.outcome)
+            self.conclude(_end_of(news.outcome))
 
-    def conclude(self, outcome: kernel.Finished | kernel.Aborted | Interrupted) -> None:
+    def conclude(self, end: report.RunEnd) -> None:
         """Write the summary, if the run has begun and there is none yet.
 
         Raises:
@@ -108,16 +105,12 @@ class Leading:
         if self._metrics is None or self._rows is None or self.summary is not None:
             return
         settings = self._settings
-        self.paused = isinstance(outcome, kernel.Aborted) and outcome.resumable
         self._progress.finish()
         self._rows.close()
-        self.summary = conclude(
+        self.summary = conclusion.conclude(
             self._directory,
             self._metrics,
-            # Who stops a server has not had the abort that a scenario may expect.
-            Interrupted(outcome.reason, self.paused)
-            if self.paused or process.was_stopped(outcome)
-            else outcome,
+            end,
             run=settings.run,
             scenario=settings.scenario,
             insecure=settings.insecure_seed is not None,
@@ -127,15 +120,14 @@ class Leading:
         )
 
 
-class Led(NamedTuple):
-    """What has become of a run that this process has led."""
+def _end_of(outcome: kernel.Finished | kernel.Aborted) -> report.RunEnd:
+    # Who stops a server has not had the abort that a scenario may expect.
+    if isinstance(outcome, kernel.Aborted) and (outcome.resumable or process.was_stopped(outcome)):
+        return conclusion.interrupted(outcome.reason, paused=outcome.resumable)
+    return conclusion.end_of(outcome)
 
-    summary: report.Summary
-    paused: bool
-    """Whether the same command goes on with it."""
 
-
-def lead(settings: process.ProcessSettings, progress: report.Progress) -> Led:
+def lead(settings: process.ProcessSettings, progress: report.Progress) -> report.Summary:
     """Lead a run to its end; leave model, metrics, transcript and summary in ``settings.out``.
 
     The summary is written before the process has let go of its broker and its signals: a second signal costs
@@ -157,11 +149,13 @@ def lead(settings: process.ProcessSettings, progress: report.Progress) -> Led:
         # What ended the run may keep the summary from being written, too, and is what has to be said.
         with suppress(SecureflError):
             leading.conclude(
-                kernel.Aborted(str(error)) if isinstance(error, SecureflError) else Interrupted.by(error)
+                report.RunEnd(reason=str(error), aborted=True)
+                if isinstance(error, SecureflError)
+                else conclusion.interrupted_by(error)
             )
         raise
     finally:
         progress.finish()
     if leading.summary is None:
         raise AssertionError(f"no news of the end: {outcome}")
-    return Led(leading.summary, leading.paused)
+    return leading.summary

@@ -21,13 +21,14 @@ from securefl.methods import attacks, feasibility, privacy
 from securefl.protocol import kernel
 from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing
 from securefl.runtime import process, report
-from securefl.runtime.launch.conclusion import Cut, Interrupted, Untrained, conclude, stopped_after
+from securefl.runtime.launch import conclusion
 from securefl.runtime.launch.options import fresh_run_id
 from securefl.runtime.launch.simulation_options import SimulationOptions
 from securefl.runtime.report import (
     Accounts,
     Progress,
     RunDirectory,
+    RunEnd,
     RunMetrics,
     Summary,
     forgoing,
@@ -187,7 +188,6 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
             if metrics.stopping is not None:
                 raise _StoppedError
 
-        outcome: kernel.Finished | kernel.Aborted | Interrupted | Untrained | Cut
         try:
             progress.start(_header(federation, options, len(records)))
             course = SimulatedRounds(
@@ -198,16 +198,16 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
                 dead,
                 schedule=schedule,
             )
-            outcome = _played(course, evaluate, metrics, scenario)
+            end = _played(course, evaluate, metrics, scenario)
             logs.conclude()
         except KeyboardInterrupt:
-            outcome = _interrupted(checkpoint, options)
+            end = _interrupted(checkpoint, options)
         finally:
             progress.finish()
-    summary = conclude(
+    summary = conclusion.conclude(
         directory,
         metrics,
-        outcome,
+        end,
         run=options.run,
         scenario=scenario,
         insecure=True,
@@ -221,7 +221,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
             "summary": str(directory.summary_file),
         },
     )
-    if not isinstance(outcome, Interrupted):
+    if not end.interrupted:
         checkpoint.unlink(missing_ok=True)
     return summary
 
@@ -241,17 +241,17 @@ def _played(
     evaluate: Callable[[F32], sgd.Evaluation | None],
     metrics: RunMetrics,
     scenario: Scenario,
-) -> kernel.Finished | kernel.Aborted | Untrained | Cut:
+) -> RunEnd:
     """Go through the rounds, until one of them stops the simulation."""
     outcome: kernel.Finished | kernel.Aborted | None = None
     with suppress(_StoppedError):
         outcome = course.run(evaluate)
     # The last round has no checkpoint, and so nothing stopped behind it.
     if metrics.stopping is not None:
-        return stopped_after(metrics.stopping, scenario)
+        return conclusion.stopped_after(metrics.stopping, scenario)
     if outcome is None:
         raise UsageError("a simulation has stopped for no reason")
-    return outcome
+    return conclusion.end_of(outcome)
 
 
 def _accounts(plan: RunPlan, options: SimulationOptions) -> Accounts | None:
@@ -301,13 +301,13 @@ def _schedule(like: Path, scenario: Scenario) -> Schedule:
     return schedule
 
 
-def _interrupted(checkpoint: Path, options: SimulationOptions) -> Interrupted:
+def _interrupted(checkpoint: Path, options: SimulationOptions) -> RunEnd:
     if not checkpoint.exists():
-        return Interrupted("by the user (Ctrl-C) before a round had ended")
+        return conclusion.interrupted("by the user (Ctrl-C) before a round had ended")
     if not options.again:
-        return Interrupted(f"by the user (Ctrl-C); to go on: resume it in {checkpoint.parent}")
+        return conclusion.interrupted(f"by the user (Ctrl-C); to go on: resume it in {checkpoint.parent}")
     command = shlex.join(("securefl", *options.again, "--out", str(checkpoint.parent), "--resume"))
-    return Interrupted(f"by the user (Ctrl-C); to go on: {command}")
+    return conclusion.interrupted(f"by the user (Ctrl-C); to go on: {command}")
 
 
 def _former(

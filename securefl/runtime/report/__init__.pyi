@@ -8,6 +8,7 @@ from .header import headed as headed
 from .header import header_of as header_of
 from .header import on_start as on_start
 from .metrics import RunMetrics as RunMetrics
+from .outcome import RunEnd as RunEnd
 from .present import print_summary as print_summary
 from .privacy import Accounts as Accounts
 from .privacy import forgoing as forgoing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import takewhile
 
 from securefl.base.errors import ConfigError, RunAbortedError
@@ -23,7 +23,7 @@ from securefl.protocol.round import (
 from securefl.runtime import transcript
 from securefl.runtime.report import checks, privacy
 from securefl.runtime.report.draft import RoundDraft
-from securefl.runtime.report.outcome import Outcome
+from securefl.runtime.report.outcome import Outcome, RunEnd
 from securefl.runtime.report.records import (
     OVERSIZED,
     Direction,
@@ -64,7 +64,6 @@ class RunMetrics:
         self._beyond: Callable[[int], Mapping[PartyId, int]] | None = None
         self.columns: Callable[[], Mapping[str, Mapping[str, int]]] = dict
         """Counts of values outside the ranges of columns, by column; empty if nothing is known."""
-        self._untrained = self._cut = False
         self.stopping: RoundRecord | None = None
         """The first round in which every training failed, or an honest update was cut; None if there was
         none, or nothing is known."""
@@ -74,8 +73,7 @@ class RunMetrics:
         names = attacks.party_names(scenario.parties) if parties is None else parties
         self._expected: frozenset[PartyId] = frozenset() if sampled else frozenset(names)
         self._draft: RoundDraft | None = None
-        self._reason = ""
-        self._aborted = self._interrupted = self._paused = self._decide = False
+        self._end = RunEnd()
         self._records: list[RoundRecord] = []
         if reread is None:
             earlier = self._records = list(earlier)
@@ -226,34 +224,20 @@ class RunMetrics:
         """Note ``frames`` MQTT messages of together ``size`` bytes from (up) or to (down) a party."""
         self._open(0.0).carry(party, direction, frames, size)
 
-    def on_finished(self, reason: str) -> None:
-        """The run came to its end.
+    def on_end(self, end: RunEnd) -> None:
+        """Take the end of the run.
 
         Raises:
-            RunAbortedError: the rows that were written cannot be read again; as in the other ends.
+            RunAbortedError: the rows that were written cannot be read again.
         """
-        self._end(reason)
-
-    def on_aborted(self, reason: str, *, decide: bool = False) -> None:
-        """Note that the run could not go on, and whether a person must decide before it may."""
-        self._aborted, self._decide = True, decide
-        self._end(reason)
-
-    def on_untrained(self, reason: str) -> None:
-        """The run was stopped since every training of a round had failed."""
-        self._untrained = True
-        self._end(reason)
-
-    def on_cut(self, reason: str) -> None:
-        """The run was stopped since an honest update had coordinates beyond the encoding's range."""
-        self._cut = True
-        self._end(reason)
-
-    def on_interrupted(self, reason: str, *, paused: bool = False) -> None:
-        """The user ended the run, or ``paused`` it."""
-        self._interrupted = True
-        self._paused = paused
-        self.on_aborted(reason)
+        self._end = end
+        if self._reread is None:
+            return
+        try:
+            self._records[:0] = self._reread()
+        except ConfigError as error:
+            raise RunAbortedError(str(error)) from error
+        self._reread = None
 
     def refusals(self) -> dict[RefusedMessage, int]:
         """All refusals of the run, also of a round that did not end, most frequent first."""
@@ -290,15 +274,9 @@ class RunMetrics:
             clusters_lost=sum(len(record.lost) for record in records),
             opened_sums=sum(len(record.sums) for record in records) + unfinished,
             refusals=sum(refused.values()),
-            aborted=self._aborted,
-            interrupted=self._interrupted,
-            paused=self._paused,
-            decide=self._decide,
-            reason=self._reason,
+            **asdict(self._end),
             failures=_total(record.failures for record in records),
-            untrained=self._untrained,
             beyond=_total(record.beyond for record in records),
-            cut=self._cut,
             unchanged=sum(record.is_unchanged for record in records),
             evaluation={one.name: one.value for one in evaluated},
             deviations={one.name: one.deviation for one in evaluated if one.deviation},
@@ -324,16 +302,6 @@ class RunMetrics:
             return ()
         record = best_evaluated(told, self._scenario) or told[-1]
         return record.metrics
-
-    def _end(self, reason: str) -> None:
-        self._reason = reason
-        if self._reread is None:
-            return
-        try:
-            self._records[:0] = self._reread()
-        except ConfigError as error:
-            raise RunAbortedError(str(error)) from error
-        self._reread = None
 
     def _open(self, now: float) -> RoundDraft:
         """The round at work; what comes between two rounds counts for the next."""

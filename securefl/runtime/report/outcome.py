@@ -7,7 +7,25 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunEnd:
+    """End of a run or a simulation."""
+
+    reason: str = ""
+    aborted: bool = False
+    interrupted: bool = False
+    """True if the user aborted the run."""
+    paused: bool = False
+    """True if the same command continues the run that the user aborted."""
+    decide: bool = False
+    """True if a person must decide before this process may lead the run again."""
+    untrained: bool = False
+    """True if every training of a round failed."""
+    cut: bool = False
+    """True if an honest update had coordinates beyond ``encoding.range``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(RunEnd):
     """The measured metrics, as ``docs/scenarios.md`` defines them."""
 
     accuracy: float | None
@@ -22,13 +40,6 @@ class Outcome:
     """Sums that were opened, over all rounds and reclusterings."""
     refusals: int
     """Messages that honest parties or the server refused."""
-    aborted: bool
-    interrupted: bool = False
-    """Whether it was the user who aborted it."""
-    paused: bool = False
-    """Whether the user did so for a while only: the same command goes on with the run."""
-    decide: bool = False
-    """True if a person must decide before this process may lead the run again."""
     epsilon: float | None = None
     """The privacy spent; None where the run has no differential privacy, which is no number at all."""
     checks_failed: int | None = None
@@ -50,13 +61,9 @@ class Outcome:
     """Rounds at the end of the run that made no model: no sum was usable, or verifiers refused the step."""
     failures: int | None = None
     """Trainings that failed, over all rounds and counted parties; None where this process cannot know."""
-    untrained: bool = False
-    """True if the run ended since every training of a round had failed."""
     beyond: int | None = None
     """Updates of honest parties with coordinates beyond ``encoding.range``, over all rounds; None if this
     process cannot know."""
-    cut: bool = False
-    """True if the run ended since an honest update had coordinates beyond ``encoding.range``."""
     unchanged: int = 0
     """Rounds whose step left the model as it was."""
     evaluation: Mapping[str, float] = field(default_factory=dict)
@@ -64,8 +71,6 @@ class Outcome:
     model that they said anything of."""
     deviations: Mapping[str, float] = field(default_factory=dict)
     """Standard deviations by noise of those of :attr:`evaluation` that have some."""
-    reason: str = ""
-    """Why the run ended."""
 
     def measure(self, metric: str, of: str | None = None) -> float | None:
         """The value of one metric of ``[[expect]]``; None where there is nothing to measure."""

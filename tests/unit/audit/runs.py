@@ -23,6 +23,7 @@ from securefl.protocol.wire.inbox import Delivery
 from securefl.runtime.process.ground_truth import LAB_FRAMES, recording
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.rundir import RunDirectory
 from securefl.runtime.report.summary import summarise
 from securefl.runtime.report.witness import ProcessWitness
@@ -146,7 +147,7 @@ def record(
         (directory.lab / LAB_FRAMES).write_bytes(frames)
     outcome = world.server.outcome
     assert outcome is not None
-    (world.metrics.on_finished if isinstance(outcome, Finished) else world.metrics.on_aborted)(outcome.reason)
+    world.metrics.on_end(RunEnd(reason=outcome.reason, aborted=not isinstance(outcome, Finished)))
     summary = summarise(
         run=RUN,
         scenario=scenario,

@@ -11,6 +11,8 @@ from typer.testing import Result
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.protocol.kernel.effects import Aborted, Finished
+from securefl.runtime.launch.conclusion import end_of
+from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.rundir import RunDirectory
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
@@ -25,8 +27,8 @@ def run(
             self.scenario = scenario
             self._directory = directory
 
-        def run(self) -> Finished | Aborted:
-            return ends(self._directory)
+        def run(self) -> RunEnd:
+            return end_of(ends(self._directory))
 
     monkeypatch.setattr("securefl.runtime.launch.federation.LocalRun", StandIn)
     return call("run", write_scenario(folder, text), "--out", folder / "run", *more)

@@ -12,6 +12,7 @@ from securefl.protocol.round.shared.reports import RoundDone
 from securefl.runtime.report.display_state import DisplayState
 from securefl.runtime.report.live import draw
 from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.summary import Summary, summarise
 from tests.unit.report.runs import eventful
@@ -23,7 +24,7 @@ def summary(success: float | None) -> Summary:
     for now, report in log:
         told = replace(report, backdoor_success=success) if isinstance(report, RoundDone) else report
         metrics.on_report(now, told)
-    metrics.on_finished("done")
+    metrics.on_end(RunEnd(reason="done"))
     return summarise(run="r1", scenario=plan, metrics=metrics, insecure=False, seconds=1.0, files={})
 
 

@@ -21,6 +21,7 @@ from securefl.protocol.round.server.features.checking import agreed_of
 from securefl.protocol.round.shared.reports import ModelStepped, RoundDone
 from securefl.runtime.report.checks import check_lines, on_power, verdict_of
 from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.records import RoundRecord
 from securefl.runtime.report.summary import summarise
@@ -106,7 +107,7 @@ def test_rows_and_summary_hold_what_failed_and_why() -> None:
     played = world(2)
     cast: dict[PartyId, tuple[Behaviour, ...]] = {party(2): (NoNoise(parties=("p02",)),)}
     metrics = metrics_of(played, cast)
-    metrics.on_finished("done")
+    metrics.on_end(RunEnd(reason="done"))
     record = metrics.records[0]
     row = json.loads(json.dumps(record.row()))
     (entry,) = row["clusters"]["failed"]

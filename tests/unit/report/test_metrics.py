@@ -34,6 +34,7 @@ from securefl.protocol.round.shared.reports import (
 )
 from securefl.runtime.report.entries import brief_entry_of, entry_of
 from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.records import RefusedMessage, RoundRecord, Volume
 from securefl.runtime.report.rundir import RunDirectory
 from securefl.runtime.report.summary import server_view
@@ -66,7 +67,7 @@ def test_who_was_counted_and_why_not() -> None:
 
 def test_outcome_of_a_run() -> None:
     metrics = heard()
-    metrics.on_finished("4 rounds done")
+    metrics.on_end(RunEnd(reason="4 rounds done"))
     outcome = metrics.outcome()
     assert (outcome.rounds, outcome.survivors, outcome.clusters_lost) == (4, 10, 0)
     assert outcome.opened_sums == 4 + 4 + 4 + 3
@@ -96,7 +97,7 @@ def test_with_its_file_at_hand_no_round_stays_in_memory_and_the_end_is_the_same(
     rows.close()
     kept = heard()
     for one in (kept, metrics):
-        one.on_finished("4 rounds done")
+        one.on_end(RunEnd(reason="4 rounds done"))
     directory.metrics_file.unlink()
     assert [record.row() for record in metrics.records] == [record.row() for record in kept.records]
     assert metrics.outcome() == kept.outcome()
@@ -166,7 +167,7 @@ def test_a_row_that_could_not_be_written_counts_all_the_same(tmp_path: Path) -> 
 
     with pytest.raises(RunAbortedError, match="disk full"):
         follow()
-    metrics.on_aborted("disk full")
+    metrics.on_end(RunEnd(reason="disk full", aborted=True))
     assert [record.round for record in metrics.records] == [0, 1, 2]
 
 
@@ -174,7 +175,7 @@ def test_rows_that_are_gone_are_an_abort_and_no_wrong_summary(tmp_path: Path) ->
     directory = RunDirectory(tmp_path)
     metrics = RunMetrics(scenario(6), reread=directory.each_record)
     with pytest.raises(RunAbortedError, match=r"metrics\.jsonl: cannot be read"):
-        metrics.on_finished("done")
+        metrics.on_end(RunEnd(reason="done"))
 
 
 def test_parties_of_a_roster_have_their_own_names() -> None:
@@ -206,7 +207,7 @@ def test_last_rounds_without_a_model_are_counted(
         metrics.on_report(0.0, RoundDone(number, None, None, (), (), (), (), (), ()))
     for number in refused:
         metrics.on_report(0.0, ClaimRefused(number, "not confirmed"))
-    metrics.on_finished("done")
+    metrics.on_end(RunEnd(reason="done"))
     assert metrics.outcome().fruitless == fruitless
 
 
@@ -378,7 +379,7 @@ def test_a_backdoors_success_is_kept_where_there_is_one() -> None:
 
 def test_an_abort_keeps_what_was_opened() -> None:
     metrics = drive(opened(0, 0, 1, 2, members=LEFT))
-    metrics.on_aborted("too few parties")
+    metrics.on_end(RunEnd(reason="too few parties", aborted=True))
     outcome = metrics.outcome()
     assert (outcome.aborted, outcome.opened_sums, outcome.accuracy) == (True, 1, None)
 

@@ -18,6 +18,7 @@ from securefl.methods.privacy.spending import ledger_of
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import AnyReport, ClustersDrawn, RoundDone
 from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.privacy import (
     OMNISCIENT,
@@ -86,7 +87,7 @@ def metrics(*, seeded: bool = False, without: tuple[str, ...] = ()) -> tuple[Run
     found.account_for(accounts(of, seeded=seeded, without=without))
     for report in reports:
         found.on_report(0.0, report)
-    found.on_finished("done")
+    found.on_end(RunEnd(reason="done"))
     return found, list(found.records)
 
 

@@ -34,6 +34,7 @@ from securefl.runtime.report.events import sieve
 from securefl.runtime.report.expect import Judgement
 from securefl.runtime.report.live import LiveProgress, draw
 from securefl.runtime.report.metrics import RunMetrics
+from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.progress import JsonProgress, PlainProgress, Progress, progress_for
 from securefl.runtime.report.records import OVERSIZED, LeftOut
@@ -52,7 +53,7 @@ def summary(*, insecure: bool = False, aborted: bool = False) -> Summary:
     metrics.on_reject("server", "p07", EVIL)
     metrics.on_traffic("p00", "up", 1, 1500)
     if aborted:
-        metrics.on_aborted("disk full")
+        metrics.on_end(RunEnd(reason="disk full", aborted=True))
     return summarise(
         run="r1",
         scenario=plan,
@@ -132,7 +133,7 @@ def test_new_work_is_not_called_safe() -> None:
 def test_a_run_without_rounds_has_a_summary() -> None:
     plan, _ = eventful()
     metrics = RunMetrics(plan)
-    metrics.on_aborted("nobody came")
+    metrics.on_end(RunEnd(reason="nobody came", aborted=True))
     empty = summarise(run="r1", scenario=plan, metrics=metrics, insecure=False, seconds=1.0, files={})
     assert "no round ended" in printed(empty, terminal=True)
     assert empty.exit_code == 3
