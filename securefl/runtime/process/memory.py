@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from securefl.base import crypto
 from securefl.base.errors import DecisionError
-from securefl.methods import clustering, leakage
-from securefl.protocol.round import NO_CHOICE, KeptChoice, Outcomes, RunPlan, atoms_of_names, reason_to_leave
+from securefl.methods import clustering
+from securefl.protocol.round import (
+    NO_CHOICE,
+    KeptChoice,
+    PartyContext,
+    RunPlan,
+    atoms_of_names,
+    reason_to_leave,
+)
 from securefl.runtime import account
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.privacy import own_releases
-from securefl.runtime.process.settings import ProcessSettings
+from securefl.runtime.process.settings import ProcessSettings, carried
 
 
 @dataclass(frozen=True)
@@ -38,40 +46,16 @@ class Memory:
         """Seed of the run's atoms in which updates may have left; empty for none."""
         return self.journal.atom_seed or (self.book.atom_seed if self.book else b"")
 
-    def kept_atoms(self, plan: RunPlan) -> tuple[clustering.Atom, ...]:
-        """Return the atoms in which metrics have left without noise, in all runs."""
-        return self.book.kept if self.book else atoms_of_names(plan)
-
     @property
     def choice(self) -> KeptChoice:
         """The task group that it has named last."""
         known = self.book.choice if self.book else NO_CHOICE
         return max(self.journal.choice, known)
 
-    @property
-    def given(self) -> leakage.Given:
-        """Sums that it gave shares for, in all runs."""
-        return self.book.given if self.book else leakage.NOTHING_GIVEN
-
-    @property
-    def unresolved(self) -> tuple[leakage.UnresolvedRound, ...]:
-        """Rounds of all runs that took its masked input, without knowing which of their sums were opened."""
-        return self.book.unresolved if self.book else ()
-
-    @property
-    def outcomes(self) -> Outcomes:
-        """Outcomes of its rounds with this server, over all runs."""
-        return self.book.outcomes if self.book else ()
-
-    @property
-    def taken(self) -> tuple[int, ...]:
-        """Rounds of this run that took its masked input, and whose outcome it does not know."""
-        return self.book.taken if self.book else ()
-
-    @property
-    def unreleased(self) -> tuple[tuple[str, int], ...]:
-        """Runs of this server, and their rounds, that took its masked input and no shares."""
-        return self.book.unreleased if self.book else ()
+    def context(self, plan: RunPlan) -> dict[str, Any]:
+        """Return the fields of a :class:`PartyContext` that journal and account hold."""
+        known = carried(self.book, PartyContext) if self.book else {"kept": atoms_of_names(plan)}
+        return carried(self.journal, PartyContext) | known | carried(self, PartyContext)
 
 
 @contextmanager

@@ -48,31 +48,6 @@ OpenWitness: TypeAlias = Callable[[RunPlan | None], Witness]
 """Opens a process's witness; of the plan of its run, where it makes one."""
 
 
-class Nobody:
-    """A witness that takes no note, for a process that cannot have another."""
-
-    def report(self, now: float, item: AnyReport) -> None:
-        """Pass over a fact."""
-
-    def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
-        """Pass over a refusal."""
-
-    def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
-        """Pass over a message."""
-
-    def sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
-        """Pass over a message."""
-
-    def waits(self, whom: Collection[str], seconds: float) -> None:
-        """Pass over it."""
-
-    def remark(self, text: str) -> None:
-        """Pass over a sentence."""
-
-    def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
-        """Pass over a frame."""
-
-
 class DurableJournal(Protocol):
     """The store that ``Journal`` effects are written to."""
 

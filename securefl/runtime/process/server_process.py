@@ -5,6 +5,7 @@ It holds the model, the test set, samples of its own where the rule needs some, 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -25,12 +26,13 @@ from securefl.base.ids import EVERYONE, SERVER
 from securefl.methods import attacks, robust
 from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import KEPT_BYTES, Resumed, ServerContext, ServerMachine, server_entropy
+from securefl.protocol.wire import topics
 from securefl.runtime import misbehaviour
 from securefl.runtime.process import assemble, ports
 from securefl.runtime.process.checkpoint import CheckpointFile
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.model_files import RoundModels
-from securefl.runtime.process.publisher import Publisher
+from securefl.runtime.process.publisher import FAREWELL_SECONDS
 from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
@@ -202,7 +204,7 @@ async def run_server(
                 if isinstance(error, ConfigError) and resumed is None:
                     checkpoint.remove()
                 # Parties may have joined already, and would wait for a server that cannot write.
-                await _decline(settings, transport, outbox, farewell(str(error)))
+                await _decline(settings, transport, outbox, *farewell(str(error)))
                 raise
             shell = Shell(
                 run=settings.run,
@@ -286,22 +288,14 @@ async def _decline(
     settings: ProcessSettings,
     transport: Transport,
     outbox: wire.Outbox,
-    last: tuple[kernel.Send[messages.AnyMessage], ...],
+    last: kernel.Send[messages.AnyMessage],
 ) -> None:
     """End a run that cannot begin. Nothing that fails here matters."""
-    publisher = Publisher(
-        run=settings.run,
-        me=SERVER,
-        outbox=outbox,
-        transport=transport,
-        witness=ports.Nobody(),
-        failed=lambda _error: None,
-    )
-    try:
-        with contextlib.suppress(Exception):
-            await publisher.say_farewell(last)
-    finally:
-        await publisher.cancel()
+    topic, retain = topics.down(settings.run, last.to), isinstance(last.message, messages.Goodbye)
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(FAREWELL_SECONDS):
+            for frame in outbox.frames(last.to, last.place, last.message):
+                await transport.publish(topic, frame, retain=retain)
 
 
 def _consulting(
