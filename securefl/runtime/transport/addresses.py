@@ -48,11 +48,8 @@ def as_brokers(one_or_more: base.BrokerUrl | Brokers) -> Brokers:
 def parse_brokers(
     text: str,
     *,
-    ca_file: str | os.PathLike[str] | None = None,
-    cert_file: str | os.PathLike[str] | None = None,
-    key_file: str | os.PathLike[str] | None = None,
     password: str | None = None,
-    field: str = "broker",
+    **files: str | os.PathLike[str] | None,
 ) -> Brokers:
     """Read addresses as :func:`parse_broker_url` reads one, with commas between them.
 
@@ -65,17 +62,15 @@ def parse_brokers(
     parts = [part.strip() for part in text.split(",")]
     urls = list[base.BrokerUrl]()
     for number, part in enumerate(parts, 1):
-        where = field if len(parts) == 1 else f"{field}: address {number} of {len(parts)}"
+        where = "broker" if len(parts) == 1 else f"broker: address {number} of {len(parts)}"
         first = urls[0] if urls else None
         inherits = first is not None and first.username is not None and "@" not in part
         url = base.parse_broker_url(
             part,
-            ca_file=ca_file,
-            cert_file=cert_file,
-            key_file=key_file,
             username=first.username if first is not None and inherits else None,
             password=first.password if first is not None and inherits else password,
             field=where,
+            **files,
         )
         if any((url.host, url.port) == (other.host, other.port) for other in urls):
             raise ConfigError(where, f"{url} stands twice", "name each broker once")

@@ -215,12 +215,10 @@ class BrokerUrl:
 def parse_broker_url(
     text: str,
     *,
-    ca_file: str | os.PathLike[str] | None = None,
-    cert_file: str | os.PathLike[str] | None = None,
-    key_file: str | os.PathLike[str] | None = None,
     username: str | None = None,
     password: str | None = None,
     field: str = "broker",
+    **files: str | os.PathLike[str] | None,
 ) -> BrokerUrl:
     """Read ``mqtt://host[:port]`` or ``mqtts://host[:port]`` (1883 and 8883 if no port is given).
 
@@ -249,7 +247,6 @@ def parse_broker_url(
     if password is not None and username is None:
         raise ConfigError(field, "a password without a user name", "give both or neither")
 
-    files = {"ca_file": ca_file, "cert_file": cert_file, "key_file": key_file}
     paths = _tls_files(
         {name: Path(value) for name, value in files.items() if value is not None}, parts, field
     )
@@ -257,11 +254,9 @@ def parse_broker_url(
         scheme=parts.scheme,
         host=parts.hostname,
         port=port if port is not None else DEFAULT_PORTS[parts.scheme],
-        ca_file=paths.get("ca_file"),
-        cert_file=paths.get("cert_file"),
-        key_file=paths.get("key_file"),
         username=username,
         password=password,
+        **paths,
     )
 
 

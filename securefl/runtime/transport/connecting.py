@@ -28,7 +28,7 @@ import aiomqtt
 from paho.mqtt.reasoncodes import ReasonCode
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
-from securefl.runtime.transport.base import BrokerUrl
+from securefl.runtime.transport.base import BrokerUrl, MqttLimits
 from securefl.runtime.transport.client_ids import bound_client_id
 
 _BAD_USER = {4, 134}
@@ -55,12 +55,9 @@ class Connection(aiomqtt.Client):
         url: BrokerUrl,
         client_id: str,
         last_will: tuple[str, bytes] | None,
+        limits: MqttLimits,
         *,
-        keep_alive: int,
-        in_flight: int,
-        patience: float,
         forget: bool = False,
-        silence: int = 0,
     ) -> None:
         tls = tls_context(url) if url.tls else None
         super().__init__(
@@ -71,17 +68,17 @@ class Connection(aiomqtt.Client):
             identifier=bound_client_id(client_id, url),
             clean_session=forget,
             will=aiomqtt.Will(*last_will, qos=1) if last_will else None,
-            keepalive=min(max(keep_alive, silence), _LONGEST_SILENCE),
-            max_inflight_messages=in_flight,
-            timeout=patience,
+            keepalive=min(max(limits.keep_alive, limits.silence), _LONGEST_SILENCE),
+            max_inflight_messages=limits.in_flight,
+            timeout=limits.patience,
             tls_context=tls,
             logger=_LOG,
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
-        self.pending_calls_threshold = in_flight
+        self.pending_calls_threshold = limits.in_flight
         self._url = url
         self._name = client_id
-        self._asks_after = keep_alive
+        self._asks_after = limits.keep_alive
         self._hung_up = False
         self.session_present = False
         """Whether the broker had kept something for this client id."""

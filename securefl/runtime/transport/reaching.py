@@ -146,15 +146,9 @@ class Reach:
             ConfigError: a file for TLS cannot be used.
             aiomqtt.MqttError: the broker does not take it.
         """
-        limits = self._limits
+        limits = replace(self._limits, silence=0)
         connection = connecting.Connection(
-            self._brokers.urls[at],
-            f"{self._client_id}-probe",
-            None,
-            keep_alive=limits.keep_alive,
-            in_flight=limits.in_flight,
-            patience=limits.patience,
-            forget=True,
+            self._brokers.urls[at], f"{self._client_id}-probe", None, limits, forget=True
         )
         await connection.open()
         return connection
@@ -190,17 +184,8 @@ class Reach:
         return Reached(connection, at, connection.session_present and at == self.at)
 
     async def _connect(self, at: int, *, forget: bool = False) -> connecting.Connection:
-        limits = self._limits
-        connection = connecting.Connection(
-            self._brokers.urls[at],
-            self._client_id,
-            None if forget else self._last_will,
-            keep_alive=limits.keep_alive,
-            silence=limits.silence,
-            in_flight=limits.in_flight,
-            patience=limits.patience,
-            forget=forget,
-        )
+        url, will = self._brokers.urls[at], None if forget else self._last_will
+        connection = connecting.Connection(url, self._client_id, will, self._limits, forget=forget)
         await connection.open()
         self.connections += 1
         return connection

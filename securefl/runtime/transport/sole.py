@@ -79,12 +79,13 @@ async def sole_server(
         ConfigError: another server leads the run; or the broker refuses us.
         RunAbortedError: no broker is in reach.
     """
+    leader = _Leader(run, identity, epoch, patience)
     troubles: dict[base.BrokerUrl, SecureflError] = {}
     async with AsyncExitStack() as stack:
 
         async def enter(url: base.BrokerUrl) -> None:
             try:
-                await stack.enter_async_context(_sole_at(url, run, identity, epoch, seconds, patience))
+                await stack.enter_async_context(_sole_at(url, leader, seconds))
             except RunAbortedError as error:
                 troubles[url] = error
 
@@ -98,7 +99,7 @@ async def sole_server(
             raise several.exceptions[0] from None
         if len(troubles) == len(listed):
             raise addresses.none_of(troubles)
-        later = [asyncio.create_task(_answer_at(url, run, identity, patience)) for url in troubles]
+        later = [asyncio.create_task(_answer_at(url, leader)) for url in troubles]
         try:
             yield
         finally:
@@ -108,28 +109,21 @@ async def sole_server(
 
 
 @asynccontextmanager
-async def _sole_at(
-    broker: base.BrokerUrl,
-    run: RunId,
-    identity: crypto.Identity,
-    epoch: int,
-    seconds: float | None,
-    patience: float,
-) -> AsyncIterator[None]:
+async def _sole_at(broker: base.BrokerUrl, leader: _Leader, seconds: float | None) -> AsyncIterator[None]:
     """The same at one broker."""
     nonce = secrets.token_bytes(_NONCE)
-    client = f"{run}-{SERVER}-{nonce[:4].hex()}"
-    limits = base.MqttLimits(give_up_after=patience)
-    voice = await MqttTransport.connect(broker, client, (topics.servers(run),), limits=limits)
+    client = f"{leader.run}-{SERVER}-{nonce[:4].hex()}"
+    voice = await leader.voice_at(broker, client)
     try:
-        heard = (topics.down(run, EVERYONE), topics.status(run, SERVER))
+        heard = (topics.down(leader.run, EVERYONE), topics.status(leader.run, SERVER))
         ears = await MqttTransport.connect(broker, f"{client}-listens", heard)
         try:
-            within = LISTEN_SECONDS if seconds is None else seconds
-            await _listen(_Starting(voice, run, identity, nonce, epoch), ears, within)
+            await _listen(
+                _Starting(voice, leader, nonce), ears, LISTEN_SECONDS if seconds is None else seconds
+            )
         finally:
             await ears.close()
-        answering = asyncio.create_task(_answer_on(voice, broker, run, identity, patience), name="who leads")
+        answering = asyncio.create_task(_answer_on(voice, broker, leader), name="who leads")
         try:
             yield
         finally:
@@ -139,43 +133,55 @@ async def _sole_at(
         await voice.close()
 
 
+class _Leader(NamedTuple):
+    """A server that leads a run, or is about to."""
+
+    run: RunId
+    identity: crypto.Identity
+    epoch: int
+    patience: float
+    """Seconds without a broker after which a connection is given up."""
+
+    async def voice_at(self, broker: base.BrokerUrl, client: str) -> MqttTransport:
+        """Connect to the topic on which servers of the run ask each other."""
+        limits = base.MqttLimits(give_up_after=self.patience)
+        return await MqttTransport.connect(broker, client, (topics.servers(self.run),), limits=limits)
+
+    async def say(self, voice: base.Transport, kind: bytes, nonce: bytes) -> None:
+        """Publish a signed word."""
+        await voice.publish(topics.servers(self.run), _seal(self.identity, self.run, kind, nonce))
+
+    def word_in(self, frame: base.ArrivedFrame) -> _Word | None:
+        """Return the word of a server of this run in a frame, if it is one."""
+        return _opened(self.identity.public, self.run, frame.payload)
+
+
 class _Starting:
     """A server that asks. Of two that ask at the same time the one with the smaller nonce begins."""
 
-    def __init__(
-        self, voice: base.Transport, run: RunId, identity: crypto.Identity, nonce: bytes, epoch: int = 0
-    ) -> None:
+    def __init__(self, voice: base.Transport, leader: _Leader, nonce: bytes) -> None:
         self.voice = voice
-        self.epoch = epoch
-        self.run = run
-        self._identity = identity
+        self.leader = leader
         self._nonce = nonce
         self._known: set[bytes] = set()
 
-    @property
-    def public(self) -> crypto.PublicIdentity:
-        """The identity whose signature counts."""
-        return self._identity.public
-
     async def ask(self) -> None:
         """Ask who leads."""
-        await self.voice.publish(
-            topics.servers(self.run), _seal(self._identity, self.run, _ASKS, self._nonce)
-        )
+        await self.leader.say(self.voice, _ASKS, self._nonce)
 
     async def hear(self, frame: base.ArrivedFrame) -> None:
         """Take what servers say to each other.
 
         Raises:
-            ConfigError: one of them leads the run.
+            ConfigError: another one leads.
         """
-        word = _opened(self.public, self.run, frame.payload)
+        word = self.leader.word_in(frame)
         if word is None or word == (_ASKS, self._nonce):
             return
         if word == (_LEADS, self._nonce):
-            raise _led(self.run)
+            raise _led(self.leader.run)
         if word.kind == _ASKS and word.nonce > self._nonce:
-            await _tell(self.voice, self._identity, self.run, word.nonce)
+            await self.leader.say(self.voice, _LEADS, word.nonce)
         elif word.kind == _ASKS and word.nonce not in self._known:
             # It may have begun to listen after this one asked.
             self._known.add(word.nonce)
@@ -183,13 +189,15 @@ class _Starting:
 
 
 async def _listen(starting: _Starting, ears: base.Transport, seconds: float) -> None:
+    leader = starting.leader
+
     async def servers() -> None:
         while True:
             await starting.hear(await starting.voice.receive())
 
     async def frames() -> None:
         while True:
-            _check_frame(await ears.receive(), starting.run, starting.public, starting.epoch)
+            _check_frame(await ears.receive(), leader.run, leader.identity.public, leader.epoch)
 
     listening = {asyncio.create_task(servers()), asyncio.create_task(frames())}
     try:
@@ -221,44 +229,37 @@ def _check_frame(frame: base.ArrivedFrame, run: RunId, server: crypto.PublicIden
     raise _led(run)
 
 
-async def _answer(voice: base.Transport, run: RunId, identity: crypto.Identity) -> None:
+async def _answer(voice: base.Transport, leader: _Leader) -> None:
     """Answer whoever asks, until the connection is closed or given up."""
     try:
         while True:
-            word = _opened(identity.public, run, (await voice.receive()).payload)
+            word = leader.word_in(await voice.receive())
             if word is not None and word.kind == _ASKS:
-                await _tell(voice, identity, run, word.nonce)
+                await leader.say(voice, _LEADS, word.nonce)
     except (base.TransportClosedError, RunAbortedError):
         # The run's own connection meets the same fate, and says so.
         return
 
 
-async def _answer_on(
-    voice: base.Transport, broker: base.BrokerUrl, run: RunId, identity: crypto.Identity, patience: float
-) -> None:
+async def _answer_on(voice: base.Transport, broker: base.BrokerUrl, leader: _Leader) -> None:
     """Answer over a connection, and over others once it is given up."""
-    await _answer(voice, run, identity)
-    await _answer_at(broker, run, identity, patience)
+    await _answer(voice, leader)
+    await _answer_at(broker, leader)
 
 
-async def _answer_at(broker: base.BrokerUrl, run: RunId, identity: crypto.Identity, patience: float) -> None:
+async def _answer_at(broker: base.BrokerUrl, leader: _Leader) -> None:
     """Answer at a broker whenever it is in reach; runs until it is cancelled."""
-    client = f"{run}-{SERVER}-{secrets.token_hex(4)}"
-    limits = base.MqttLimits(give_up_after=patience)
+    client = f"{leader.run}-{SERVER}-{secrets.token_hex(4)}"
     while True:
         await asyncio.sleep(_TRIES_EVERY)
         try:
-            voice = await MqttTransport.connect(broker, client, (topics.servers(run),), limits=limits)
+            voice = await leader.voice_at(broker, client)
         except (ConfigError, RunAbortedError):
             continue
         try:
-            await _answer(voice, run, identity)
+            await _answer(voice, leader)
         finally:
             await voice.close()
-
-
-async def _tell(voice: base.Transport, identity: crypto.Identity, run: RunId, nonce: bytes) -> None:
-    await voice.publish(topics.servers(run), _seal(identity, run, _LEADS, nonce))
 
 
 def _led(run: RunId) -> ConfigError:

@@ -27,7 +27,7 @@ def test_a_refused_subscription_is_the_configurations_fault(
 
     async def body() -> None:
         url = BrokerUrl("mqtt", "127.0.0.1", 1)
-        connection = Connection(url, "p00", None, keep_alive=1, in_flight=1, patience=1.0)
+        connection = Connection(url, "p00", None, MqttLimits(keep_alive=1, in_flight=1, patience=1.0))
         await connection.subscribe_all(())
         assert asked == []
         await connection.subscribe_all(("a/#", "b/#"))
@@ -93,7 +93,9 @@ def test_a_party_that_may_be_silent_announces_it_and_asks_the_broker_as_often(
     async def body() -> int:
         broker = await asyncio.start_server(serve, "127.0.0.1", 0)
         url = BrokerUrl("mqtt", "127.0.0.1", broker.sockets[0].getsockname()[1])
-        connection = Connection(url, "p00", None, keep_alive=30, in_flight=1, patience=5.0, silence=silence)
+        connection = Connection(
+            url, "p00", None, MqttLimits(keep_alive=30, in_flight=1, patience=5.0, silence=silence)
+        )
         await connection.open()
         asks: int = connection._client.keepalive  # paho's, behind aiomqtt
         await connection.end(1.0)
