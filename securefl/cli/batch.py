@@ -18,6 +18,7 @@ from rich.progress import (
 )
 
 from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.cli.asked import Effort
 from securefl.cli.console import say
 from securefl.lab.experiments import (
     BETWEEN_CHECKPOINTS,
@@ -49,41 +50,28 @@ class Batch:
     processes: int
 
     @classmethod
-    def of(
-        cls,
-        exhibit: Exhibit,
-        scale: ScaleName,
-        plan: CellPlan,
-        seeds: int,
-        out: Path,
-        data_dir: Path | None,
-        device: str | None,
-        processes: int,
-    ) -> Batch:
+    def of(cls, exhibit: Exhibit, scale: ScaleName, plan: CellPlan, out: Path, effort: Effort) -> Batch:
         """Seeds 0, 1, ... of each cell that is feasible."""
-        folder, sheet = out / _WORK, exhibit.sheet
+        folder, sheet, seeds = out / _WORK, exhibit.sheet, effort.seeds or exhibit.seeds(scale)
         if isinstance(exhibit.drawn, Sweep):
             # Drawn in no time, and not kept.
-            return cls((), out, processes)
+            return cls((), out, effort.jobs)
         if isinstance(trials := exhibit.drawn, Trials):
-            return cls(
-                tuple(
-                    (cell.label, trials.job(scale, cell.place, seed, folder))
-                    for cell in exhibit.kept(scale)
-                    for seed in range(seeds)
-                ),
-                out,
-                processes,
+            drawn = (
+                (cell.label, trials.job(scale, cell.place, seed, folder))
+                for cell in exhibit.kept(scale)
+                for seed in range(seeds)
             )
-        threads = max(1, simulation.available_cores() // processes)
+            return cls(tuple(drawn), out, effort.jobs)
+        threads = max(1, simulation.available_cores() // effort.jobs)
 
         def job(label: str, seed: int) -> SimulationJob:
             return SimulationJob(
                 scenario=plan.scenarios[label],
                 seed=seed,
                 folder=folder,
-                data_dir=data_dir,
-                device=device,
+                data_dir=effort.data_dir,
+                device=effort.device,
                 threads=threads,
                 every=sheet.every,
                 last=sheet.last,
@@ -91,7 +79,7 @@ class Batch:
             )
 
         made = ((label, job(label, seed)) for label in plan.scenarios for seed in range(seeds))
-        return cls(tuple(made), out, processes)
+        return cls(tuple(made), out, effort.jobs)
 
 
 def begin(batches: Sequence[Batch], *, fresh: bool) -> None:

@@ -25,7 +25,9 @@ def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
         RunAbortedError: the disk is full or gone.
     """
     of = {(one.item.kind, one.item.number): one for one in chosen}
-    keyed = ((of.get((record.kind, record.number)), record) for record in experiments.read_records(asked.out))
+    keyed = (
+        (of.get((record.kind, record.number)), record) for record in experiments.read_records(asked.folder)
+    )
     return _conclude(
         asked,
         [partial(_check, asked, one, record) for one, record in keyed if one and record.scale == asked.scale],
@@ -35,7 +37,7 @@ def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
 def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedResult]]) -> bool:
     """Check one result after the other, say and write what was found."""
     if not checks:
-        reason = f"nothing of what is asked for was run at {asked.scale} scale into {asked.out}"
+        reason = f"nothing of what is asked for was run at {asked.scale} scale into {asked.folder}"
         raise ConfigError("--check", reason, "--list shows what was")
     done: list[experiments.CheckedResult] = []
     for check in checks:
@@ -46,9 +48,9 @@ def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedRes
     now = experiments.CheckRecord(
         paper=asked.paper, commit=experiments.commit(), versions=experiments.versions(), checked=tuple(done)
     )
-    target = experiments.check_file(asked.out)
+    target = experiments.check_file(asked.folder)
     experiments.write_result(
-        target, experiments.encode(experiments.merged(experiments.read_check(asked.out), now))
+        target, experiments.encode(experiments.merged(experiments.read_check(asked.folder), now))
     )
     stale, skipped = sum(one.stale for one in done), sum(bool(one.unchecked) for one in done)
     said = f", {skipped} not checked" if skipped else ""
@@ -90,12 +92,12 @@ def _check(
     _, _, label, seed = min(known, key=lambda one: one[:2])
     try:
         if isinstance(drawn, experiments.Trials):
-            again = drawn.job(record.scale, places[label], seed.seed, asked.out).again().numbers
+            again = drawn.job(record.scale, places[label], seed.seed, asked.folder).again().numbers
         else:
             job = experiments.SimulationJob(
                 scenario=scenarios[label],
                 seed=seed.seed,
-                folder=asked.out,
+                folder=asked.folder,
                 data_dir=asked.data_dir,
                 device=asked.device,
                 every=seed.tested_every,

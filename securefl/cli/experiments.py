@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.errors import ConfigError
+from securefl.cli.asked import Effort
 from securefl.cli.console import say
-from securefl.lab import plots
 from securefl.lab.experiments import (
     LEAKAGE_REPORTED,
     SPLITS,
@@ -51,13 +51,8 @@ def run_experiments(
     wanted: Sequence[tuple[Exhibit, Sequence[Source]]],
     scale: ScaleName,
     out: Path,
+    effort: Effort,
     *,
-    seeds: int | None = None,
-    data_dir: Path | None = None,
-    device: str | None = None,
-    jobs: int = 2,
-    fresh: bool = False,
-    also: plots.Format | None = None,
     quiet: bool = False,
 ) -> list[tuple[Record, bytes]]:
     """Run one table or figure after the other, each on its data sets, and keep what came of them.
@@ -66,12 +61,7 @@ def run_experiments(
         wanted: exhibits, each with the data that it is run on.
         scale: of all of them.
         out: where results go; what is finished or interrupted is kept in its ``.work``.
-        seeds: simulations or draws of each cell; None: as many as the exhibit says.
-        data_dir: of data sets.
-        device: to train on; None: as the scenario says.
-        jobs: simulations at the same time.
-        fresh: with nothing that is kept.
-        also: a second format of the pictures, beside PNG.
+        effort: seeds, device, data and processes of the simulations, and a second format of the pictures.
         quiet: say nothing.
 
     Raises:
@@ -85,18 +75,15 @@ def run_experiments(
         for one, sources in wanted
         for source in sources
     ]
-    batches = [
-        Batch.of(one, scale, plan, seeds or one.seeds(scale), out, data_dir, device, jobs)
-        for one, _, plan in planned
-    ]
-    begin(batches, fresh=fresh)
+    batches = [Batch.of(one, scale, plan, out, effort) for one, _, plan in planned]
+    begin(batches, fresh=effort.fresh)
     done = []
     for (exhibit, source, plan), batch in zip(planned, batches, strict=True):
         if not quiet:
             for line in _headline(exhibit, source, scale):
                 say(line)
         record = _run(exhibit, source, scale, plan, batch, quiet=quiet)
-        done.append((record, keep(record, out, also)))
+        done.append((record, keep(record, out, effort.picture)))
         if not quiet:
             indent = "  " if exhibit.paper else ""
             tell_record(record, indent)

@@ -9,6 +9,7 @@ import typer
 
 from securefl.base.errors import ConfigError
 from securefl.cli import reproduce
+from securefl.cli.asked import Effort, PictureOption
 from securefl.cli.experiments import run_experiments
 from securefl.lab import experiments, plots
 from securefl.methods import privacy
@@ -45,7 +46,7 @@ def leakage(
     page: Annotated[
         bool, typer.Option("--page", help="Write the page on all sweeps in --out, beside it.")
     ] = False,
-    picture: reproduce.PictureOption = None,
+    picture: PictureOption = None,
 ) -> None:
     """Draw random reclusterings over a range of settings, and count whose updates the server then knows.
 
@@ -60,7 +61,10 @@ def leakage(
     if any(isinstance(one.drawn, experiments.Sweep) and one.drawn.accounting for one in wanted):
         privacy.need_dp_accounting()
     run_experiments(
-        [(one, (experiments.Source(experiments.UNNAMED),)) for one in wanted], "desk", out, also=picture
+        [(one, (experiments.Source(experiments.UNNAMED),)) for one in wanted],
+        "desk",
+        out,
+        Effort(picture=picture),
     )
     if page:
         bundled = [experiments.sweep_of(path, STUDY) for path in _paths("all")]

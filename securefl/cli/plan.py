@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, get_args
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from securefl.base.errors import ConfigError
+from securefl.cli import options
 from securefl.cli.answers import answers
 from securefl.cli.console import say
-from securefl.cli.options import JsonOption
 from securefl.cli.outputs import check_free
 from securefl.lab import experiments, planning, plots
 from securefl.lab.planning import (
@@ -34,67 +35,71 @@ from securefl.lab.planning import (
 )
 from securefl.methods import feasibility
 from securefl.methods.privacy import Unit, need_dp_accounting
-from securefl.runtime import report
+from securefl.runtime import process, report
 from securefl.scenario import parse_scenario, to_toml
 
 _FILES = ("plan.toml", "plan.json", "plan.png")
 
 
-def plan(
-    *,
-    parties: Annotated[int, typer.Option(help="N, at least 3.")],
-    colluders: Annotated[int, typer.Option(help="q: parties that collude with the server, whole run.")] = 0,
-    byzantine: Annotated[float, typer.Option(help="Share of parties that send anything, 0 to 0.5.")] = 0.0,
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """Demands, as options of ``securefl plan``."""
+
+    parties: Annotated[int, typer.Option(help="N, at least 3.")]
+    colluders: Annotated[int, typer.Option(help="q: parties that collude with the server, whole run.")] = 0
+    byzantine: Annotated[float, typer.Option(help="Share of parties that send anything, 0 to 0.5.")] = 0.0
     case: Annotated[
         str, typer.Option(help="worst: they are where it hurts most; average: where chance puts them.")
-    ] = "average",
+    ] = "average"
     dropout: Annotated[
         float, typer.Option(help="Probability that a party's update stays away, each party and round.")
-    ] = 0.0,
-    k: Annotated[int, typer.Option(help="Fewest honest members that an opened sum may hold.")] = 2,
-    parameters: Annotated[int, typer.Option(help="d: parameters of the model.")] = 10_000,
-    rounds: Annotated[int, typer.Option(help="T.")] = 20,
-    server: Annotated[str, typer.Option(help="curious (looks) or active (does anything).")] = "curious",
+    ] = 0.0
+    k: Annotated[int, typer.Option(help="Fewest honest members that an opened sum may hold.")] = 2
+    parameters: Annotated[int, typer.Option(help="d: parameters of the model.")] = 10_000
+    rounds: Annotated[int, typer.Option(help="T.")] = 20
+    server: Annotated[str, typer.Option(help="curious (looks) or active (does anything).")] = "curious"
     verify: Annotated[
         str, typer.Option(help="Who repeats steps of an active server: committee, all, or off (nobody).")
-    ] = "committee",
+    ] = "committee"
     epsilon: Annotated[
         float | None, typer.Option(help="Of the whole run; without it no differential privacy.")
-    ] = None,
+    ] = None
     delta: Annotated[
         float | None, typer.Option(help="Beside epsilon; records (or parties) ^ -1.1 when left out.")
-    ] = None,
-    unit: Annotated[str, typer.Option(help="What epsilon hides: a record (DP-SGD), or a party.")] = "record",
+    ] = None
+    unit: Annotated[str, typer.Option(help="What epsilon hides: a record (DP-SGD), or a party.")] = "record"
     records: Annotated[
         int | None, typer.Option(help="Training samples of the smallest party; an equal share of --data.")
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Records in a batch of DP-SGD; 16, or all.")] = None,
+    ] = None
+    batch: Annotated[int | None, typer.Option(help="Records in a batch of DP-SGD; 16, or all.")] = None
     clean: Annotated[
         float, typer.Option(help="Least probability that the rule withstands a round's Byzantine clusters.")
-    ] = 0.95,
+    ] = 0.95
     lost: Annotated[
         float, typer.Option(help="Largest probability that dropouts cost a round any cluster.")
-    ] = 0.05,
+    ] = 0.05
     risk: Annotated[
         float,
         typer.Option(help="Largest probability, over the run, that a party has more colluding mates than f."),
-    ] = 0.01,
-    size: Annotated[int | None, typer.Option(help="m; all are tried when left out.")] = None,
-    reclusterings: Annotated[int | None, typer.Option(help="R; 1 to 3 are tried when left out.")] = None,
+    ] = 0.01
+    size: Annotated[int | None, typer.Option(help="m; all are tried when left out.")] = None
+    reclusterings: Annotated[int | None, typer.Option(help="R; 1 to 3 are tried when left out.")] = None
     atoms: Annotated[
         int | None,
         typer.Option(help="Members of the blocks that are only opened together, 1 for none; all are tried."),
-    ] = None,
+    ] = None
     data: Annotated[
         str, typer.Option(help=f"Data of the scenario: {', '.join(DATA)}, or your own as in a scenario.")
-    ] = "digits",
+    ] = "digits"
     choose: Annotated[
         int | None, typer.Option(help="Row to write the scenario of; the recommended one when left out.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="For plan.toml, plan.json and plan.png.")] = Path("runs/plan"),
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier plan there.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+    ] = None
+    out: Annotated[Path, typer.Option(help="For plan.toml, plan.json and plan.png.")] = Path("runs/plan")
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier plan there.")] = False
+
+
+@options.spread
+def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
     """Print the parameters of a run that keep what you ask for, none of which is beaten by another.
 
     The first table says what to set, the second what comes of it: probabilities of a clean majority, of lost
@@ -104,33 +109,13 @@ def plan(
     Exit codes: 0 done; 2 refused, with what to relax; 3 a file cannot be written.
     """
     with answers(only=as_json) as stdout:
-        check_free(out, _FILES, force=force)
-        _check_choices(case=case, server=server, verify=verify, unit=unit)
+        out, data, parties = given.out, given.data, given.parties
+        check_free(out, _FILES, force=given.force)
+        _check_choices(given)
         most = _share(data, parties)
-        held = most if records is None else records
-        demand = Demand(
-            parties=parties,
-            colluders=colluders,
-            byzantine=byzantine,
-            case=cast("Case", case),
-            dropout=dropout,
-            k=k,
-            parameters=parameters,
-            rounds=rounds,
-            server=cast("Server", server),
-            verify=cast("Verify", verify),
-            epsilon=epsilon,
-            delta=delta,
-            unit=cast("Unit", unit),
-            records=held,
-            batch=min(16, held) if batch is None else batch,
-            clean=clean,
-            lost=lost,
-            risk=risk,
-            size=size,
-            reclusterings=reclusterings,
-            atoms=atoms,
-        )
+        held = most if given.records is None else given.records
+        batch = min(16, held) if given.batch is None else given.batch
+        demand = Demand(**process.carried(given, Demand) | {"records": held, "batch": batch})
         check_demand(demand)
         if held > most:
             raise ConfigError(
@@ -138,11 +123,11 @@ def plan(
                 f"{held} for each of {parties} parties, but {data} has {data_shape(data).samples} samples",
                 f"at most {most}, or another --data",
             )
-        if epsilon is not None:
+        if demand.epsilon is not None:
             need_dp_accounting()
         with _progress(quiet=as_json) as told:
             found = planning.plan(demand, data, told)
-        chosen = _row(found, choose)
+        chosen = _row(found, given.choose)
         text = scenario_text(found, chosen, data)
         picture = _picture(found, chosen)
         values = report.without_infinities(as_values(found, chosen))
@@ -177,12 +162,12 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
     return text
 
 
-def _check_choices(*, case: str, server: str, verify: str, unit: str) -> None:
+def _check_choices(given: PlanOptions) -> None:
     for option, value, choices in (
-        ("--case", case, get_args(Case)),
-        ("--server", server, get_args(Server)),
-        ("--verify", verify, get_args(Verify)),
-        ("--unit", unit, get_args(Unit)),
+        ("--case", given.case, get_args(Case)),
+        ("--server", given.server, get_args(Server)),
+        ("--verify", given.verify, get_args(Verify)),
+        ("--unit", given.unit, get_args(Unit)),
     ):
         if value not in choices:
             raise ConfigError(option, f"{value!r} is none", " or ".join(choices))

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import cast, get_args
 
 import typer
 
 from securefl.base.errors import ConfigError
-from securefl.cli import experiments
+from securefl.cli import experiments, options
 from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import say
-from securefl.cli.options import DataDirOption, DeviceOption, JobsOption, device_name
 from securefl.lab import plots
 from securefl.lab.experiments import (
     Exhibit,
-    Kind,
     ScaleName,
     Source,
     choose_exhibits,
@@ -30,89 +28,11 @@ from securefl.lab.experiments import (
 )
 from securefl.runtime import launch
 
-RESULTS = Path("docs/results")
 _PRESETS = launch.scenario_folder() / "papers"
-PictureOption = Annotated[
-    plots.Format | None,
-    typer.Option("--picture", help="A second file of each picture, svg or pdf, beside PNG."),
-]
 
 
-def reproduce(
-    context: typer.Context,
-    paper: Annotated[
-        str,
-        typer.Argument(
-            metavar="PAPER",
-            help="Which paper: share, dp, weighting or br-ifca; or hidden-groups, tables of no paper.",
-        ),
-    ] = "share",
-    *,
-    figure: Annotated[
-        list[str] | None,
-        typer.Option(help="Panel (5f), figure (5: all its panels) or all. Repeat it, or separate by commas."),
-    ] = None,
-    table: Annotated[
-        list[str] | None, typer.Option(help="Table (15) or all, of papers with tables. Likewise.")
-    ] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Of papers with several: a name, npz:FILE or folder:DIR. Repeat it. When left out, all that"
-            " are there."
-        ),
-    ] = None,
-    aux: Annotated[
-        str,
-        typer.Option(
-            help="Where a table takes the server's samples from another data set: a name, npz:FILE or"
-            " folder:DIR, instead of the paper's."
-        ),
-    ] = "",
-    listing: Annotated[
-        bool,
-        typer.Option(
-            "--list",
-            help="Run nothing; a line on each of them: title, scale, last verdict, time. With --figure or"
-            " --table: those alone, with claims and numbers. At every scale that was run.",
-        ),
-    ] = False,
-    write_page: Annotated[
-        bool, typer.Option("--page", help="Write the page on all of them, from what was run before.")
-    ] = False,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Compute one cell of each result again, in part, and say which are not what the program"
-            " computes today. With --figure or --table: those alone.",
-        ),
-    ] = False,
-    scale: Annotated[str, typer.Option(help="desk: minutes; paper: the paper's own sizes, hours.")] = "desk",
-    seeds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=100,
-            help="Simulations per curve, of seeds 0, 1, ... (a seed is a split and an initial model). When"
-            " left out: 2; of papers with tables, 1 at desk scale and 3 at the paper's; of br-ifca, the"
-            " trials that the figure's own file says.",
-        ),
-    ] = None,
-    device: DeviceOption = None,
-    data_dir: DataDirOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where JSON and PNG files go; docs/results/<paper> when left out.")
-    ] = None,
-    jobs: JobsOption = 2,
-    picture: PictureOption = None,
-    fresh: Annotated[
-        bool,
-        typer.Option(
-            "--fresh", help="Simulate again what is finished: after a change of code or of data files."
-        ),
-    ] = False,
-) -> None:
+@options.spread
+def reproduce(asked: Asked, context: typer.Context) -> None:
     """Run tables and figures of a paper again, and say whether its numbers and claims hold.
 
     What was interrupted goes on where it was when the same call is repeated; what is finished is not run
@@ -120,29 +40,10 @@ def reproduce(
 
     Exit codes: 0 done, whatever the verdicts; 1 --check found a result that is stale; 2 refused; 3 aborted.
     """
-    if listing or check:
-        _refuse_what_runs(context, checks=check and not listing)
-    if scale not in get_args(ScaleName):
-        raise ConfigError("--scale", f"{scale!r} is no scale", f"{' or '.join(get_args(ScaleName))}")
-    kinds: tuple[tuple[Kind, list[str] | None], ...] = (("table", table), ("figure", figure))
-    asked = Asked(
-        paper=paper,
-        presets=_PRESETS,
-        out=out or RESULTS / paper,
-        items=tuple((kind, name) for kind, given in kinds for name in _names(given)),
-        datasets=tuple(dataset or ()),
-        auxiliary=aux,
-        scale=cast("ScaleName", scale),
-        seeds=seeds,
-        data_dir=data_dir,
-        device=device_name(device),
-        jobs=jobs,
-        fresh=fresh,
-        also=picture,
-        page=write_page,
-        listing=listing,
-        check=check,
-    )
+    if not asked.runs:
+        _refuse_what_runs(context, checks=not asked.listing)
+    if asked.scale not in get_args(ScaleName):
+        raise ConfigError("--scale", f"{asked.scale!r} is no scale", f"{' or '.join(get_args(ScaleName))}")
     if not _reproduce(asked):
         raise typer.Exit(1)
 
@@ -160,7 +61,7 @@ def _reproduce(asked: Asked) -> bool:
     known = exhibits(_PRESETS, asked.paper)
     _refuse_no_use(asked, known)
     chosen = choose_exhibits(known, asked.items) if asked.items else ()
-    if asked.auxiliary and not any(one.item.auxiliary for one in chosen):
+    if asked.aux and not any(one.item.auxiliary for one in chosen):
         needy = [f"--{one.item.kind} {one.item.number}" for one in known if one.item.auxiliary]
         raise ConfigError("--aux", "nothing of what is asked for needs another data set", " or ".join(needy))
     if not (chosen or asked.listing or asked.page or asked.check):
@@ -175,10 +76,10 @@ def _reproduce(asked: Asked) -> bool:
 
         as_committed = check_results(asked, chosen or known)
     if asked.page:
-        write_page(known, asked.out)
+        write_page(known, asked.folder)
     if asked.listing:
         show = experiments.print_details if chosen else experiments.print_list
-        show(shown(chosen or known, read_records(asked.out), read_check(asked.out)))
+        show(shown(chosen or known, read_records(asked.folder), read_check(asked.folder)))
     return as_committed
 
 
@@ -206,7 +107,7 @@ def _refuse_no_use(asked: Asked, known: Sequence[Exhibit]) -> None:
         return
     drawn = first.drawn is not None
     why = "draws its problems and reads no data" if drawn else "has figures on one data set only"
-    for option, given in (("--dataset", asked.datasets), ("--aux", asked.auxiliary)):
+    for option, given in (("--dataset", asked.dataset), ("--aux", asked.aux)):
         if given:
             raise ConfigError(option, f"{asked.paper} {why}", "leave it out")
     if drawn and asked.device not in {None, "cpu"}:
@@ -232,17 +133,7 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
     plots.need_matplotlib()
     for line in left_out:
         say(f"left out: {line}")
-    experiments.run_experiments(
-        wanted,
-        asked.scale,
-        asked.out,
-        seeds=asked.seeds,
-        data_dir=asked.data_dir,
-        device=asked.device,
-        jobs=asked.jobs,
-        fresh=asked.fresh,
-        also=asked.also,
-    )
+    experiments.run_experiments(wanted, cast("ScaleName", asked.scale), asked.folder, asked)
 
 
 def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:
@@ -257,7 +148,3 @@ def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:
             else "--list runs nothing, and shows every scale that was run"
         )
         raise ConfigError(", ".join(given), reason, "leave out one or the other")
-
-
-def _names(given: list[str] | None) -> tuple[str, ...]:
-    return tuple(name for one in given or () for name in one.split(",") if name)
