@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+from securefl.base.errors import ConfigError
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False, private: bool = False) -> None:
@@ -37,6 +40,51 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False, private: b
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+def append_durably(handle: int, at: int, content: bytes) -> None:
+    """Write behind the first ``at`` bytes of an open file and wait for the disk.
+
+    Raises:
+        OSError: it cannot be written; the file has its first ``at`` bytes.
+    """
+    try:
+        os.ftruncate(handle, at)
+        os.lseek(handle, at, os.SEEK_SET)
+        written = 0
+        while written < len(content):
+            written += os.write(handle, content[written:])
+        os.fsync(handle)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(handle, at)
+        raise
+
+
+@contextlib.contextmanager
+def reading(path: Path, remedy: str = "") -> Iterator[None]:
+    """Refuse ``path`` with one line if it cannot be read within.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}", remedy) from error
+
+
+def read_if_there(path: Path) -> bytes | None:
+    """Return the content of a file; None if there is none.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    with reading(path):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
 
 
 def sync_folder(folder: Path) -> None:

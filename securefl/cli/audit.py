@@ -15,7 +15,7 @@ from rich.text import Text
 from securefl.base.errors import ConfigError
 from securefl.cli.answers import answers
 from securefl.cli.options import DataDirOption, JsonOption
-from securefl.cli.outputs import check_free
+from securefl.cli.outputs import check_free, make_folder
 from securefl.lab.audit import AuditReport, Severity, known_of, load, load_truth, markdown, page, worst
 from securefl.lab.audit import audit as audited
 from securefl.runtime.report import RunDirectory, Terminal, printable, seconds
@@ -107,10 +107,7 @@ def _experiments(listed: str) -> list[str]:
 
 
 def _write(folder: Path, report: AuditReport) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(str(folder), f"cannot be made: {error.strerror}", "choose another --out") from error
+    make_folder(folder)
     files = RunDirectory(folder)
     files.write_text("audit.md", markdown(report))
     files.write_json("audit.json", report.to_json())

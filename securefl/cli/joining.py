@@ -11,7 +11,7 @@ import typer
 from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, PartyId, RunId, is_name
-from securefl.cli import options
+from securefl.cli import options, outputs
 from securefl.methods import feasibility
 from securefl.runtime import launch, process, transport
 from securefl.scenario import Scenario, load_scenario
@@ -94,10 +94,7 @@ class MemberOptions(JoinOptions):
         feasibility.check(settings.scenario)
         if name != DEALER:
             check_data_given(settings.scenario, self.data)
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(str(self.out), f"cannot be created: {error.strerror}") from error
+        outputs.make_folder(self.out)
         return settings
 
 

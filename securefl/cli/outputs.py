@@ -8,6 +8,18 @@ from pathlib import Path
 from securefl.base.errors import ConfigError
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder that a command writes to, if it is not there.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(str(folder), f"cannot be made: {error.strerror}", "choose another --out") from error
+
+
 def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
     """Refuse to write over an earlier report, before anything is computed.
 

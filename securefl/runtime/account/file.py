@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from securefl.base import crypto, text
+from securefl.base import crypto, files, text
 from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 from securefl.runtime.account.entries import (
     NOTHING,
@@ -51,7 +50,7 @@ def begin_account(path: Path, owner: crypto.PublicIdentity) -> None:
     with os.fdopen(handle, "wb", buffering=0) as file:
         file.write(line)
         os.fsync(file.fileno())
-    _sync_folder(path.parent)
+    files.sync_folder(path.parent)
 
 
 class AccountFile:
@@ -118,7 +117,7 @@ class AccountFile:
         """
         line = line_of(entry, self._last)
         try:
-            _append(self._handle, self._whole, line)
+            files.append_durably(self._handle, self._whole, line)
         except OSError as error:
             raise RunAbortedError(
                 f"account {self._path}: {error.strerror or error} (nothing was released;"
@@ -223,27 +222,3 @@ def _in_use(path: Path, owner: crypto.PublicIdentity) -> ConfigError:
         f"is in use: another process runs with {owner.name}'s key",
         "wait for its end; one key is one process",
     )
-
-
-def _append(handle: int, at: int, line: bytes) -> None:
-    """Write the line after ``at`` bytes and wait for the disk, or leave the file with those."""
-    try:
-        os.ftruncate(handle, at)
-        os.lseek(handle, at, os.SEEK_SET)
-        written = 0
-        while written < len(line):
-            written += os.write(handle, line[written:])
-        os.fsync(handle)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(handle, at)
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """A new file's name is durable only once its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

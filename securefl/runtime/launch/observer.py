@@ -211,11 +211,8 @@ class Observations:
                 )
         self._writer.append("frame", entry)
         if self._lab is not None:
-            try:
-                with self._lab.open("ab") as file:
-                    file.write(struct.pack("<I", len(frame.payload)) + frame.payload)
-            except OSError as error:
-                raise transcript.disk_failure(self._lab, error) from error
+            with transcript.writing(self._lab), self._lab.open("ab") as file:
+                file.write(struct.pack("<I", len(frame.payload)) + frame.payload)
 
     def conclusions(self) -> Iterator[str]:
         """Yield what follows from all that passed, in sentences for a person."""

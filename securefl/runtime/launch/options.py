@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, get_args
 
+from securefl.base import files
 from securefl.base.errors import ConfigError
 from securefl.base.ids import RunId
 from securefl.runtime import process, transport
@@ -35,10 +36,8 @@ class BrokerFiles:
         """
         password = None
         if self.password_file is not None:
-            try:
+            with files.reading(self.password_file):
                 password = self.password_file.read_text(encoding="utf-8-sig").strip()
-            except OSError as error:
-                raise ConfigError(str(self.password_file), f"cannot be read: {error.strerror}") from error
         return transport.parse_brokers(
             text, ca_file=self.tls_ca, cert_file=self.tls_cert, key_file=self.tls_key, password=password
         )

@@ -296,13 +296,8 @@ class CheckpointFile:
         Raises:
             ConfigError: it cannot be read, or believed (:func:`checkpoint_from`).
         """
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise ConfigError(str(self.path), f"cannot be read: {error.strerror}") from error
-        return checkpoint_from(content, self._plan, str(self.path))
+        content = files.read_if_there(self.path)
+        return None if content is None else checkpoint_from(content, self._plan, str(self.path))
 
     def keep(self, state: object) -> None:
         """Write durably what a server goes on from.

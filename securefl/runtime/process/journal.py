@@ -7,11 +7,9 @@ counts, so that it is written anew, without the others, whenever it has become l
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from io import FileIO
 from pathlib import Path
 
 import msgspec
@@ -83,10 +81,9 @@ class FileJournal:
                 self._write_anew(line)
                 return
             with self._path.open("ab", buffering=0) as file:
-                if self._torn:
-                    file.truncate(self._whole)
-                    self._torn = False
-                _append(file, line)
+                at = self._whole if self._torn else os.fstat(file.fileno()).st_size
+                files.append_durably(file.fileno(), at, line)
+                self._torn = False
             if fresh:
                 files.sync_folder(self._path.parent)
         except OSError as error:
@@ -119,12 +116,9 @@ class FileJournal:
         )
 
     def _last_round(self) -> int:
-        try:
-            raw = self._path.read_bytes()
-        except FileNotFoundError:
+        raw = files.read_if_there(self._path)
+        if raw is None:
             return -1
-        except OSError as error:
-            raise ConfigError(str(self._path), f"cannot be read: {error.strerror}") from error
         *lines, tail = raw.split(b"\n")
         self._whole, self._torn = len(raw) - len(tail), bool(tail)
         last, submitted = -1, set[int]()
@@ -169,17 +163,3 @@ def _staying(entries: Sequence[_Entry], run: str) -> Iterator[bool]:
     latest = {entry.step.partition(" ")[0]: entry for entry in own}
     for entry in entries:
         yield entry.run != run or entry.round == last or any(entry is one for one in latest.values())
-
-
-def _append(file: FileIO, line: bytes) -> None:
-    """Write the line and wait for the disk, or leave the file as it was."""
-    before = os.fstat(file.fileno()).st_size
-    try:
-        written = 0
-        while written < len(line):
-            written += file.write(line[written:])
-        os.fsync(file.fileno())
-    except OSError:
-        with contextlib.suppress(OSError):
-            file.truncate(before)
-        raise

@@ -66,14 +66,12 @@ class RoundModels:
                 models.keep_model(self._last, self._module, params)
 
     def _add(self, round_: int) -> None:
-        try:
+        with transcript.writing(self._folder):
             self._folder.mkdir(exist_ok=True)
             for number in range(self._count):
                 _name_again(
                     models.model_path(self._last, number), models.model_path(self._path(round_), number)
                 )
-        except OSError as error:
-            raise transcript.disk_failure(self._folder, error) from error
         if self._keep is not None:
             there = self._there()
             stay = sorted({number for number, _ in there})[-self._keep :]

@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 
 from securefl.base import files
-from securefl.base.errors import RunAbortedError
 from securefl.methods import metrics
 from securefl.protocol import wire
 from securefl.protocol.round import AnyReport, ModelKept, RoundDone
+from securefl.runtime import transcript
 from securefl.runtime.process import model_files
 from securefl.runtime.process.ports import Witness
 from securefl.scenario import Scenario
@@ -82,11 +82,6 @@ def keep_result(item: AnyReport, path: Path, module: torch.nn.Module, scenario: 
         keep_model(path, module, item.params)
     elif isinstance(item, RoundDone) and scenario.model.by_columns and item.metrics:
         found = metrics.Statistics.of(scenario.evaluation, item.metrics).to_json()
-        _write(path.with_name(STATISTICS), json.dumps(found, indent=1) + "\n")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        files.write_whole(path, text.encode())
-    except OSError as error:
-        raise RunAbortedError(f"{path} cannot be written ({error.strerror})") from error
+        file = path.with_name(STATISTICS)
+        with transcript.writing(file):
+            files.write_whole(file, (json.dumps(found, indent=1) + "\n").encode())

@@ -65,7 +65,5 @@ def keep_first_model(directory: Path, scenario: Scenario) -> None:
         content = Path(first).read_bytes()
     except OSError:
         return
-    try:
+    with transcript.writing(copy):
         files.write_whole(copy, content, durable=True)
-    except OSError as error:
-        raise transcript.disk_failure(copy, error) from error

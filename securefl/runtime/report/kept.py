@@ -15,7 +15,7 @@ from typing import Final
 
 from securefl.base import files
 from securefl.protocol import messages, wire
-from securefl.runtime.transcript import JsonValue, disk_failure, files_of, names_in, start_of
+from securefl.runtime.transcript import JsonValue, files_of, names_in, start_of, writing
 
 FRAMES: Final = "frames"
 """The folder, beside the transcripts."""
@@ -81,15 +81,13 @@ class FrameKeeper:
         if any(start_of(name)[0] != vantage for name in names) or not self._folder.is_dir():
             return
         named: set[bytes] = set()
-        try:
+        with writing(self._folder):
             for name in names:
                 for file in files_of(transcript.with_name(f"{name}.jsonl")):
                     named.update(_NAMED.findall(file.read_bytes()))
             for path in self._folder.iterdir():
                 if path.name.encode() not in named:
                     path.unlink()
-        except OSError as error:
-            raise disk_failure(self._folder, error) from error
 
     def keep(self, content: bytes) -> str:
         """Keep this in a file, and return the name: its SHA-256, hex.
@@ -101,9 +99,7 @@ class FrameKeeper:
         path = self._folder / name
         if path.exists():
             return name
-        try:
+        with writing(path):
             self._folder.mkdir(parents=True, exist_ok=True)
             files.write_whole(path, content)
-        except OSError as error:
-            raise disk_failure(path, error) from error
         return name

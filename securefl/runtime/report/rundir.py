@@ -30,6 +30,7 @@ from securefl.runtime.transcript import (
     disk_failure,
     names_in,
     read_transcript,
+    writing,
 )
 from securefl.scenario import Scenario, load_scenario, to_toml
 
@@ -179,10 +180,8 @@ class RunDirectory:
             RunAbortedError: the disk is full or gone; a former file of this name is untouched.
         """
         path = self.path / name
-        try:
+        with writing(path):
             write_whole(path, text.encode(), durable=True)
-        except OSError as error:
-            raise disk_failure(path, error) from error
         return path
 
     def write_json(self, name: str, value: JsonValue) -> Path:

@@ -12,11 +12,11 @@ import msgspec
 
 from securefl import scenario
 from securefl.base import crypto
-from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.errors import ConfigError
 from securefl.base.files import write_whole
 from securefl.base.ids import PartyId
 from securefl.protocol.round import Checkpoint, RunPlan, Standing, carries
-from securefl.runtime import process
+from securefl.runtime import process, transcript
 
 CHECKPOINT_FILE = "simulation.checkpoint"
 
@@ -48,10 +48,8 @@ def write_checkpoint(
     """
     server = process.checkpoint_bytes(plan, Checkpoint(standing.epoch, standing))
     file = _File(_VERSION, _identity(plan), training, tuple(sorted(dead)), server)
-    try:
+    with transcript.writing(path):
         write_whole(path, msgspec.msgpack.encode(file))
-    except OSError as error:
-        raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Standing, frozenset[PartyId]]:

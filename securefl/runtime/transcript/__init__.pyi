@@ -8,6 +8,7 @@ from .ends import check_ends as check_ends
 from .ends import ends_in as ends_in
 from .lines import LineFile as LineFile
 from .lines import disk_failure as disk_failure
+from .lines import writing as writing
 from .samples import SAMPLES as SAMPLES
 from .samples import LabStore as LabStore
 from .samples import record_positions as record_positions

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from securefl.base import files
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
 from securefl.runtime.transcript import segments
 from securefl.runtime.transcript.canonical import JsonValue, canonical, parse
@@ -268,8 +269,8 @@ def read_transcript(path: Path) -> Transcript:
         EmptyTranscriptError: there is no whole line.
         ConfigError: names the file and the first entry that is altered, out of place or of another run.
     """
-    files = segments.files_of(path) or (path,)
-    pieces = [piece for piece in map(_piece, files) if piece is not None]
+    paths = segments.files_of(path) or (path,)
+    pieces = [piece for piece in map(_piece, paths) if piece is not None]
     if not pieces:
         raise EmptyTranscriptError(str(path), "is empty", "the writer was stopped before it wrote its header")
     joined = [pieces.pop()]
@@ -287,7 +288,7 @@ def read_transcript(path: Path) -> Transcript:
         joined[0].header,
         inner,
         complete,
-        joined[-1].torn or (files[-1] != joined[-1].path),
+        joined[-1].torn or (paths[-1] != joined[-1].path),
         joined[-1].last[1],
         length=joined[-1].last[0] + 1,
         first=began.n,
@@ -298,10 +299,8 @@ def read_transcript(path: Path) -> Transcript:
 
 def _piece(path: Path) -> _Piece | None:
     """What is in one file; None where no line is whole."""
-    try:
+    with files.reading(path):
         raw = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     *lines, rest = raw.split(b"\n")
     if not lines:
         return None

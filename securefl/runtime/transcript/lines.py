@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -115,3 +117,16 @@ def disk_failure(path: Path, error: OSError) -> RunAbortedError:
         f"{path}: cannot be written: {error.strerror or error}"
         " (free some space or choose another --out; what was written before stays)"
     )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Abort with one line if ``path`` cannot be written within.
+
+    Raises:
+        RunAbortedError: the disk is full or gone.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise disk_failure(path, error) from error

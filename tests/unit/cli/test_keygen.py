@@ -105,7 +105,7 @@ def test_rosters_with_gaps_are_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "cannot be created" in refusal(call("keygen", "--party", "a", "--out", tmp_path / "file" / "x"))
+    assert "cannot be made" in refusal(call("keygen", "--party", "a", "--out", tmp_path / "file" / "x"))
 
 
 @pytest.mark.parametrize("name", ["all", "observer"])

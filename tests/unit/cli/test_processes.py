@@ -168,7 +168,7 @@ def test_damaged_data_is_refused(site: Path) -> None:
 
 def test_a_full_folder_name_is_refused(site: Path) -> None:
     (site / "file").write_text("")
-    assert "cannot be created" in refusal(call(*party(site, out=site / "file" / "x")))
+    assert "cannot be made" in refusal(call(*party(site, out=site / "file" / "x")))
 
 
 def test_a_server_with_a_partys_key_is_refused(site: Path) -> None:
