@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from securefl.base.ids import RunId
 from securefl.protocol import kernel
-from securefl.runtime import report, transcript
+from securefl.runtime import process, report, transcript
 from securefl.runtime.launch.interrupts import SignalledError
 from securefl.scenario import Scenario
 
@@ -52,10 +51,8 @@ def conclude(
     metrics: report.RunMetrics,
     end: report.RunEnd,
     *,
-    run: RunId,
+    options: process.Options,
     scenario: Scenario,
-    insecure: bool,
-    seed: int,
     seconds: float,
     files: Mapping[str, str],
     simulated: bool = False,
@@ -67,11 +64,11 @@ def conclude(
     """
     metrics.on_end(end)
     summary = report.summarise(
-        run=run,
+        run=options.run,
         scenario=scenario,
         metrics=metrics,
-        insecure=insecure,
-        seed=seed,
+        insecure=simulated or options.insecure,
+        seed=options.seed,
         simulated=simulated,
         seconds=seconds,
         files=files,

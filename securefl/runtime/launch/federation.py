@@ -313,10 +313,8 @@ def _run_in(
                 directory,
                 metrics,
                 end,
-                run=options.run,
+                options=options,
                 scenario=federation.scenario,
-                insecure=options.insecure,
-                seed=options.seed,
                 seconds=time.monotonic() - started,
                 files=directory.files(federation.scenario.groups.count),
             )

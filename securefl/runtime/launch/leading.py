@@ -111,10 +111,8 @@ class Leading:
             self._directory,
             self._metrics,
             end,
-            run=settings.run,
+            options=settings,
             scenario=settings.scenario,
-            insecure=settings.insecure_seed is not None,
-            seed=settings.seed,
             seconds=self._before + time.monotonic() - self._started,
             files=self._directory.files(settings.scenario.groups.count),
         )

@@ -208,10 +208,8 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         directory,
         metrics,
         end,
-        run=options.run,
+        options=options,
         scenario=scenario,
-        insecure=True,
-        seed=options.seed,
         simulated=True,
         seconds=time.monotonic() - started,
         files={

@@ -105,24 +105,29 @@ _placed = lru_cache(maxsize=4)(acting)
 
 
 @dataclass(frozen=True, slots=True)
-class _Unclipped:
-    """Treats the update as if the scenario had no bound."""
+class _Shown:
+    """Behaviours that a party shows in some rounds."""
 
     behaviours: tuple[scenario.Behaviour, ...]
 
+    def acts(self, round_: int) -> bool:
+        """Return True if any of them acts in a round."""
+        return any(behaviour.acts(round_) for behaviour in self.behaviours)
+
+
+class _Unclipped(_Shown):
+    """Treats the update as if the scenario had no bound."""
+
     def __call__(self, update: F64, bound: float | None, occasion: Occasion) -> F64:
-        honest = not any(behaviour.acts(occasion.round) for behaviour in self.behaviours)
+        honest = not self.acts(occasion.round)
         return encoding.clip_l2(update, bound if honest else None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unbounded:
+class _Unbounded(_Shown):
     """Rounds what was not clipped as if nothing bounded its length."""
 
-    behaviours: tuple[scenario.Behaviour, ...]
-
     def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> encoding.Encoded:
-        if not any(behaviour.acts(occasion.round) for behaviour in self.behaviours):
+        if not self.acts(occasion.round):
             return HONEST.encode(plan, values, entropy, occasion)
         return plan.fixed_point.encode(values, entropy)
 
@@ -145,30 +150,24 @@ class _Concentrated:
         return encoding.Encoded(np.clip(sent, -limit, limit), encoded.saturated)
 
 
-@dataclass(frozen=True, slots=True)
-class _Noiseless:
+class _Noiseless(_Shown):
     """Adds nothing where it should add its share of the noise."""
 
-    behaviours: tuple[scenario.Behaviour, ...]
-
     def __call__(self, noise: I64, occasion: Occasion) -> I64:
-        if not any(behaviour.acts(occasion.round) for behaviour in self.behaviours):
+        if not self.acts(occasion.round):
             return noise
         return np.zeros_like(noise)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bare:
+class _Bare(_Shown):
     """Leaves out all components of its removable noise that are never taken out of the sum.
 
     One that is taken out has to be in it: else it is there with the other sign. So what dropouts make
     necessary that come after the masked input stays in the sum, whoever would rather add none.
     """
 
-    behaviours: tuple[scenario.Behaviour, ...]
-
     def __call__(self, certain: int, round_: int) -> int:
-        return certain if any(behaviour.acts(round_) for behaviour in self.behaviours) else 0
+        return certain if self.acts(round_) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +186,11 @@ class _Lied:
         return extreme
 
 
-@dataclass(frozen=True, slots=True)
-class _WrongShares:
+class _WrongShares(_Shown):
     """Flips a bit of every share that it releases, so that none matches its published hash."""
 
-    behaviours: tuple[scenario.Behaviour, ...]
-
     def __call__(self, shares: messages.ReleasedShares, round_: int) -> messages.ReleasedShares:
-        if not any(behaviour.acts(round_) for behaviour in self.behaviours):
+        if not self.acts(round_):
             return shares
         return messages.ReleasedShares(instances=tuple(_spoiled(instance) for instance in shares.instances))
 

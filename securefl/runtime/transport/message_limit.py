@@ -17,7 +17,6 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from types import TracebackType
 from typing import Final, Self
 
 import aiomqtt
@@ -70,9 +69,7 @@ class _Probe:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self._close()
 
     async def send(self, size: int, within: float) -> _Answer:
