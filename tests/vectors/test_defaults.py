@@ -69,7 +69,9 @@ def _plain(default: object) -> Any:
 def test_defaults_are_the_committed_ones() -> None:
     """A changed or removed default changes what equal scenarios do: raise ``DEFAULTS_VERSION`` with it.
 
-    A new field at a default that changes nothing is added to the file, at the same version.
+    A new field at a default that changes nothing is added to the file, at the same version
+    (``python -m tests.vectors.test_defaults``). If its default is none, it also goes into ``ONLY_GIVEN`` of
+    :mod:`securefl.scenario.resolved`.
     """
     committed = json.loads(COMMITTED.read_text())
     assert (committed["version"], committed["defaults"]) == (DEFAULTS_VERSION, _defaults())
@@ -127,3 +129,8 @@ def test_what_is_at_its_default_is_left_out_wherever_it_stands() -> None:
         "inners": [{"type": "inner", "name": "b", "size": 4}],
         "most": 0,
     }
+
+
+if __name__ == "__main__":
+    written = {"version": DEFAULTS_VERSION, "defaults": _defaults()}
+    COMMITTED.write_text(json.dumps(written, indent=1, sort_keys=True) + "\n")
