@@ -89,6 +89,8 @@ def test_the_clip_follows_the_share_of_short_updates() -> None:
     for before, after in pairwise(found):
         assert before.following == after.clip
     deviation = words.table.std * np.sqrt(PARTIES) / (2 * 2**words.scale * PARTIES)
+    shares = [one.share or 0.0 for one in found]
+    assert not any((2 * PARTIES * share).is_integer() for share in shares), "each sum of bits has noise"
     first = found[0]
     assert first.clip == 2.0
     assert first.share == pytest.approx(0.5, abs=4 * deviation)
