@@ -43,7 +43,7 @@ run, protection, tolerance, behaviours, privacy, premise, seed, end = (partial(S
 
 
 class RunHeader(NamedTuple):
-    """What is known of a run before its first round."""
+    """Facts about a run before its first round."""
 
     sentences: tuple[Sentence, ...] = ()
     name: str = ""
