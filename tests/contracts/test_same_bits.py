@@ -21,7 +21,9 @@ from securefl.methods.robust.rules.bulyan import Bulyan
 from securefl.methods.robust.rules.krum import Krum
 from securefl.methods.robust.rules.minimum_diameter import MinimumDiameter
 from securefl.methods.robust.rules.multi_krum import MultiKrum
-from securefl.scenario.aggregation import Rule
+from securefl.scenario.aggregation import PreAggregation, Rule
+from securefl.scenario.parts import find, names
+from tests.contracts.same_bits import measured
 
 SCRIPT = Path(__file__).with_name("same_bits.py")
 _umath = importlib.import_module("numpy._core._multiarray_umath")
@@ -54,6 +56,12 @@ def digests(machine: dict[str, str]) -> dict[str, str]:
 @functools.cache
 def here() -> dict[str, str]:
     return digests({})
+
+
+def test_the_script_runs_every_rule_and_every_pre_aggregation() -> None:
+    """Every file in the folders of parts is compared, also one that the benchmark does not measure."""
+    parts = {find(kind, name) for kind in (Rule, PreAggregation) for name in names(kind)}
+    assert {type(part) for part in measured(20)} == parts
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)

@@ -22,6 +22,9 @@ from securefl.lab.bench.robust import (
 from securefl.scenario.aggregation import PreAggregation, Rule
 from securefl.scenario.parts import find, names
 
+PARTS = len(names(Rule)) + len(names(PreAggregation))
+"""Rows of a table for one size: one for each rule and each pre-aggregation."""
+
 
 @pytest.fixture(scope="module")
 def report() -> RobustReport:
@@ -37,7 +40,7 @@ def test_every_rule_and_every_step_is_measured() -> None:
 
 
 def test_rows(report: RobustReport) -> None:
-    assert len(report.rows) == 2 * 18
+    assert len(report.rows) == 2 * PARTS
     for row in report.rows:
         assert row.seconds >= 0
         assert row.memory > 0
@@ -78,7 +81,7 @@ def test_what_cannot_be_measured(sizes: tuple[tuple[int, int], ...], repetitions
 def test_command() -> None:
     done = CliRunner().invoke(app, ["robust", "--rows", "7x50", "--repetitions", "1", "--json"])
     assert done.exit_code == 0, done.output
-    assert len(json.loads(done.output)["rows"]) == 18
+    assert len(json.loads(done.output)["rows"]) == PARTS
     refused = CliRunner().invoke(app, ["robust", "--rows", "7y50"])
     assert refused.exit_code == 2
     assert "is no size" in refused.output
