@@ -118,6 +118,13 @@ def lines() -> tuple[tuple[str, str], ...]:
     )
 
 
+@cache
+def text() -> str:
+    return "\n".join(line for _, line in lines())
+
+
 @looped("name", RETIRED)
 def test_retired_names_do_not_come_back(name: str) -> None:
-    assert [place for place, line in lines() if re.search(name, line)] == [], RETIRED[name]
+    # One search of all lines at once is faster than one of each; a match is then looked up line by line.
+    if re.search(name, text(), re.MULTILINE):
+        assert [place for place, line in lines() if re.search(name, line)] == [], RETIRED[name]

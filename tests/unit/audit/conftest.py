@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
+from securefl.base.crypto.identity import PublicIdentity
+from securefl.base.ids import SERVER
 from tests.simulation.world import Op, scenario
 from tests.unit.audit.runs import record
+
+_verify = PublicIdentity.verify
+
+
+@lru_cache(maxsize=100_000)
+def _holds(key: bytes, message: bytes, signature: bytes) -> bool:
+    return _verify(PublicIdentity(SERVER, key, key), message, signature)
+
+
+def _remembered(self: PublicIdentity, message: bytes, signature: bytes) -> bool:
+    return _holds(self.verify_key, message, signature)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def verified_once() -> Iterator[None]:
+    """Verify each signature of the recorded runs once in a process: many tests read the same runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PublicIdentity, "verify", _remembered)
+        yield
 
 
 @pytest.fixture(scope="session")

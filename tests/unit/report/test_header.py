@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def shown(scenario: Scenario, *, seeded: bool = False, lab: bool = False) -> Run
     return header_of(RUN, scenario, start, seeded=seeded)
 
 
+@cache
+def loaded(file: Path) -> Scenario:
+    return load_scenario(file)
+
+
+@cache
+def plain(file: Path) -> RunHeader:
+    """The header of a file that this module's tests share."""
+    return shown(loaded(file))
+
+
 def line_of(header: RunHeader, name: str) -> str:
     (line,) = (line for line in header.lines if line.startswith((f"{name}: ", f"{name} ")))
     return line
@@ -45,7 +57,7 @@ def line_of(header: RunHeader, name: str) -> str:
 def test_of_each_bundled_scenario_and_example_it_is_eight_short_lines_that_hide_nothing() -> None:
     assert len(FILES) >= 25
     for file in FILES:
-        scenario = load_scenario(file)
+        scenario = loaded(file)
         for header in (
             shown(scenario, seeded=True, lab=True),
             header_of(
@@ -56,14 +68,14 @@ def test_of_each_bundled_scenario_and_example_it_is_eight_short_lines_that_hide_
             assert [line for line in header.lines if len(line) > WIDTH] == [], file
             for name in ("behaviours", "privacy", "premise", "seed", "end"):
                 assert not [line for line in header.lines if line.startswith(name) and "--explain" in line]
-        plain = shown(scenario)
-        assert not [line for line in plain.lines if "more: --explain" in line], (file, plain.lines)
+        lines = plain(file).lines
+        assert not [line for line in lines if "more: --explain" in line], (file, lines)
 
 
 def test_a_short_form_has_at_most_twelve_words_and_the_explanation_has_it() -> None:
     for file in FILES:
-        scenario = load_scenario(file)
-        explanation = "\n".join(shown(scenario).explanation)
+        scenario = loaded(file)
+        explanation = "\n".join(plain(file).explanation)
         for one in stated(scenario, check(scenario)):
             assert len(one.short.split()) <= 12, one
             assert one.line in LINES
@@ -73,7 +85,7 @@ def test_a_short_form_has_at_most_twelve_words_and_the_explanation_has_it() -> N
 
 def test_no_sentence_repeats_and_behaviours_of_one_kind_share_their_place() -> None:
     for file in FILES:
-        found = [one.whole for one in shown(load_scenario(file)).sentences]
+        found = [one.whole for one in plain(file).sentences]
         assert len(found) == len(set(found)), file
     dropping = load_scenario(Path(scenarios.__file__).parent / "dropout.toml")
     assert len(dropping.behaviours) == 6
