@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import shutil
 import tempfile
 from collections.abc import Generator
+from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.heavy import mark_heavy
 from tests.smoke import mark_smoke
+from tests.tiers import WHOLE
 
 # Machines that run tests are shared and slow at times: a deadline would fail tests that are right.
-settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# By default each run tests the same examples, so that a failure belongs to the change; `make search` draws
-# fresh ones.
-settings.register_profile("securefl", settings.get_profile("search"), derandomize=True)
+settings.register_profile(
+    "search", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=WHOLE
+)
+# Each run tests the same examples, so that a failure belongs to the change; `make search` draws fresh ones.
+settings.register_profile("whole", settings.get_profile("search"), derandomize=True)
+settings.register_profile("securefl", settings.get_profile("whole"), max_examples=WHOLE // 4)
 settings.load_profile("securefl")
 
 
@@ -34,8 +40,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark live tests of the fast tier before any are deselected by their marks."""
-    mark_smoke(items, whole=config.args_source is pytest.Config.ArgsSource.TESTPATHS)
+    """Mark live tests of the fast tier, and cases of the slow one, before marks deselect any."""
+    mark_smoke(items, whole=_all_files(config))
+    mark_heavy(items, whole=_all_files(config))
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Import a share of the test files first in each worker, so that not each worker compiles all of them.
+
+    pytest compiles a test file, with its assertions rewritten, if no compiled one exists, as in a fresh
+    checkout. An import that fails here fails again as the file is collected.
+    """
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is None or not isinstance(collector, pytest.Session) or not _all_files(collector.config):
+        return
+    root = collector.config.rootpath
+    number, workers = int(worker["workerid"].removeprefix("gw")), int(worker["workercount"])
+    for path in sorted((root / "tests").rglob("test_*.py"))[number::workers]:
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
+
+
+def _all_files(config: pytest.Config) -> bool:
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS
 
 
 @pytest.hookimpl(wrapper=True)
@@ -50,5 +77,4 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: the garbage collector need not visit it again."""
-    gc.collect()
     gc.freeze()

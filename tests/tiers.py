@@ -7,6 +7,17 @@ from collections.abc import Collection, Iterable
 
 import pytest
 from _pytest.mark.structures import ParameterSet
+from hypothesis import settings
+
+WHOLE = 100
+"""Examples that the profiles `whole` and `search` draw for a property without a number of its own."""
+FEWEST = 4
+"""Examples of a property in the fast tier, unless it has fewer."""
+
+
+def examples(number: int) -> int:
+    """Return the examples that the loaded profile draws for a property that has ``number`` of them."""
+    return min(number, max(FEWEST, number * settings.default.max_examples // WHOLE))
 
 
 def covering(*axes: Iterable[object]) -> list[ParameterSet]:

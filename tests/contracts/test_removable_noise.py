@@ -21,6 +21,7 @@ from securefl.protocol.secure_sum.masking import client, opening
 from securefl.protocol.secure_sum.masking.kind import Masking
 from securefl.protocol.secure_sum.removal import Removable, components_from, secret_chain
 from tests.contracts.secure_sums import NAMES, RUN, STEPS, Case, CryptenCluster, MaskingCluster, Step
+from tests.tiers import examples
 
 
 @st.composite
@@ -68,7 +69,7 @@ def noise(cluster: MaskingCluster, name: PartyId, seed: int = 1) -> list[Ring]:
     return list(components_from(setup.removable, setup.instance, setup.index(name), again.noise, 0))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(case=cases(), seed=st.integers(0, 2**32 - 1))
 def test_the_sum_keeps_exactly_the_components_that_dropouts_need(case: Case, seed: int) -> None:
     cluster = submitted(case, seed)
@@ -85,7 +86,7 @@ def test_the_sum_keeps_exactly_the_components_that_dropouts_need(case: Case, see
     np.testing.assert_array_equal(cluster.open(survivors, releases), expected)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(case=cases(), seed=st.integers(0, 2**32 - 1))
 def test_a_crypten_sum_has_them_from_the_start(case: Case, seed: int) -> None:
     """Members add what a sum of those on the list needs, in the attempt that opens."""

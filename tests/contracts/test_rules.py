@@ -50,6 +50,7 @@ from tests.contracts.naive_rules import (
     naive_trimmed_mean,
     naive_weight_trimmed_mean,
 )
+from tests.tiers import examples
 
 
 def breaks_at_once(rule: Rule, clusters: int) -> tuple[int, int]:
@@ -144,8 +145,8 @@ FURTHER = pytest.mark.parametrize("further", BEYOND)
 WIDTH = 16
 """Coordinates in the attacks: more than clusters, so one direction is perpendicular to all honest rows."""
 
-QUICK = settings(max_examples=25, deadline=None)
-LAW = settings(max_examples=10, deadline=None)
+QUICK = settings(max_examples=examples(25), deadline=None)
+LAW = settings(max_examples=examples(10), deadline=None)
 """For laws that follow from the definitions, with which every rule is compared more often."""
 
 

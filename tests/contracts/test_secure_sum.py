@@ -35,6 +35,7 @@ from tests.contracts.secure_sums import (
     Step,
     roster,
 )
+from tests.tiers import examples
 
 
 @st.composite
@@ -83,7 +84,7 @@ def total(case: Case, inputs: Mapping[PartyId, Ring], names: Sequence[PartyId]) 
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestEveryKind:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
     def test_all_members(self, kind: str, data: st.DataObject, seed: int) -> None:
         case = data.draw(cases(everybody=True, fewest=KINDS[kind].fewest))
@@ -92,7 +93,7 @@ class TestEveryKind:
         assert outcome.survivors == case.names
         np.testing.assert_array_equal(outcome.ring, total(case, inputs, case.names))
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
     def test_dropouts_at_any_step(self, kind: str, data: st.DataObject, seed: int) -> None:
         """The sum of exactly those who submitted, or nothing; never fewer than min_survivors."""
@@ -154,7 +155,7 @@ def submitted(case: Case, inputs: Mapping[PartyId, Ring] | None = None, seed: in
     return cluster
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(case=cases(fewest=2), seed=st.integers(0, 2**32 - 1))
 @example(case=Case(3, 2, 2, length=1, silent={NAMES[0]: "shares", NAMES[1]: "receipt"}), seed=0)
 def test_all_kinds_open_the_same_words(case: Case, seed: int) -> None:
@@ -299,7 +300,7 @@ class TestShares:
             Masking().server.open(tampered, everybody, releases, cluster.store)
         assert caught.value.culprit == NAMES[2]
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(case=cases(), data=st.data())
     def test_never_both_kinds_of_one_member(self, case: Case, data: st.DataObject) -> None:
         cluster = submitted(replace(case, silent={}))

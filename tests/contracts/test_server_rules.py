@@ -19,6 +19,7 @@ from securefl.methods.robust.rules.inner_product import InnerProduct
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.methods.robust.tolerance import breakdown, needs_server_gradient, places
 from securefl.scenario.aggregation import Rule
+from tests.tiers import examples
 
 JUDGING: list[Rule] = [
     FlTrust(),
@@ -38,7 +39,7 @@ SELECTING: list[Rule] = [
 """Rules that take the best, however bad they are (tests/unit/robust/test_inner_product.py)."""
 JUDGES = pytest.mark.parametrize("rule", JUDGING, ids=str)
 EVERY = pytest.mark.parametrize("rule", JUDGING + SELECTING, ids=str)
-QUICK = settings(max_examples=30, deadline=None)
+QUICK = settings(max_examples=examples(30), deadline=None)
 
 
 def applied(rule: Rule, means: F64, gradient: F64, weights: F64 | None = None) -> Aggregate:

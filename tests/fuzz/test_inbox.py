@@ -18,11 +18,12 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.envelope import CARRIER, DOMAIN, MAX_PARTS, MIN_PIECE, SIGNATURE, peek
 from securefl.protocol.wire.inbox import MAX_OPEN, Delivery, Inbox
+from tests.tiers import examples
 from tests.unit.wire.ends import IDENTITIES, RUN, A, B, inbox, sealed
 
 from .strategies import Pool
 
-FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FUZZ = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 HELLO = Hello(
     samples=600,
     model_digest=bytes(32),
@@ -143,7 +144,7 @@ def parts(draw: st.DrawFn) -> bytes:
 
 @given(st.lists(st.tuples(parts(), st.sampled_from([0.0, 1.0, 1000.0])), max_size=40))
 @example([(sealed(bytes(MIN_PIECE), part=4, parts=5), 0.0), (sealed(bytes(MIN_PIECE), part=0, parts=2), 0.0)])
-@settings(FUZZ, max_examples=50)
+@settings(FUZZ, max_examples=examples(50))
 def test_abuse_of_parts(frames: list[tuple[bytes, float]]) -> None:
     box, now = Inbox(RUN, SERVER, inbox()._roster, SMALL), 0.0
     for frame, later in frames:
@@ -159,7 +160,7 @@ def test_abuse_of_parts(frames: list[tuple[bytes, float]]) -> None:
 
 
 @given(st.permutations(range(12)), st.lists(st.integers(0, 11), max_size=6))
-@settings(FUZZ, max_examples=50)
+@settings(FUZZ, max_examples=examples(50))
 def test_three_messages_in_pieces_in_any_order(order: list[int], again: list[int]) -> None:
     body = encode(BoxList(boxes=tuple((i, bytes(1000)) for i in range(14))))
     pieces = [body[at : at + MIN_PIECE] for at in range(0, len(body), MIN_PIECE)]

@@ -21,6 +21,7 @@ from securefl.protocol.round.server import phases as server_phases
 from securefl.protocol.round.shared.reports import RunEffect
 from securefl.protocol.secure_sum.store import MemoryStore
 from tests.simulation.world import Node, World, scenario
+from tests.tiers import examples
 
 from .strategies import Pool, places
 
@@ -130,8 +131,7 @@ def steps(run: Run) -> st.SearchStrategy[Step]:
     return st.one_of(real.flatmap(altered), real.flatmap(misplaced), moments.flatmap(arbitrary))
 
 
-CURIOUS, ACTIVE = recorded("curious"), recorded("active")
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def check(step: Step) -> None:
@@ -148,8 +148,8 @@ def check(step: Step) -> None:
 
 
 def test_the_runs_reach_every_phase() -> None:
-    reached = {name.split("(")[0] for run in (CURIOUS, ACTIVE) for name in run.moments}
-    server = (
+    reached = {name.split("(")[0] for server in ("curious", "active") for name in recorded(server).moments}
+    of_server = (
         server_phases.Joining,
         server_phases.Greeting,
         server_phases.Revealing,
@@ -160,7 +160,7 @@ def test_the_runs_reach_every_phase() -> None:
         server_phases.Evaluating,
         server_phases.Ended,
     )
-    party = (
+    of_party = (
         party_phases.Outside,
         party_phases.Informed,
         party_phases.Greeted,
@@ -169,17 +169,18 @@ def test_the_runs_reach_every_phase() -> None:
         party_phases.Endorsed,
         party_phases.Ended,
     )
-    wanted = {f"server {kind.__name__}" for kind in server} | {f"party {kind.__name__}" for kind in party}
+    wanted = {f"server {kind.__name__}" for kind in of_server}
+    wanted |= {f"party {kind.__name__}" for kind in of_party}
     assert wanted == reached
 
 
-@given(steps(CURIOUS))
+@given(st.deferred(lambda: steps(recorded("curious"))))
 @FUZZ
 def test_with_a_curious_server(step: Step) -> None:
     check(step)
 
 
-@given(steps(ACTIVE))
+@given(st.deferred(lambda: steps(recorded("active"))))
 @FUZZ
 def test_with_an_active_server(step: Step) -> None:
     check(step)

@@ -62,7 +62,7 @@ from tests.simulation.lying import (
 )
 from tests.simulation.test_verified_rounds import CORRUPT, LIES, MODES, P, next_float
 from tests.simulation.world import RUN, Node, Op, World
-from tests.tiers import covering, sampled
+from tests.tiers import covering, examples, sampled
 
 FAULTS = {
     "another model": "claims another model than the sums of round 0 make",
@@ -315,7 +315,7 @@ def framed(draw: st.DrawFn) -> Charge:
     return charge
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(framed())
 def test_nobody_honest_is_convicted_by_what_honest_machines_signed(charge: Charge) -> None:
     plan = honest_charges()[0]

@@ -27,7 +27,7 @@ from tests.crypten_threads import crypten_threads, end_abandoned
 from tests.simulation.test_exact_sums import check_all, samples, uneven
 from tests.simulation.test_faults import powers
 from tests.simulation.world import Op, World, scenario
-from tests.tiers import covering
+from tests.tiers import covering, examples
 
 PARTY_KINDS = (
     "JoinRun",
@@ -84,7 +84,7 @@ def check(world: World) -> None:
     assert all(times == 1 for times in sent.values())
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     server=st.sampled_from(["curious", "active"]),
     reclusterings=st.integers(1, 2),

@@ -28,6 +28,7 @@ from securefl.protocol.round.shared.reports import (
 )
 from tests.simulation.spy import Grasp, Spy, spying
 from tests.simulation.world import Op, World, scenario
+from tests.tiers import examples
 
 PARTY_KINDS = (
     "Join",
@@ -136,7 +137,7 @@ def run(kind: str, reclusterings: int, ops: list[Op], rounds: str = "2") -> Worl
     return world
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kind=st.sampled_from(["curious", "active"]),
     reclusterings=st.integers(1, 2),

@@ -26,6 +26,7 @@ from securefl.methods.weighting.weights import public_weights
 from securefl.protocol.round.shared.reports import ModelFinal, RoundDone
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Op, World, of_work, scenario
+from tests.tiers import examples
 
 LENGTH = 5
 
@@ -66,7 +67,7 @@ def run_and_compare(made: Scenario, counts: Sequence[int], ops: Sequence[Op], se
     return done
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_the_aggregate_is_fedavg_over_the_survivors(data: st.DataObject) -> None:
     parties = data.draw(st.integers(3, 9), "parties")

@@ -52,6 +52,7 @@ from securefl.protocol.round.shared.reports import ModelFinal, SumOpened
 from securefl.scenario.aggregation import PreAggregation, Rule
 from tests.contracts.test_rules import assert_bounded
 from tests.simulation.world import World, scenario
+from tests.tiers import examples
 from tests.unit.round.samples import plan_of
 
 LENGTH = 16
@@ -211,7 +212,7 @@ def rounds(draw: st.DrawFn, case: Case) -> Round:
 
 
 @EVERY
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_up_to_as_many_as_withstood_nobody_moves_it_beyond_the_clean(case: Case, data: st.DataObject) -> None:
     played = data.draw(rounds(case))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.heavy import HEAVY
 from tests.looped import looped
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +64,9 @@ def test_each_fits_its_file_and_its_tests(mutant: Any) -> None:
         assert (ROOT / path).exists(), path
         assert {*names} <= (_names(path) if names else set()), test
         assert not (names and names[-1] in _left_out(path)), f"{test} is not of the fast tier"
+        # Of a test without a case, those in the fast tier do; a case that is named has to be among them.
+        cases = HEAVY.get(test.split("[")[0])
+        assert cases is None or (cases and "[" not in test), f"{test} is not of the fast tier"
 
 
 def test_there_are_many_and_the_page_has_them() -> None:

@@ -31,6 +31,7 @@ from securefl.runtime.account.entries import (
 )
 from securefl.runtime.account.file import AccountFile, account_beside, begin_account
 from securefl.runtime.account.tip import MACHINE_VARIABLE, Tip
+from tests.tiers import examples
 
 ROOT = InsecureSeededEntropy(17)
 OWNER = Identity.generate(PartyId("p00"), ROOT.child("p00")).public
@@ -86,7 +87,9 @@ def test_it_lies_beside_the_key() -> None:
     assert account_beside(Path("keys/p00.key")) == Path("keys/p00.account")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(cut=st.integers(0, 10_000), ahead=st.booleans())
 def test_a_process_killed_at_any_byte_goes_on_where_it_was(
     tmp_path_factory: pytest.TempPathFactory, cut: int, ahead: bool
@@ -106,7 +109,9 @@ def test_a_process_killed_at_any_byte_goes_on_where_it_was(
     assert place.said() == [plain(entry) for entry in (*MORE[:kept], Update(round=7, count=1))]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(lines=st.integers(0, 4))
 def test_one_that_was_rolled_back_is_refused(tmp_path_factory: pytest.TempPathFactory, lines: int) -> None:
     """At a line's end too, where the chain is whole: the tip is not."""
@@ -235,7 +240,9 @@ def test_an_edited_one_is_refused(
     assert "\n" not in str(refused.value)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(at=st.integers(0, 10_000), value=st.integers(0, 255))
 def test_any_changed_byte_but_those_of_the_torn_end_is_noticed(
     tmp_path_factory: pytest.TempPathFactory, at: int, value: int

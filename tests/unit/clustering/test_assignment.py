@@ -13,6 +13,7 @@ from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.assignment import Assignment, draw_assignment
 from securefl.methods.clustering.sizes import cluster_sizes
+from tests.tiers import examples
 
 CHI_SQUARE_1E6 = {5: 35.89, 23: 70.55}
 """Quantiles: a uniform draw exceeds them with probability 1e-6. Seeds are fixed, so the result is too."""
@@ -44,7 +45,7 @@ def chi_square(outcomes: Iterable[Hashable], possible: int) -> float:
     reclusterings=st.integers(1, 4),
     number=st.integers(0, 2**64),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_everybody_is_in_one_cluster_per_reclustering(
     present: int, share: float, size: int, reclusterings: int, number: int
 ) -> None:
@@ -66,7 +67,7 @@ def test_everybody_is_in_one_cluster_per_reclustering(
 
 
 @given(order=st.permutations(parties(9)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_order_of_the_parties_does_not_matter(order: list[PartyId]) -> None:
     assert draw_assignment(seed(1), order, 7, 2, 3) == draw_assignment(seed(1), parties(9), 7, 2, 3)
 

@@ -15,6 +15,7 @@ from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.clustering.atoms import draw_unions, form_atoms, splits, whole
 from securefl.methods.clustering.kept_atoms import Atom
 from securefl.methods.clustering.survivors import is_closed, survivor_set
+from tests.tiers import examples
 
 CHI_SQUARE_1E6_OF_14 = 53.7
 """A uniform draw exceeds it with probability 1e-6. Seeds are fixed, so the result is too."""
@@ -102,7 +103,7 @@ def atoms_with_absences(draw: st.DrawFn) -> tuple[tuple[Atom, ...], tuple[Atom, 
     fewest=st.integers(1, 20),
     number=st.integers(0, 999),
 )
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_clusters_are_unions_of_whole_atoms(
     case: tuple[tuple[Atom, ...], tuple[Atom, ...]],
     per_cluster: int,
@@ -164,7 +165,7 @@ def test_pairs_of_atoms_meet_equally_often() -> None:
     least=st.integers(1, 12),
     data=st.data(),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_survivors_are_whole_atoms_and_the_most_of_them(
     case: tuple[tuple[Atom, ...], tuple[Atom, ...]],
     per_cluster: int,

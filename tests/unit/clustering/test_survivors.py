@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.assignment import draw_assignment
 from securefl.methods.clustering.survivors import is_closed, survivor_set
+from tests.tiers import examples
 
 A, B, C, D, E, F = (PartyId(name) for name in "abcdef")
 Instances = dict[tuple[int, int], tuple[PartyId, ...]]
@@ -47,7 +48,7 @@ def rounds(draw: st.DrawFn) -> tuple[Instances, Instances, int]:
 
 
 @given(rounds())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_it_is_the_largest_set_that_may_be_opened(case: tuple[Instances, Instances, int]) -> None:
     instances, submitted, least = case
     survivors = survivor_set(instances, submitted, least)

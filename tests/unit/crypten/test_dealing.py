@@ -22,6 +22,7 @@ from securefl.protocol.secure_sum.validated.dealing import (
     deal_context,
     requests_of,
 )
+from tests.tiers import examples
 
 CONTEXT = b"c" * 32
 REQUESTS = (Request("square", (5,)), Request("and", (2, 3)), Request("and", (1,)))
@@ -33,7 +34,7 @@ def dealt(evaluators: int, seed: int = 1) -> list[Taking]:
     return [Tuples(d, rank, CONTEXT, REQUESTS, "dealer").begin() for rank, d in enumerate(deals)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(evaluators=st.integers(2, 6), seed=st.integers(0, 2**32))
 def test_products_are_those_of_the_sums(evaluators: int, seed: int) -> None:
     everybody = dealt(evaluators, seed)

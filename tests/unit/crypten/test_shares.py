@@ -17,6 +17,7 @@ from securefl.protocol.secure_sum.validated.shares import (
     split,
     words_of,
 )
+from tests.tiers import examples
 
 CONTEXT = b"k" * 32
 LENGTH = 5
@@ -36,7 +37,7 @@ def held(members: list[int], updates: dict[int, U64]) -> dict[int, dict[int, U64
     return everybody
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(count=st.integers(3, 6), seed=st.integers(0, 1000))
 def test_shares_add_up_and_the_owner_has_none(count: int, seed: int) -> None:
     members = list(range(count))

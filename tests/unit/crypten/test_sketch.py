@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from securefl.base.errors import UsageError
 from securefl.base.ids import Instance, PartyId, RunId
 from securefl.protocol.secure_sum.validated.sketch import matrix, nonce_commitment, project, sketch_seed
+from tests.tiers import examples
 
 SEED = bytes(range(32))
 INSTANCE = Instance(RunId("run"), 3, 0, 1, 0)
@@ -17,7 +18,7 @@ NONCES = {PartyId("a"): bytes(32), PartyId("b"): b"\x01" * 32}
 TOP = 2**64 - 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     vectors=st.integers(1, 5).flatmap(
         lambda d: st.lists(

@@ -12,10 +12,11 @@ from securefl.base.crypto.labels import encode
 from securefl.base.crypto.prg import expand
 from securefl.base.errors import UsageError
 from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
+from tests.tiers import examples
 from tests.unit.crypten.test_session import pair_keys
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(size=st.integers(2, 6), words=st.integers(0, 40), kinds=st.lists(st.booleans(), max_size=4))
 def test_all_shares_together_are_zero(size: int, words: int, kinds: list[bool]) -> None:
     members = [ZeroShares(me, pair_keys(me, size)) for me in range(size)]

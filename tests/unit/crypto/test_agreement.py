@@ -14,12 +14,13 @@ from securefl.base.crypto.labels import encode
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import UsageError
 from tests.looped import looped
+from tests.tiers import examples
 
 KEY = st.binary(min_size=32, max_size=32)
 
 
 @given(KEY, KEY, st.text(st.characters(codec="utf-8"), max_size=8), st.binary(max_size=40))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_both_ends_agree_and_a_second_implementation_too(
     one: bytes, other: bytes, label: str, context: bytes
 ) -> None:
@@ -39,7 +40,7 @@ def test_both_ends_agree_and_a_second_implementation_too(
 
 
 @given(KEY, KEY, st.binary(max_size=8))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_pair_agrees_on_several_keys_at_once(one: bytes, other: bytes, context: bytes) -> None:
     ours, theirs = KeyPair.from_private(one), KeyPair.from_private(other)
     expected = tuple(shared_key(one, theirs.public, label, context) for label in ("out", "in"))

@@ -21,6 +21,7 @@ from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER, PartyId
 from tests.looped import looped
+from tests.tiers import examples
 
 ALICE = Identity.generate(PartyId("alice"), InsecureSeededEntropy(1))
 BOB = Identity.generate(PartyId("bob"), InsecureSeededEntropy(2))
@@ -34,7 +35,7 @@ LOW_ORDER = [0, 1, FIELD - 1, FIELD, FIELD + 1, ORDER_8, FIELD - ORDER_8]
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(max_size=100))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_signatures_equal_those_of_a_second_implementation(private: bytes, message: bytes) -> None:
     identity = Identity(PartyId("p"), private, bytes(32))
     second = ECC.construct(curve="Ed25519", seed=private)
@@ -72,7 +73,7 @@ def test_a_key_that_the_library_refuses_verifies_nothing(monkeypatch: pytest.Mon
 
 
 @given(st.binary(max_size=100), st.binary(max_size=40))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_sealed_message_opens_for_its_recipient_in_its_context(plaintext: bytes, context: bytes) -> None:
     box = ALICE.public.seal(plaintext, context, OsEntropy())
     assert len(box) == len(plaintext) + SEAL_OVERHEAD

@@ -17,6 +17,7 @@ from securefl.base.crypto.prg import CHUNK_BYTES, Sign, add_masks, expand
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
 from tests.looped import looped
+from tests.tiers import examples
 
 KEY = st.binary(min_size=32, max_size=32)
 RingType = type[np.uint32] | type[np.uint64]
@@ -102,7 +103,7 @@ def test_no_mask_leaves_the_vector() -> None:
 
 
 @given(KEY, st.integers(0, 255))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_flipped_key_bit_gives_an_unrelated_mask(key: bytes, bit: int) -> None:
     flipped = (int.from_bytes(key, "big") ^ 1 << bit).to_bytes(32, "big")
     difference = expand(key, 64, np.uint64) - expand(flipped, 64, np.uint64)

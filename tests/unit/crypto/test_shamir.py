@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from securefl.base.crypto.shamir import PRIME, SHARE_BYTES, BadShareError, combine, share_digest, split
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import UsageError
+from tests.tiers import examples
 
 SECRET = st.binary(min_size=32, max_size=32)
 TOP = b"\xff" * 32
@@ -65,7 +66,7 @@ def test_no_smaller_prime_holds_every_secret() -> None:
 
 
 @given(SECRET, st.integers(1, 6), st.integers(0, 3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_threshold_of_the_shares_gives_the_secret(secret: bytes, threshold: int, spare: int) -> None:
     shares = numbered(split(secret, threshold, threshold + spare, OsEntropy()))
     assert all(len(share) == SHARE_BYTES for share in shares.values())
@@ -83,7 +84,7 @@ def test_end_values_and_sizes(secret: bytes, threshold: int, count: int) -> None
 
 
 @given(SECRET, SECRET, st.integers(2, 6))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_one_share_fewer_fits_every_secret(secret: bytes, other: bytes, threshold: int) -> None:
     shares = split(secret, threshold, threshold + 1, OsEntropy())
     known = {x: shares[x - 1] for x in range(1, threshold)}

@@ -15,6 +15,7 @@ from securefl.methods.feasibility.limits import check
 from securefl.protocol.round.shared.reports import SharesReleased, SumsWithheld, SurvivorsFrozen
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import scenario
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.misbehaviour.lab import ROUNDING, Lab, shown
 
@@ -60,7 +61,7 @@ def test_it_drops_whoever_is_no_accomplice_or_in_one_of_two_clusters() -> None:
 @given(
     st.integers(0, 2**32), st.sampled_from([(8, 4), (9, 3), (12, 4)]), st.integers(1, 3), st.integers(0, 3)
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_what_it_finds_exposes_the_victim(seed: int, shape: tuple[int, int], rows: int, told: int) -> None:
     """Against an elimination over the rationals of what survives, with the accomplices' updates known."""
     parties, size = shape

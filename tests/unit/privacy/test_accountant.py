@@ -14,6 +14,7 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.methods.privacy.accountant import epsilon
 from securefl.methods.privacy.composition import Accountant
 from securefl.methods.privacy.release import Relation, ReleaseEvent, Sampler
+from tests.tiers import examples
 from tests.unit.privacy.pairs import Mixture, classical_epsilon, least_delta, plane_delta, renyi
 
 DELTA = 3000**-1.1
@@ -164,7 +165,7 @@ def small_events() -> st.SearchStrategy[ReleaseEvent]:
     )
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=examples(2), deadline=None)
 @given(event=small_events(), more=st.sampled_from([1, 40, 160]), factor=st.sampled_from([1.1, 2.0]))
 def test_more_steps_or_less_noise_cost_more(event: ReleaseEvent, more: int, factor: float) -> None:
     spent = epsilon([event], 1e-5)
@@ -176,7 +177,7 @@ def test_more_steps_or_less_noise_cost_more(event: ReleaseEvent, more: int, fact
     assert spent <= epsilon([event], 1e-5, "rdp") * 1.002 + 1e-3
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=examples(2), deadline=None)
 @given(events=st.lists(small_events(), min_size=2, max_size=3), data=st.data())
 def test_the_order_of_composition_does_not_matter(events: list[ReleaseEvent], data: st.DataObject) -> None:
     turned = data.draw(st.permutations(events))

@@ -14,6 +14,7 @@ from securefl.base.errors import UsageError
 from securefl.methods.encoding.clip import clip_l2
 from securefl.methods.encoding.fixed_point import FixedPoint
 from securefl.methods.privacy.rounding import DEFAULT_BETA, BoundedRounding
+from tests.tiers import examples
 
 
 class SameKey:
@@ -58,7 +59,7 @@ def test_known_bounds() -> None:
     assert math.sqrt(25_450) + 256 == pytest.approx(415.53, abs=0.01)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e3, 1e3)),
     st.floats(0.01, 500.0),
@@ -162,7 +163,7 @@ def test_unbiased_where_the_condition_never_bites() -> None:
     assert np.all(np.abs(mean - values) < 6 * np.sqrt(fraction * (1 - fraction) / n))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     arrays(np.float64, 12, elements=st.floats(-50, 50)),
     arrays(np.float64, 12, elements=st.floats(-1, 1)),

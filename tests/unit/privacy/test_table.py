@@ -16,6 +16,7 @@ from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.methods.privacy.laws import NoiseLaw
 from securefl.methods.privacy.table import BLOCK, MAX_STD, WORST_ERROR, NoiseTable, noise_table
+from tests.tiers import examples
 from tests.unit.privacy.oracles import exact_law, law_of_table, masses
 
 LAWS: tuple[NoiseLaw, ...] = ("skellam", "discrete-gaussian")
@@ -159,7 +160,7 @@ def test_neighbouring_draws_are_uncorrelated() -> None:
         assert abs(float(np.corrcoef(draws[:-lag], draws[lag:])[0, 1])) * math.sqrt(n - lag) < 5.5
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=40), st.sampled_from([4.0, 333.3, 4096.0]))
 def test_look_up_agrees_with_bisection(words: list[int], std: float) -> None:
     table = noise_table("skellam", std)

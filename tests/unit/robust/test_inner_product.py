@@ -21,8 +21,9 @@ from securefl.methods.robust.rules.inner_product import InnerProduct, above_mean
 from securefl.methods.robust.tolerance import breakdown, places
 from securefl.scenario.aggregation import Aggregation
 from tests.looped import looped
+from tests.tiers import examples
 
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=examples(60), deadline=None)
 GAMMAS = st.sampled_from([0.1, 0.2, 0.4, 0.5, 2 / 3, 0.9, 1.0])
 
 

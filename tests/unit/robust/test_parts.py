@@ -19,6 +19,7 @@ from securefl.methods.robust.rules.centred_clipping import centred_clipping
 from securefl.methods.robust.rules.geometric_median import geometric_median
 from securefl.methods.robust.rules.minimum_diameter import MAX_DIAMETER_BYZANTINE, minimum_diameter
 from securefl.methods.robust.span import Span
+from tests.tiers import examples
 
 
 def stack_of(means: F64, weights: F64 | None = None, reference: F64 | None = None) -> Stack:
@@ -27,7 +28,7 @@ def stack_of(means: F64, weights: F64 | None = None, reference: F64 | None = Non
 
 
 @given(st.integers(0, 10**6), st.floats(-140, 140))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_point_and_its_distances(seed: int, exponent: float) -> None:
     rng = np.random.default_rng(seed)
     rows, shares = rng.normal(size=(5, 30)) * 10.0**exponent, rng.dirichlet(np.ones(5))
@@ -89,7 +90,7 @@ def test_distances_that_overflow_are_infinite() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_minimum_diameter_is_the_smallest(seed: int, byzantine: int, further: int) -> None:
     means = np.random.default_rng(seed).normal(size=(2 * byzantine + 1 + further, 3))
     kept = minimum_diameter(stack_of(means), byzantine).kept

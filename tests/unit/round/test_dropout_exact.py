@@ -14,6 +14,7 @@ from securefl.protocol.messages.masking import KeyAdvert
 from securefl.protocol.round.shared.reports import InstanceRetried, SumChecked, SumOpened
 from securefl.scenario.behaviours import NoNoise
 from tests.simulation.world import Op, World, scenario
+from tests.tiers import examples
 from tests.unit.round.samples import plan_of
 from tests.unit.scenario.samples import headed, refusal
 from tests.unit.scenario.test_privacy_limits import PARTY
@@ -67,7 +68,7 @@ def test_members_share_secrets_for_every_tolerated_dropout() -> None:
     assert len({digest for advert in adverts for digest in advert.noise_digests}) == 16
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cast=casts(9, 2))
 @example(
     cast={"p00": (silent("drop", "after-shares", 0),), "p04": (silent("kill", "after-masked-input", 1),)}

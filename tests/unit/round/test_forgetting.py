@@ -19,6 +19,7 @@ from securefl.methods.robust.rules.inner_product import InnerProduct
 from securefl.methods.robust.tolerance import rounds_remembered
 from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credited, faded
 from securefl.protocol.round.server.stacking import RoundAggregate, aggregate_round
+from tests.tiers import examples
 from tests.unit.round.test_trust import LENGTH, SEED, A, B, C, D, plan_for, summed
 
 DOWN = np.array([-1.0, 0.0, 0.0])
@@ -37,7 +38,7 @@ def round_of(rule: InnerProduct, scores: Sequence[float], trust: Trust) -> Round
     return aggregate_round(plan, sums, dict.fromkeys(names, 1.0), SEED, None, {0: DOWN}, trust)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     history=st.integers(1, 6).flatmap(
         lambda rounds: arrays(np.float64, (rounds, 4), elements=st.floats(-4, 4, width=16))
@@ -61,7 +62,7 @@ def test_a_half_life_without_end_is_the_plain_sum_bit_by_bit(
         assert one.update.tobytes() == two.update.tobytes()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     earned=arrays(np.float64, st.integers(1, 40), elements=st.floats(-100, 100)),
     half_life=st.floats(0.01, 1e6),

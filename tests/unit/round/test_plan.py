@@ -27,10 +27,11 @@ from securefl.protocol.round.shared.reports import (
     SatOut,
 )
 from tests.simulation.world import Op, World, scenario
+from tests.tiers import examples
 from tests.unit.round.samples import plan_of
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_wanted_is_the_largest_number_whose_clusters_stay_small(data: st.DataObject) -> None:
     parties = data.draw(st.integers(3, 24))

@@ -24,6 +24,7 @@ from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round,
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.walk import to_consult
 from tests.simulation.world import scenario
+from tests.tiers import examples
 from tests.unit.round.samples import plan_of
 
 SEED = bytes(32)
@@ -80,7 +81,7 @@ def naive_round(uploads: F64, gradient: F64, scores: list[float], gamma: float) 
     return Naive([old + new for old, new in zip(scores, now, strict=True)], selected, threshold)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     data=st.data(),
     parties=st.integers(1, 6),

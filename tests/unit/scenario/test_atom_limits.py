@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from securefl.methods.clustering import odds
 from securefl.methods.clustering.sizes import cluster_sizes, dealt, planned_atoms, planned_sizes
+from tests.tiers import examples
 from tests.unit.scenario.samples import checked, headed, refusal, small
 
 ATOMS = ("parties=20", "clustering.size=8", "clustering.atoms=4")
@@ -78,7 +79,7 @@ def test_without_atoms_clusters_are_as_ever(parties: int, size: int) -> None:
 
 
 @given(parties=st.integers(12, 60), atoms=st.integers(2, 5), per_cluster=st.integers(2, 3))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_planned_clusters(parties: int, atoms: int, per_cluster: int) -> None:
     size = atoms * per_cluster
     if size > parties:

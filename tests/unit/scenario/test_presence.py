@@ -14,6 +14,7 @@ from securefl.methods.clustering import odds
 from securefl.methods.clustering.assignment import draw_assignment
 from securefl.methods.clustering.game import game_of
 from securefl.methods.clustering.presence import fewest_present, wanted_of
+from tests.tiers import examples
 from tests.unit.scenario.samples import checked, headed, small
 
 SHARED = (
@@ -71,7 +72,7 @@ def test_the_stated_odds_are_those_of_the_worst_round(server: str) -> None:
     assert "if all are present" in line
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_no_number_of_present_parties_exceeds_the_stated_odds(data: st.DataObject) -> None:
     """Clusters as they are drawn, each with all of its mates, among any number that makes a round."""

@@ -55,7 +55,7 @@ from securefl.scenario.scenario import Scenario
 from securefl.training.rounds import Trainer
 from securefl.training.sgd.outcomes import Evaluation, GradientNotFiniteError, TrainingDivergedError
 from tests.simulation.world import of_work, scenario
-from tests.tiers import covering
+from tests.tiers import covering, examples
 from tests.unit.misbehaviour.lab import Lab
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -222,7 +222,7 @@ failures = st.frozensets(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cast=casts(9, 3), failing=failures, reclusterings=st.sampled_from(["1", "2", "3"]))
 @example(cast={"p00": (silent("kill", "after-shares", 0),)}, failing=frozenset(), reclusterings="2")
 # A repeated model, and a party whose shares never left the round before: its account has them.
@@ -240,7 +240,7 @@ def test_a_curious_servers_run_is_the_same(cast: Cast, failing: Failing, reclust
     assert_same(scenario(9, rounds="3", reclusterings=reclusterings), cast, failing)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     cast=casts(9, 2, tuple(phase for phase in PHASES if phase != "after-shares")),
     failing=failures,
@@ -281,7 +281,7 @@ def test_crypten_runs_are_the_same(
     assert_same(config, cast, failing)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     cast=casts(9, 2),
     failing=failures,
@@ -317,7 +317,7 @@ def test_parties_that_sit_out_since_a_model_repeats_are_the_same(server: str) ->
 FIXED = {"clustering__fixed": "true", "leakage__mode": "report"}
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cast=casts(9, 3), failing=failures, server=st.sampled_from(["curious", "active"]))
 @example(
     cast={p: (silent("kill", "after-keys", 0),) for p in ("p00", "p01", "p02", "p03")},
@@ -424,7 +424,7 @@ def test_parties_that_can_neither_choose_nor_train_are_the_same(mode: str) -> No
     assert set(first.participants) & groupless
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cast=casts(9, 3), failing=failures, server=st.sampled_from(["curious", "active"]))
 @example(
     cast={p: (silent("kill", "after-keys", 0),) for p in ("p00", "p01", "p02", "p03", "p04", "p05")},
@@ -449,7 +449,7 @@ def test_atoms_are_the_same(cast: Cast, failing: Failing, server: str) -> None:
     assert all(len(mates) >= 2 for mates in together.values())
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cast=casts(5, 2), reclusterings=st.sampled_from(["1", "2"]))
 def test_clusters_of_one_are_the_same(cast: Cast, reclusterings: str) -> None:
     config = scenario(
@@ -467,7 +467,7 @@ def test_clusters_of_one_are_the_same(cast: Cast, reclusterings: str) -> None:
         assert all(len(survivors) == 1 for survivors in lab.sums(round_))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cast=casts(9, 3), failing=failures, reclusterings=st.sampled_from(["1", "2"]))
 def test_an_active_servers_run_is_the_same(cast: Cast, failing: Failing, reclusterings: str) -> None:
     config = scenario(

@@ -44,6 +44,7 @@ from securefl.methods.task_groups.rule import GroupRule, TrimmedShare, combine
 from securefl.methods.task_groups.starts import halves, near_truth, split
 from securefl.methods.task_groups.three_stage import three_stage
 from securefl.scenario.aggregation import Rule
+from tests.tiers import examples
 from tests.unit.task_groups import naive
 
 SETUP = ProblemSetup(groups=3, machines=14, points=8, dimension=4, byzantine=0.15, fewest=5)
@@ -279,7 +280,7 @@ def test_projection_is_the_nearest_point_of_the_ball(values: list[float], radius
     assert np.linalg.norm(model - found) == pytest.approx(max(0.0, length - radius), abs=1e-9)
 
 
-@tries(max_examples=20)
+@tries(max_examples=examples(20))
 @given(st.permutations(range(9)), st.sampled_from([Median(), TrimmedShare(0.2), Mean()]))
 def test_the_order_of_the_machines_does_not_matter(order: list[int], rule: GroupRule) -> None:
     setup = ProblemSetup(groups=2, machines=9, points=6, dimension=3, byzantine=0.0, fewest=3)

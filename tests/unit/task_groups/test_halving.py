@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
 from securefl.methods.task_groups.halving import leading, spread
+from tests.tiers import examples
 
 DIMENSION = 2000
 
@@ -46,7 +47,7 @@ def test_the_direction_is_that_between_the_groups_and_the_length_half_of_it_at_m
     assert 1.0 < found.length < 2.0
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 3), st.floats(1e3, 1e150), st.integers(0, 2**32 - 1))
 def test_few_liars_of_any_length_do_not_turn_the_direction(liars: int, length: float, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -22,6 +22,7 @@ from securefl.training.dpsgd.sampling import draw_batch
 from securefl.training.dpsgd.trainer import DpSgdTrainer, batch_entropy
 from securefl.training.models.flatten import load_vector, to_vector
 from securefl.training.sgd.outcomes import TrainingDivergedError
+from tests.tiers import examples
 from tests.unit.training import dp_models
 from tests.unit.training.dp_models import CLASSES, SHAPE, images, made, slow_gradients, text, text_model
 
@@ -93,7 +94,7 @@ def test_text() -> None:
     np.testing.assert_allclose(update, expected, rtol=1e-4, atol=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     norm=st.sampled_from([None, 0.01, 1.0, 50.0]),

@@ -28,6 +28,7 @@ from securefl.training.models.parts.mlp import Mlp
 from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.outcomes import TrainingDivergedError
 from securefl.training.sgd.trainer import LocalTrainer
+from tests.tiers import examples
 from tests.unit.training.builders import blobs
 
 CPU = torch.device("cpu")
@@ -86,7 +87,7 @@ def assert_close(fast: dict[int, F32 | None], exact: dict[int, F32 | None]) -> N
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 23), min_size=1, max_size=7),
     hidden=st.sampled_from([None, (5,), (5, 3)]),

@@ -19,6 +19,7 @@ from securefl.training.data import image_folder
 from securefl.training.data.dataset import Dataset
 from securefl.training.data.datasets import load_data
 from securefl.training.data.source import drawn_for_test
+from tests.tiers import examples
 
 HALF = ImageFolder(test_fraction=0.5)
 FIELD = "data.images.test_fraction"
@@ -76,7 +77,7 @@ def test_jpeg_is_read_as_pillow_decodes_it(tmp_path: Path) -> None:
     assert any(np.array_equal(first, one) for one in np.concatenate([data.x_train, data.x_test]))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(
     counts=st.lists(st.integers(5, 40), min_size=2, max_size=6),
     fraction=st.floats(0.1, 0.6),

@@ -19,6 +19,7 @@ from securefl.training.data.datasets import load_data
 from securefl.training.data.partitions.labels import LabelsPerParty
 from securefl.training.data.shards import load_shard, shards_of, write_shards
 from securefl.training.data.split import split
+from tests.tiers import examples
 
 PARTIES = tuple(PartyId(f"p{i}") for i in range(5))
 
@@ -33,7 +34,7 @@ def balanced(samples: int = 100, classes: int = 4) -> Dataset:
     return labelled(np.arange(samples, dtype=np.int64) % classes)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     counts=st.lists(st.integers(0, 9), min_size=2, max_size=6),
     each=st.integers(1, 7),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.runtime.transcript.canonical import JsonValue, canonical, parse
 from securefl.runtime.transcript.chain import EmptyTranscriptError, TranscriptWriter, read_transcript
+from tests.tiers import examples
 
 HEADER = {"run": "r1", "vantage": "server"}
 
@@ -71,7 +72,7 @@ def test_an_altered_entry_is_named(tmp_path: Path, line: int) -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_byte_can_be_changed(tmp_path_factory: pytest.TempPathFactory, at: int, flip: int) -> None:
     path = written(tmp_path_factory.mktemp("t") / "t.jsonl", entries=2)
     raw = bytearray(path.read_bytes())

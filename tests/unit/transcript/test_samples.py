@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from securefl.base.arrays import digest_of
 from securefl.base.errors import UsageError
 from securefl.runtime.transcript.samples import SAMPLES, LabStore, sample_positions, vector_record
+from tests.tiers import examples
 
 
 @given(st.integers(0, 20_000), st.text(max_size=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_positions_are_distinct_ascending_and_within(length: int, run: str) -> None:
     positions = sample_positions(run, length)
     assert positions.size == min(length, SAMPLES)

@@ -18,6 +18,7 @@ from securefl.methods.weighting.truncation import (
     mwp,
     truncated,
 )
+from tests.tiers import examples
 
 TENTHS = [Fraction(n, 10) for n in range(1, 10)]
 SHARES = st.tuples(st.sampled_from(TENTHS), st.sampled_from(TENTHS)).filter(lambda pair: pair[0] < pair[1])
@@ -74,14 +75,14 @@ def test_the_bound_holds_and_no_larger_cap_keeps_it(
         assert mwp(truncated(counts, int(cap)), alpha) <= alpha_star, "and so does the whole number below it"
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(COUNTS, SHARES)
 def test_the_order_does_not_matter(counts: list[int], shares: tuple[Fraction, Fraction]) -> None:
     assume(feasible(len(counts), *shares))
     assert largest_cap(sorted(counts), *shares) == largest_cap(counts, *shares)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=4), SHARES)
 def test_theorem_1_no_other_lowering_takes_away_less(
     counts: list[int], shares: tuple[Fraction, Fraction]

@@ -14,6 +14,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.weighting.truncation import mwp
 from securefl.methods.weighting.weights import MAX_COUNT, cap_of, public_weights
 from securefl.scenario.scenario import Weighting
+from tests.tiers import examples
 
 A, B, C = PartyId("a"), PartyId("b"), PartyId("c")
 COUNTS = st.dictionaries(st.text("abcdef", min_size=1).map(PartyId), st.integers(1, MAX_COUNT), min_size=2)
@@ -62,7 +63,7 @@ def test_largest_count() -> None:
 
 
 @ALL
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(counts=COUNTS)
 def test_weights_are_the_rounded_quotients_in_the_unit_interval(
     weighting: Weighting, counts: dict[PartyId, int]
@@ -73,7 +74,7 @@ def test_weights_are_the_rounded_quotients_in_the_unit_interval(
         assert weight == float(Fraction(min(counts[party], top), top))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(COUNTS, st.sampled_from([0.1, 0.2, 0.25]))
 def test_alpha_of_the_parties_have_alpha_star_of_the_weight_at_most(
     counts: dict[PartyId, int], alpha: float
@@ -85,7 +86,7 @@ def test_alpha_of_the_parties_have_alpha_star_of_the_weight_at_most(
 
 
 @ALL
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(counts=COUNTS, data=st.data())
 def test_same_bits_and_order_whatever_the_order_of_the_counts(
     weighting: Weighting, counts: dict[PartyId, int], data: st.DataObject

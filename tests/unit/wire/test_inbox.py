@@ -30,6 +30,7 @@ from securefl.protocol.wire.inbox import (
     Inbox,
     open_relayed,
 )
+from tests.tiers import examples
 
 from .ends import (
     BODY,
@@ -69,7 +70,7 @@ def test_one_frame() -> None:
 
 
 @given(size=st.integers(0, 30_000), frame_limit=st.sampled_from([MIN_FRAME, MIN_FRAME + 1, MAX_FRAME]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_outbox_to_inbox(size: int, frame_limit: int) -> None:
     message = MaskedInput(vector=InsecureSeededEntropy(size).draw(size))
     parts = list(outbox(frame_limit=frame_limit).frames(SERVER, PLACE, message))
@@ -82,7 +83,7 @@ def test_outbox_to_inbox(size: int, frame_limit: int) -> None:
 
 
 @given(order=st.permutations(range(5)), repeated=st.integers(0, 4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_parts_in_any_order_with_duplicates(order: list[int], repeated: int) -> None:
     [parts] = frames()
     box = inbox()
@@ -353,7 +354,7 @@ def becomes(box: Inbox, frame: bytes) -> str:
     sent=st.lists(st.tuples(st.integers(0, 30), st.integers(-1, 6), st.booleans()), max_size=80),
     recent=st.integers(1, 5),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_rules_of_numbers_and_rounds(sent: list[tuple[int, int, bool]], recent: int) -> None:
     """Whatever a sender does: no number is delivered twice, and what came since it began the round before its
     present one is a duplicate, or equivocates."""
@@ -384,7 +385,7 @@ def test_rules_of_numbers_and_rounds(sent: list[tuple[int, int, bool]], recent: 
 @given(
     seqs=st.lists(st.integers(0, 40), max_size=60),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_no_number_is_delivered_twice(seqs: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("securefl.protocol.wire.inbox.REMEMBERED", 5)
@@ -519,7 +520,7 @@ def test_all_senders_together_keep_to_a_budget() -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_what_is_held_is_what_is_counted(data: st.DataObject) -> None:
     box = inbox(max_age=5.0, budget=data.draw(st.integers(1, 40)) * MIN_PIECE)
     now = 0.0

@@ -7,6 +7,7 @@ from scipy import stats
 
 from securefl.base.errors import UsageError
 from securefl.lab.privacy_attacks.counting import clopper_pearson, probabilities
+from tests.tiers import examples
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
@@ -16,7 +17,7 @@ def test_a_certain_outcome(rate: float) -> None:
     assert law.sum() == 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(1, 300), st.data(), st.sampled_from([0.8, 0.95, 0.999]))
 def test_an_interval_is_that_of_the_beta_quantiles(
     trials: int, data: st.DataObject, confidence: float

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from securefl.base.errors import UsageError
 from securefl.lab.privacy_attacks.openings import best_estimate, log_ratio
 from securefl.methods.privacy.exposure import leverage
+from tests.tiers import examples
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 10_000), st.integers(1, 5))
 def test_it_is_unbiased_and_as_noisy_as_leverage_says(seed: int, openings: int) -> None:
     rows = np.random.default_rng(seed).integers(0, 2, (openings, 5))

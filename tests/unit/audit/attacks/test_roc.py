@@ -8,9 +8,10 @@ from sklearn import metrics
 
 from securefl.base.errors import UsageError
 from securefl.lab.privacy_attacks.roc import roc_of
+from tests.tiers import examples
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 10_000), st.integers(2, 200), st.integers(1, 30))
 def test_the_area_is_that_of_scikit_learn(seed: int, size: int, levels: int) -> None:
     generator = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ from securefl.methods.leakage import admission
 from securefl.methods.leakage.admission import Admission, admit
 from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion
 from securefl.methods.leakage.limits import Crossing, LeakageLimits, crossings
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import names
 
@@ -110,7 +111,7 @@ def test_a_prime_that_misleads_does_not_decide_alone() -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(0, 2), st.sampled_from([1.0, 0.5, 0.34, 0.2]))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_single_clusterings_are_decided_as_by_the_ledger(seed: int, k: int, f: int, leverage: float) -> None:
     """Without any algebra: in sums that have no party in common only their sizes count."""
     assignment = draw_assignment(seed.to_bytes(32, "big"), P[:11], 11, 3, 1)
@@ -121,7 +122,7 @@ def test_single_clusterings_are_decided_as_by_the_ledger(seed: int, k: int, f: i
 
 
 @given(st.integers(0, 2**32), st.sampled_from([(5, 2), (6, 3), (7, 3), (9, 3), (9, 2)]), st.integers(0, 2))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_no_draw_ever_exposes_anybody(seed: int, shape: tuple[int, int], dropouts: int) -> None:
     """Many reclusterings and dropouts, against an elimination over the rationals."""
     parties, size = shape

@@ -16,6 +16,7 @@ from securefl.methods.clustering.kept_atoms import Atom
 from securefl.methods.clustering.survivors import survivor_set
 from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion
 from securefl.methods.leakage.support import least_support
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import rows_of
 from tests.unit.clustering.leakage.smallest_groups import smallest_group
@@ -99,7 +100,7 @@ def test_the_same_freeze_without_atoms_exposes_nearly_everybody(run: tuple[tuple
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_columns_of_atoms_stand_for_columns_of_parties(data: st.DataObject) -> None:
     """Every combination of unions has equal coefficients within an atom, by brute force over all sets."""
     sizes = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))

@@ -9,12 +9,13 @@ from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.colluders import coalitions, prove_coalitions
 from securefl.methods.leakage.ledger import LeakageLedger
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of, names, rows_of
 
 
 @given(oracle.ledgers(most=7))
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 def test_whom_any_colluders_expose_is_what_all_of_them_expose(ledger: LeakageLedger) -> None:
     found = coalitions(ledger)
     width = len(ledger.parties)

@@ -7,13 +7,14 @@ from hypothesis import given, settings
 
 from securefl.base.errors import UsageError
 from securefl.methods.leakage.ledger import LeakageLedger
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import ledger_of, rows_of
 from tests.unit.clustering.leakage.smallest_groups import smallest_group
 
 
 @given(oracle.ledgers(most=7))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_the_smallest_group_is_that_of_all_sets_one_after_the_other(ledger: LeakageLedger) -> None:
     below = len(ledger.parties) + 1
     expected = oracle.smallest_group(rows_of(ledger), below)

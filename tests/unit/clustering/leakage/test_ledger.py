@@ -10,12 +10,13 @@ from securefl.base.errors import UsageError
 from securefl.methods.clustering.assignment import Assignment, draw_assignment
 from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion, planned
 from securefl.methods.leakage.proofs import decide
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import PRIME, VERSION, drawn, ledger_of, names, rows_of
 
 
 @given(oracle.ledgers(most=7))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_exposed_and_kernel_are_those_of_the_rationals(ledger: LeakageLedger) -> None:
     rows = rows_of(ledger)
     assert ledger.exposed == {ledger.parties[k] for k in oracle.exposed(rows)}
@@ -24,7 +25,7 @@ def test_exposed_and_kernel_are_those_of_the_rationals(ledger: LeakageLedger) ->
 
 
 @given(oracle.ledgers(most=7), st.data())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_colluders_are_deleted_columns(ledger: LeakageLedger, data: st.DataObject) -> None:
     width = len(ledger.parties)
     known = data.draw(st.sets(st.sampled_from(range(width)), max_size=width - 1))

@@ -11,6 +11,7 @@ from securefl.base.errors import UsageError
 from securefl.methods.leakage.ledger import LeakageLedger
 from securefl.methods.leakage.leverage import computable, leverages
 from securefl.methods.privacy.exposure import leverage
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of
 
@@ -27,7 +28,7 @@ def _worst(ledger: LeakageLedger, party: int, colluders: int) -> float:
 
 
 @given(oracle.ledgers(most=6), st.integers(0, 2))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_it_is_that_of_the_colluders_that_help_most(ledger: LeakageLedger, colluders: int) -> None:
     expected = [_worst(ledger, party, colluders) for party in range(len(ledger.parties))]
     np.testing.assert_allclose(leverages(ledger, colluders), expected, atol=1e-7)

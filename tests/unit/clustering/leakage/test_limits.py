@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.ledger import LeakageLedger
 from securefl.methods.leakage.limits import Crossing, LeakageLimits, crossings
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of, names, rows_of
 
@@ -41,7 +42,7 @@ def _smallest_support_with(rows: list[list[int]], party: int) -> int:
     oracle.ledgers(most=6),
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=6, max_size=6),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_it_names_exactly_those_whose_limit_is_crossed(
     ledger: LeakageLedger, demanded: list[tuple[int, int]]
 ) -> None:

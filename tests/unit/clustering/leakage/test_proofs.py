@@ -18,12 +18,13 @@ from securefl.methods.leakage.proofs import (
     prove_support,
     rank_is_proved,
 )
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import PRIME, drawn, ledger_of, names, rows_of
 
 
 @given(oracle.ledgers(most=7))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_everybody_is_decided_and_the_proofs_are_integers(ledger: LeakageLedger) -> None:
     """Checked here by plain matrix products over Python integers, not by the library's own check."""
     rows = np.array(rows_of(ledger), dtype=object)

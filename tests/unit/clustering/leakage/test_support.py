@@ -7,12 +7,13 @@ from hypothesis import given, settings
 
 from securefl.methods.leakage.ledger import LeakageLedger
 from securefl.methods.leakage.support import least_support
+from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of, rows_of
 
 
 @given(oracle.ledgers(most=7))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_the_minimum_is_that_of_all_sets_one_after_the_other(ledger: LeakageLedger) -> None:
     found = least_support(ledger)
     assert found is not None

@@ -8,6 +8,7 @@ from securefl.base.arrays import F64
 from securefl.methods.attacks.parts.fall_of_empires import fall_of_empires
 from securefl.methods.attacks.parts.inner_product_manipulation import inner_product_manipulation
 from securefl.methods.attacks.parts.mimic import mimic
+from tests.tiers import examples
 from tests.unit.misbehaviour.attacks.rows import honest, known_updates
 
 
@@ -42,7 +43,7 @@ def test_mimic_copies_the_party_that_is_furthest_along_the_widest_direction() ->
     assert np.array_equal(mimic(known), known[4])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(2, 7), st.integers(1, 12), st.integers(0, 2**32))
 def test_mimic_agrees_with_the_covariance_matrix(rows: int, columns: int, seed: int) -> None:
     known = honest(rows, columns, seed)

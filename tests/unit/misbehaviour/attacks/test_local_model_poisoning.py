@@ -18,6 +18,7 @@ from securefl.methods.attacks.parts.local_model_poisoning import (
 from securefl.methods.robust.rules.krum import krum
 from securefl.methods.robust.rules.trimmed_mean import trimmed_mean
 from tests.looped import looped
+from tests.tiers import examples
 from tests.unit.misbehaviour.attacks.rows import honest, known_updates
 
 ENTROPY = InsecureSeededEntropy(4)
@@ -68,7 +69,7 @@ def test_the_trimmed_mean_moves_against_the_direction_of_training() -> None:
     assert (signs * attacked).sum() < (signs * other).sum()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(3, 12), st.integers(1, 4), st.integers(0, 2**32), st.floats(0.0, 1.0))
 def test_krum_chooses_the_crafted_row(rows: int, attackers: int, seed: int, shift: float) -> None:
     known = honest(rows, 6, seed, shift=shift)

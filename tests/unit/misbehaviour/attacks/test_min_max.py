@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from securefl.base.arrays import F64
 from securefl.methods.attacks.parts.min_max import Direction, min_max, perturbation
 from securefl.methods.attacks.parts.min_sum import min_sum
+from tests.tiers import examples
 from tests.unit.misbehaviour.attacks.rows import honest, known_updates
 
 directions = st.sampled_from(get_args(Direction))
@@ -38,7 +39,7 @@ def bisected(known: F64, push: F64, cost: Callable[[F64, F64], float]) -> F64:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(2, 6), st.integers(1, 6), st.integers(0, 2**32), directions)
 def test_the_closed_forms_find_what_a_search_finds(
     rows: int, columns: int, seed: int, direction: Direction
@@ -49,7 +50,7 @@ def test_the_closed_forms_find_what_a_search_finds(
     assert np.allclose(min_sum(known, direction), bisected(known, push, summed), rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(known_updates(least=2), directions)
 def test_the_constraints_hold_and_are_tight(known: F64, direction: Direction) -> None:
     moved = perturbation(known, direction).any()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from securefl.base.ids import PartyId
 from securefl.methods.attacks import placement as module
 from securefl.methods.attacks.placement import Clusters, Placement, acting, hit
+from tests.tiers import examples
 
 PARTIES = tuple(PartyId(f"p{index:02d}") for index in range(12))
 COALITION = PARTIES[:7]
@@ -31,7 +32,7 @@ def naive_hit(actors: tuple[PartyId, ...], clusters: Clusters) -> int:
 clustered = st.builds(drawn, st.integers(0, 10_000), st.integers(1, 3), st.integers(2, 5))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clustered, st.integers(1, 6), st.sampled_from(["concentrate", "spread"]))
 def test_the_choice_is_the_best_of_all(clusters: Clusters, actors: int, placement: Placement) -> None:
     chosen = acting(COALITION, clusters, actors, placement)
@@ -42,7 +43,7 @@ def test_the_choice_is_the_best_of_all(clusters: Clusters, actors: int, placemen
     assert hit(chosen, clusters) == naive_hit(tuple(chosen), clusters) == wanted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clustered, st.integers(1, 6))
 def test_greedy_spreading_keeps_its_guarantee(clusters: Clusters, actors: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -21,6 +21,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.scenario.behaviours import NoClip, SparseEnergy
 from tests.simulation.world import scenario
+from tests.tiers import examples
 from tests.unit.round.samples import plan_of
 
 ME = PartyId("p00")
@@ -39,7 +40,7 @@ ALONE = {
 """Every upload in the open, with noise of 256 steps and a bit."""
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(length=st.integers(1, 60), count=st.integers(1, 80), seed=st.integers(0, 99))
 def test_equal_sizes_on_the_coordinates_that_training_moves_most_against_it(
     length: int, count: int, seed: int

@@ -12,6 +12,7 @@ from securefl.methods.privacy.checks.distribution import (
     magnitudes,
 )
 from securefl.methods.privacy.checks.null import Null, sum_law
+from tests.tiers import examples
 from tests.unit.privacy.checks.sums import law_on_line, noise, norm, signals
 
 DIM = 100
@@ -31,7 +32,7 @@ def inside(null: Null, shift: int, steps: range) -> F64:
     return cumulative(null, shift, steps) - cumulative(null, shift, mirrored)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(signals)
 def test_no_signal_moves_the_law_by_more_than_its_allowance(signal: list[int]) -> None:
     null = Null("skellam", 4.0, 1, norm(signal))

@@ -11,6 +11,7 @@ from scipy import integrate
 from securefl.base.errors import UsageError
 from securefl.methods.clustering import odds
 from securefl.methods.privacy.checks.evidence import STAKE, CheckEvidence, calibrate, gather, presence
+from tests.tiers import examples
 
 
 def test_the_calibrator_is_the_mean_of_powers() -> None:
@@ -25,7 +26,7 @@ def test_its_mean_is_1_for_uniform_p_values() -> None:
     assert 1 - STAKE * 1.01 / 300 < mean < 1
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.floats(1e-12, 1), st.floats(1e-12, 1))
 def test_it_falls(one: float, other: float) -> None:
     low, high = sorted((one, other))
@@ -52,7 +53,7 @@ def test_presence_is_fair_at_its_odds() -> None:
         presence(failed=True, company=1.2, alpha=0.1)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.tuples(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6)), min_size=1), max_size=6))
 def test_evidence_is_the_mean_of_products_of_means(rounds: list[list[tuple[float, float]]]) -> None:
     evidence, products, means = CheckEvidence(), [1.0, 1.0], [1.0]

@@ -10,6 +10,7 @@ from securefl.methods.privacy.checks.evidence import calibrate
 from securefl.methods.privacy.checks.family import CHECKS, CheckPlan, OpenedSum, check_sums, holm_levels
 from securefl.methods.privacy.checks.null import Null
 from securefl.methods.privacy.checks.verdict import KINDS
+from tests.tiers import examples
 from tests.unit.privacy.checks.sums import noise
 
 PLAN = CheckPlan(law="skellam", std=16.0, member_norm=16.0, alpha=0.01)
@@ -30,7 +31,7 @@ def holm_rejects(p_values: list[float], alpha: float) -> set[int]:
     return rejected
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.sampled_from([1e-4, 0.001, 0.004, 0.01, 0.0125, 0.02, 0.03, 0.05, 0.5]), max_size=6))
 def test_holm_is_closed_testing_with_bonferroni(p_values: list[float]) -> None:
     levels = holm_levels(p_values, 0.05)

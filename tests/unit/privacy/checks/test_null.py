@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from securefl.base.errors import UsageError
 from securefl.methods.privacy.checks.null import MAX_SUM_STD, Null, check_values, sum_law
 from securefl.methods.privacy.laws import NoiseLaw, weights
+from tests.tiers import examples
 from tests.unit.privacy.checks.sums import law_on_line
 
 LAWS: tuple[NoiseLaw, ...] = ("skellam", "discrete-gaussian")
@@ -60,7 +61,7 @@ def test_tails_of_shifted_steps(law: NoiseLaw) -> None:
         assert found.outside(k) == pytest.approx(true, abs=1e-14)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-150, 150), min_size=1, max_size=50))
 def test_counts_against_a_counter(values: list[int]) -> None:
     law = sum_law(Null("skellam", 4.0, 1, 0))

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from securefl.methods.privacy.checks.null import Null, sum_law
 from securefl.methods.privacy.checks.outliers import expected_counts, maximum, tail_counts
 from securefl.methods.privacy.checks.tails import poisson_tail
+from tests.tiers import examples
 from tests.unit.privacy.checks.sums import noise, norm, outside, signals
 
 DIM = 200
 NULL = Null("skellam", 4.0, 1, 0.0)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(signals)
 def test_no_signal_puts_more_beyond_a_level_than_is_counted(signal: list[int]) -> None:
     null = Null("skellam", 4.0, 1, norm(signal))
@@ -26,7 +27,7 @@ def test_no_signal_puts_more_beyond_a_level_than_is_counted(signal: list[int]) -
         assert true <= level.mean * (1 + 1e-9) + 1e-12
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(signals)
 def test_no_signal_makes_a_large_maximum_more_likely_than_its_p_value(signal: list[int]) -> None:
     null = Null("skellam", 4.0, 1, norm(signal))

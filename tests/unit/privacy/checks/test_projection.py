@@ -11,6 +11,7 @@ from securefl.base.errors import UsageError
 from securefl.methods.privacy.checks.null import Null, sum_law
 from securefl.methods.privacy.checks.projection import projection
 from securefl.methods.privacy.checks.tails import normal_tail
+from tests.tiers import examples
 from tests.unit.privacy.checks.sums import noise
 
 DIM = 100
@@ -57,7 +58,7 @@ def test_the_allowance_moves_the_threshold() -> None:
     assert not projection(values, axis(), Null("skellam", 4.0, 1, 50.0), 1e-3).ok
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.floats(1e-300, 1e300))
 def test_the_length_of_the_reference_does_not_matter(length: float) -> None:
     null = Null("skellam", 4.0, 1, 3.0)

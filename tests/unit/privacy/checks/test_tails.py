@@ -16,6 +16,7 @@ from securefl.methods.privacy.checks.tails import (
     normal_tail,
     poisson_tail,
 )
+from tests.tiers import examples
 
 
 @pytest.mark.parametrize("z", [-8.0, -1.0, 0.0, 1.5, 8.0, 30.0])
@@ -57,7 +58,7 @@ def test_poisson_tail_at_the_edges() -> None:
     assert poisson_tail(0.0, 1) == 0
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.floats(0, 3))
 def test_poisson_tail_bounds_unequal_events(chances: list[float], slack: float) -> None:
     """The exact law of the number of independent events, by convolution."""
