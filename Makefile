@@ -31,7 +31,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## the main job: 12 parties, a server and a broker train on real data, one drops out, one lies
 	$(BIN)/securefl run quickstart --broker embedded $(ARGS)
 
-test: check unit  ## linters, types, layers, then the fast tier of the tests: under five minutes on two cores
+test: setup  ## linters, types, layers, and the fast tier of the tests beside them: under five minutes on two cores
+	$(MAKE) --no-print-directory -j 2 check unit
 
 check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the page of the API
 	$(BIN)/ruff check .
@@ -44,14 +45,14 @@ check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the p
 unit: setup  ## the fast tier alone: all but what `live`, `slow` and the other targets below run
 	$(TEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
-# The pure core and what it rests on; training, processes, experiments and audits are left to `make test`.
-QUICK := $(addprefix tests/unit/,clustering crypto encoding kernel masking messages planning report robust round scenario \
-	task_groups transcript transport weighting wire test_api.py) tests/vectors --ignore=tests/vectors/test_verdicts.py
+# The pure core and what it rests on; training, processes, experiments and audits are left to `make test`, and so is mypy.
+QUICK := $(addprefix tests/unit/,clustering crypto encoding kernel masking messages planning robust round scenario \
+	task_groups transcript transport weighting wire) tests/vectors --ignore=tests/vectors/test_verdicts.py
 
-quick: setup  ## under a minute: linters, layout, types, and the tests of the pure core
+quick: setup  ## under a minute: linters, layout, and the tests of the pure core
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/python tools/layout.py
-	$(BIN)/mypy securefl
 	$(TEST) $(QUICK) -n $(WORKERS) --dist worksteal $(ARGS)
 
 examples: setup $(EXAMPLES)/.installed .venv-flower/.installed  ## run what is in examples/; some in environments of their own
@@ -82,8 +83,8 @@ live: setup  ## the other live tests: real processes over real brokers
 	$(TEST) -m "live and not smoke and not slow and not paper and not interop and not brokers and not realistic" \
 		-n $(WORKERS) --dist worksteal $(ARGS)
 
-slow: setup  ## products (message x kind), large sizes, long simulations, many samples; the nightly workflow runs it
-	$(TEST) -m "slow and not paper" -n $(WORKERS) --dist worksteal $(ARGS)
+slow: setup  ## products (message x kind), large sizes, long simulations, many samples, properties with all their examples; nightly
+	$(TEST) -m "(slow or hypothesis and not live) and not paper" --hypothesis-profile whole -n $(WORKERS) --dist worksteal $(ARGS)
 
 realistic: setup  ## two federations of 1.2 million parameters with restarts, and their files in plain torch, minutes
 	$(TEST) -v -m realistic tests/realistic $(ARGS)
@@ -103,7 +104,7 @@ mutants-changed: setup  ## the same for what differs from BASE (origin/main unle
 
 unchanged: setup  ## models, frames and verdicts are the bits that are committed
 	$(BIN)/python tools/unchanged.py $(ARGS)
-	$(TEST) tests/vectors -n $(WORKERS)
+	$(TEST) tests/vectors -m "not live" -n $(WORKERS)
 
 versions:  ## the tests that need no torch on Python 3.12 and 3.13, in environments of their own
 	$(PYTHON) tools/versions.py --workers $(WORKERS) $(ARGS)
