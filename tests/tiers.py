@@ -17,7 +17,9 @@ FEWEST = 4
 
 def examples(number: int) -> int:
     """Return the examples that the loaded profile draws for a property that has ``number`` of them."""
-    return min(number, max(FEWEST, number * settings.default.max_examples // WHOLE))
+    profile = settings.default
+    assert profile is not None
+    return min(number, max(FEWEST, number * profile.max_examples // WHOLE))
 
 
 def covering(*axes: Iterable[object]) -> list[ParameterSet]:
