@@ -182,8 +182,8 @@ class _Splitting(Lying):
                 return self._false
             case messages.Invite() if self._false is not None:
                 params = np.frombuffer(self._false.params, dtype="<f4").astype(np.float32)
-                clip = getattr(message, "clip", None)
-                return replace(message, model_digest=model_digest(params, clip))
+                values = getattr(message, "values", {})
+                return replace(message, model_digest=model_digest(params, values))
             case messages.Announce() if self._hello and self._hello not in message.hellos:
                 return replace(message, hellos=(*message.hellos, self._hello))
             case _:

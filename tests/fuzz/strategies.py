@@ -88,6 +88,8 @@ class Pool:
                 strategy = st.lists(self._of(item), min_size=least or 0, max_size=4).map(tuple)
             case inspect.TupleType(item_types=items):
                 strategy = st.tuples(*map(self._of, items))
+            case inspect.DictType(key_type=key, value_type=value, min_length=least):
+                strategy = st.dictionaries(self._of(key), self._of(value), min_size=least or 0, max_size=4)
             case inspect.StructType(cls=cls):
                 strategy = self.struct(cls)
             case _:

@@ -31,7 +31,7 @@ from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.control import Join, JoinRun, Pause, Software
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import Retry
-from securefl.protocol.messages.rounds import BestModel, ClippedInvite, ModelAnnounce, SlotCounts
+from securefl.protocol.messages.rounds import BestModel, ModelAnnounce, SlotCounts, ValuedInvite
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.validation import (
     DealRequest,
@@ -74,13 +74,13 @@ DUE = {
         "ModelAnnounce",
         "Goodbye",
         "Invite",
-        "ClippedInvite",
+        "ValuedInvite",
         "Announce",
         "ChainedAnnounce",
         "Reveals",
         "Certificate",
     },
-    "Informed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Invite", "ClippedInvite"},
+    "Informed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Invite", "ValuedInvite"},
     "Choosing": {
         "Here",
         "RollCall",
@@ -88,7 +88,7 @@ DUE = {
         "ModelAnnounce",
         "Goodbye",
         "Invite",
-        "ClippedInvite",
+        "ValuedInvite",
         "Announce",
         "ChainedAnnounce",
     },
@@ -99,7 +99,7 @@ DUE = {
         "ModelAnnounce",
         "Goodbye",
         "Invite",
-        "ClippedInvite",
+        "ValuedInvite",
         "Announce",
         "ChainedAnnounce",
     },
@@ -110,7 +110,7 @@ DUE = {
         "ModelAnnounce",
         "Goodbye",
         "Invite",
-        "ClippedInvite",
+        "ValuedInvite",
         "Reveals",
     },
     "Working": {
@@ -256,8 +256,8 @@ class Recorded:
             replace(event, message=Pause(reason="stopped")) for event in self.events["RollCall"]
         ]
         # Nor does its clip move.
-        self.events["ClippedInvite"] = [
-            replace(event, message=ClippedInvite(**structs.asdict(event.message), clip=1.0))
+        self.events["ValuedInvite"] = [
+            replace(event, message=ValuedInvite(**structs.asdict(event.message), values={"clip": 1.0}))
             for event in self.events["Invite"]
         ]
         # Nor has it hidden groups.

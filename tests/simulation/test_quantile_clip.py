@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from securefl.base.arrays import F32
 from securefl.base.ids import SERVER, PartyId
+from securefl.methods.privacy import clip_words
 from securefl.protocol.kernel.effects import Send
-from securefl.protocol.messages.rounds import ClippedInvite, Invite
+from securefl.protocol.messages.rounds import Invite, ValuedInvite
 from securefl.protocol.round.shared.reports import ClipMoved, ModelStepped, RoundDone
 from securefl.protocol.round.shared.statement import model_digest
 from tests.simulation.lying import followed, other_outcome
@@ -83,7 +84,7 @@ def test_the_clip_follows_the_share_of_short_updates() -> None:
     run = world(rounds=12)
     run.run()
     found = moves(run)
-    words = run.plan.clip
+    words = clip_words(run.plan.scenario, run.plan.limits.ring_bits)
     assert words is not None
     assert [one.round for one in found] == list(range(12))
     for before, after in pairwise(found):
@@ -129,7 +130,7 @@ def test_no_update_leaves_more_than_the_clip() -> None:
 )
 def test_a_clip_that_the_digest_does_not_cover_is_refused(clip: float, reason: str) -> None:
     run = world()
-    invites(run, lambda message: replace(message, clip=clip))
+    invites(run, lambda message: replace(message, values={"clip": clip}))
     run.run()
     assert not run.reports(ClipMoved)
     assert any(reason in one.reason for one in run.nodes[PartyId("p00")].rejects)
@@ -151,9 +152,10 @@ def test_a_party_that_is_told_another_clip_gives_nothing() -> None:
     """Its hello is about another start of the round, which the server's own check refuses."""
     run = world(rounds=1)
 
-    def larger(message: ClippedInvite) -> ClippedInvite:
-        digest = model_digest(np.zeros(16, np.float32), 64.0)
-        return replace(message, clip=64.0, model_digest=digest)
+    def larger(message: ValuedInvite) -> ValuedInvite:
+        values = {"clip": 64.0}
+        digest = model_digest(np.zeros(16, np.float32), values)
+        return replace(message, values=values, model_digest=digest)
 
     invites(run, larger, victims={PartyId("p03")})
     run.run()
@@ -166,7 +168,7 @@ def test_void_rounds_leave_the_clip() -> None:
     ops = [Op("drop", f"p{n:02}", "Release", 0) for n in range(PARTIES)]
     run = world(rounds=2, ops=ops)
     run.run()
-    told = [s.message.clip for s in run.sent if isinstance(s.message, ClippedInvite)]
+    told = [s.message.values["clip"] for s in run.sent if isinstance(s.message, ValuedInvite)]
     assert set(told[: len(told) // 2]) == {2.0}
     assert all(one.following == one.clip for one in moves(run) if one.share is None)
 
@@ -179,7 +181,7 @@ class TestVerified:
         assert len({one.clip for one in found.world.reports(ClipMoved)}) == 3
 
     def test_another_clip_than_the_bits_make_is_not_confirmed(self) -> None:
-        with other_outcome(clip=lambda clip: 2 * clip):
+        with other_outcome(values=lambda values: {"clip": 2 * values["clip"]}):
             found = followed(scenario(PARTIES, **{**VERIFIED, **CLIPPED, "rounds": "2"}))
         assert not found.confirmed
         assert "claims another model than the sums" in found.reasons(

@@ -21,9 +21,9 @@ from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, read_kept
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.replay_rounds import clips_of
+from securefl.lab.audit.replay_rounds import values_of
 from securefl.protocol import kernel, messages, secure_sum, wire
-from securefl.protocol.round import Charge, RunPlan, first_of, link_of, model_digest
+from securefl.protocol.round import NO_VALUES, Charge, RunPlan, first_of, link_of, model_digest
 from securefl.runtime import report
 
 COLUMNS: Final = (
@@ -359,9 +359,9 @@ def _ends(
             yield breach(AUDIT, f"{claim}.", remedy=SPLIT)
     if known.final is None or chain.last is None:
         return
-    # The chain names a model together with its clip, which no file has.
-    clips: set[float | None] = {*clips_of(recorded).values()} or {None}
-    if any(model_digest(known.final, clip) == chain.last.claim.model for clip in clips):
+    # The chain names a model together with the announced values, which no file has.
+    announced = values_of(recorded).values() or [NO_VALUES]
+    if any(model_digest(known.final, values) == chain.last.claim.model for values in announced):
         return
     found, last = model_digest(known.final).hex(), chain.last.claim.model.hex()
     claim = f"The model in the run directory, {found}, is not the one at the end of the chain, {last}"

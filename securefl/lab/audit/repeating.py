@@ -15,11 +15,13 @@ from securefl.lab.audit import finding, links
 from securefl.lab.audit.kept import AUDIT, KeptMessage, KeptMessages
 from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round import (
+    NO_VALUES,
     CertifiedRound,
     PartyContext,
     Past,
     RoundingError,
     RunPlan,
+    StartValues,
     UnsignedError,
     Verifying,
     link_of,
@@ -126,7 +128,7 @@ def _before(
     certified = None if one.seen is None else one.seen.certified
     if one.seen is None or certified is None or one.before is None:
         return None
-    params, clip = np.zeros(plan.broadcast, dtype=np.float32), plan.first_clip
+    params, values = np.zeros(plan.broadcast, dtype=np.float32), plan.first_values
     instances: dict[tuple[int, int], secure_sum.Repeatable] = {}
     if isinstance(proof.message, messages.OpeningProof):
         key = (proof.place.reclustering, proof.place.cluster)
@@ -138,16 +140,15 @@ def _before(
         model = _model(kept, plan, proof.place.round, one.before.claim.model)
         if model is None:
             return None
-        params, clip = model
-    verifying = Verifying(certified, params, instances, clip=clip)
+        params, values = model
+    verifying = Verifying(certified, params, instances, values=values)
     return Past(spent=-1, link=one.before, verifying=verifying)
 
 
-def _model(kept: KeptMessages, plan: RunPlan, round_: int, digest: bytes) -> tuple[F32, float | None] | None:
-    """Models of a round and its clip, as they were sent under this digest."""
-    clips: set[float | None] = {
-        one.message.clip for one in kept.of(messages.ClippedInvite) if one.place.round == round_
-    }
+def _model(kept: KeptMessages, plan: RunPlan, round_: int, digest: bytes) -> tuple[F32, StartValues] | None:
+    """Return the models and values of a round, as they were sent under this digest."""
+    invites = [one.message for one in kept.of(messages.ValuedInvite) if one.place.round == round_]
+    announced: list[StartValues] = [one.values for one in invites] or [NO_VALUES]
     versions = {
         one.digest: one.message for one in kept.of(messages.ModelAnnounce) if one.place.round == round_
     }
@@ -156,9 +157,9 @@ def _model(kept: KeptMessages, plan: RunPlan, round_: int, digest: bytes) -> tup
             params = read_model(plan, message.params)
         except PeerError:
             continue
-        for clip in clips or {None}:
-            if model_digest(params, clip) == digest:
-                return params, clip
+        for values in announced:
+            if model_digest(params, values) == digest:
+                return params, values
     return None
 
 

@@ -33,6 +33,7 @@ from securefl.protocol.round import (
     clusters_of,
     model_digest,
     next_models,
+    unit_of,
 )
 from securefl.runtime import report
 
@@ -128,7 +129,7 @@ def _drawn(one: ReplayRound, weights: Mapping[PartyId, float]) -> Draw:
 
 def _aggregate(plan: RunPlan, one: ReplayRound, drawn: Draw, reference: F64) -> RoundAggregate:
     if plan.models == 1:
-        unit = one.clip or 1.0
+        unit = unit_of(one.values)
         return aggregate_round(
             plan, one.sums, drawn.weights, one.seed, reference, excluded=one.excluded, unit=unit
         )
@@ -190,7 +191,7 @@ def _judged(
     for one in chose[:5]:
         yield _breach(f"In round {one.round} the rule keeps other sums than the server did.", (one.stepped,))
     digests = [
-        one for one in rounds if whole and model_digest(one.before.values, one.clip).hex() != one.announced
+        one for one in rounds if whole and model_digest(one.before.values, one.values).hex() != one.announced
     ]
     for one in digests[:5]:
         yield _breach(

@@ -17,7 +17,7 @@ from securefl.lab.audit.finding import Evidence
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.methods import clustering
-from securefl.protocol.round import ClusterKey, ClusterSum, SlotsCounted, totals_of
+from securefl.protocol.round import NO_VALUES, ClusterKey, ClusterSum, SlotsCounted, StartValues, totals_of
 
 Key = tuple[int, int]
 Counts = Mapping[PartyId, int]
@@ -67,8 +67,8 @@ class ReplayRound:
     """Whether the next step goes on from this one; not where verifiers did not confirm it."""
     totals: Mapping[ClusterKey, int] | None = None
     """Members in the sum of each slot that may be opened; None without hidden groups."""
-    clip: float | None = None
-    """Clip of its updates, with quantile clipping."""
+    values: StartValues = field(default_factory=lambda: NO_VALUES)
+    """Values that the server announced."""
 
     @property
     def participants(self) -> frozenset[PartyId]:
@@ -131,7 +131,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
         fields: Any = entry.fields
         if not fields["ok"]:
             failed.setdefault(_round(fields), set()).add((fields["reclustering"], fields["cluster"]))
-    clips = clips_of(recorded)
+    values = values_of(recorded)
     totals = _totals(recorded)
     refused = {_round(entry.fields) for entry, _ in recorded.of(SERVER, "claim_refused")}
     # Also one whose sums were open as the server was killed: the next one steps without them.
@@ -165,7 +165,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             totals=totals.get(round_, {}) if clustering.hides_groups(recorded.scenario.groups) else None,
             drawn=at,
             stepped=where,
-            clip=clips.get(round_),
+            values=values.get(round_, NO_VALUES),
         )
 
 
@@ -190,11 +190,11 @@ def _models(recorded: Recorded, vectors: Vectors) -> dict[int, AnnouncedModel]:
     return found
 
 
-def clips_of(recorded: Recorded) -> Mapping[int, float]:
-    """Return the clip by round with quantile clipping, that of the round after the last one included."""
-    moved = [cast("Any", entry.fields) for entry, _ in recorded.of(SERVER, "clip_moved")]
+def values_of(recorded: Recorded) -> Mapping[int, StartValues]:
+    """Return the announced values by round, those of the round after the last one included."""
+    moved = [cast("Any", entry.fields) for entry, _ in recorded.of(SERVER, "values_moved")]
     return {one["round"] + 1: one["following"] for one in moved} | {
-        one["round"]: one["clip"] for one in moved
+        one["round"]: one["values"] for one in moved
     }
 
 

@@ -32,7 +32,6 @@ from .rounds import Announce as Announce
 from .rounds import BestModel as BestModel
 from .rounds import BindingFreeze as BindingFreeze
 from .rounds import Certificate as Certificate
-from .rounds import ClippedInvite as ClippedInvite
 from .rounds import Endorse as Endorse
 from .rounds import Freeze as Freeze
 from .rounds import Hello as Hello
@@ -48,6 +47,7 @@ from .rounds import Reveals as Reveals
 from .rounds import RoundOfRun as RoundOfRun
 from .rounds import SlotCounts as SlotCounts
 from .rounds import StatingHello as StatingHello
+from .rounds import ValuedInvite as ValuedInvite
 from .union import KINDS as KINDS
 from .union import AnyMessage as AnyMessage
 from .union import NotForParties as NotForParties

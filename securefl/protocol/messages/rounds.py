@@ -20,6 +20,9 @@ MAX_GROUPS = 64
 SEATS = 1024
 """Places in the count of each slot of hidden groups, of which a member takes one at random."""
 NO_GROUP = -1
+MAX_VALUES = 16
+"""Values in one invitation."""
+ValueName = Annotated[str, Meta(min_length=1, max_length=32)]
 MAX_RUN_ID = 256
 """Characters of a run id in a statement."""
 MAX_STATED = 64
@@ -35,11 +38,11 @@ class Invite(base.Message, frozen=True, kw_only=True):
     """Parties that withheld a nonce in an earlier draw of this round."""
 
 
-class ClippedInvite(Invite, frozen=True, kw_only=True):
-    """An invitation with quantile clipping (``privacy.clip``); its model digest covers the clip."""
+class ValuedInvite(Invite, frozen=True, kw_only=True):
+    """An invitation with values that round features announce; its model digest covers them."""
 
-    clip: Annotated[float, Meta(gt=0)]
-    """L2 norm of an update that is encoded as 1, in the parameters' unit."""
+    values: Annotated[dict[ValueName, float], Meta(min_length=1, max_length=MAX_VALUES)]
+    """Values by the name of their feature, as the clip of ``privacy.clip``."""
 
 
 class ModelAnnounce(base.Message, frozen=True, kw_only=True):

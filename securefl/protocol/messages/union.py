@@ -20,7 +20,7 @@ MaskingMessage: TypeAlias = (
 )
 RoundMessage: TypeAlias = (
     rounds.Invite
-    | rounds.ClippedInvite
+    | rounds.ValuedInvite
     | rounds.ModelAnnounce
     | rounds.BestModel
     | rounds.Hello

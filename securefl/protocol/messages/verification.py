@@ -67,7 +67,7 @@ class Step(base.Message, frozen=True, kw_only=True):
     """The plaintext of ``StepProof.sealed``."""
 
     moments: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """Of the optimiser before the step, little-endian float64; then the clip, if there is one."""
+    """Of the optimiser before the step, little-endian float64; then the announced values."""
     totals: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=base.MAX_PARTIES)]
     """Members in each sum, where groups are hidden; nothing elsewhere."""
     sums: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]

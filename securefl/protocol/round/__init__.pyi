@@ -38,6 +38,9 @@ from .server.stacking import RoundAggregate as RoundAggregate
 from .server.stacking import aggregate_round as aggregate_round
 from .server.stepping import lone_round as lone_round
 from .server.stepping import next_models as next_models
+from .shared.additions.addition import NO_VALUES as NO_VALUES
+from .shared.additions.addition import StartValues as StartValues
+from .shared.additions.catalogue import unit_of as unit_of
 from .shared.allowance import RATE as RATE
 from .shared.allowance import proof_bytes as proof_bytes
 from .shared.atom_seed import atom_seed_of as atom_seed_of

@@ -22,6 +22,7 @@ from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate
 from securefl.protocol.round.shared import reports
+from securefl.protocol.round.shared.additions import catalogue
 from securefl.protocol.round.shared.plan import RunPlan
 
 Reports = tuple[reports.AnyReport, ...]
@@ -29,8 +30,6 @@ Reports = tuple[reports.AnyReport, ...]
 
 def screen(plan: RunPlan, standing: Standing, opened: OpenedRound) -> tuple[Standing, OpenedRound, Reports]:
     """Return the state, the opened round with the sums that fail a check, and the reports of the checks."""
-    for feature in FEATURES:
-        opened = feature.opened(plan, standing, opened)
     checked = [(feature, feature.screen(plan, standing.round, opened)) for feature in FEATURES]
     told = tuple(one for _, found in checked for one in found)
     failed = frozenset((one.reclustering, one.cluster) for one in told if not one.ok)
@@ -79,7 +78,7 @@ def update(
             gradients,
             standing.trust,
             opened.excluded,
-            unit=opened.unit,
+            unit=catalogue.unit_of(standing.values),
         )
         if plan.models == 1
         else aggregate_groups(plan, sums, drawn, reference, opened.totals)
@@ -117,7 +116,8 @@ def step(
     for feature in FEATURES:
         after, done, more = feature.completed(plan, standing, after, done, opened)
         told = (*told, *more)
-    return after, _described(after, done), told
+    moved = reports.ValuesMoved(standing.round, dict(standing.values), dict(after.values))
+    return after, _described(after, done), (*told, moved) if standing.values else told
 
 
 def void(

@@ -40,7 +40,7 @@ VERSION: Final = 1
 CHECKPOINT: Final = "server.checkpoint"
 """The file in the server's folder."""
 _HEAD: Final = b"securefl server checkpoint\n"
-_ONLY_GIVEN: Final = frozenset({"clip"})
+_ONLY_GIVEN: Final = frozenset({"values"})
 """Parts that a file has only if they are given; others are there without a value, too."""
 _DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)
 """Raised by contents that no server has written."""
@@ -116,7 +116,7 @@ def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
 
 def _lasting(standing: Standing) -> dict[str, Any]:
     """Return the parts of a state, without those that only count if they are given."""
-    parts = {n: value for n, value in standing.lasting().items() if value is not None or n not in _ONLY_GIVEN}
+    parts = {n: value for n, value in standing.lasting().items() if n not in _ONLY_GIVEN or value}
     if standing.claims.pending is not None:
         pending = standing.claims.pending
         names = (field.name for field in fields(pending))

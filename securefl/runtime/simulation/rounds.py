@@ -113,7 +113,7 @@ class SimulatedRounds:
         self._after_round = after_round
         self._on_choice = on_choice
         begun = server_optimisers.first_moments(self._plan.optimiser, self._plan.broadcast)
-        self._standing = standing or Standing(0, federation.initial, begun, clip=self._plan.first_clip)
+        self._standing = standing or Standing(0, federation.initial, begun, values=self._plan.first_values)
         self._dead = set(dead)
         self._own: dict[PartyId, F64] = {}
         self._history = ModelHistory(self._plan)
@@ -143,7 +143,7 @@ class SimulatedRounds:
             self._after_round(self._standing, frozenset(self._dead))
 
     def _round(self, standing: Standing) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
-        round_, model = standing.round, model_digest(standing.params, standing.clip)
+        round_, model = standing.round, model_digest(standing.params, standing.values)
         spent = spent_by(self._plan, standing.releases)
         present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
         fated = None if self._schedule is None else self._schedule.of(round_)
@@ -190,7 +190,7 @@ class SimulatedRounds:
             groups,
             groupless,
             partial(self._history.begin, standing.params, drawn.assignment),
-            clip=standing.clip,
+            values=standing.values,
         )
         self._history.note(fate.givers)
         self._dead |= mortal & fate.silenced

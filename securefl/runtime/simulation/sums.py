@@ -13,11 +13,13 @@ from securefl.methods import clustering
 from securefl.protocol import kernel
 from securefl.protocol.round import (
     NO_GROUPS,
+    NO_VALUES,
     ClusterKey,
     ClusterSum,
     Draw,
     Occasion,
     RunPlan,
+    StartValues,
     metric_atoms,
     model_of,
     with_counted_metrics,
@@ -39,7 +41,7 @@ def sum_up(
     groupless: Collection[PartyId] = (),
     vetoes: outcomes.Vetoes = outcomes.nobody_vetoes,
     *,
-    clip: float | None = None,
+    values: StartValues = NO_VALUES,
 ) -> tuple[outcomes.RoundOutcomes, list[ClusterSum]]:
     """Train whoever counts and add up what they would have sent; zeros of those whose training fails.
 
@@ -56,14 +58,16 @@ def sum_up(
         groups: which model each party learns; all the first where nothing is said.
         groupless: who could not choose, and so sends zeros.
         vetoes: of parties by their own accounts.
-        clip: of the round's updates, with quantile clipping.
+        values: that the server announces.
 
     Returns:
         How the round ends, and the opened sums in the order of (reclustering, cluster).
     """
     clusters = drawn.assignment.clusters
     works = product(range(clustering.works_of(plan.scenario.clustering)), range(plan.models))
-    occasions = [(g, Occasion(round_, work, model_of(plan, params, g), clusters, clip)) for work, g in works]
+    occasions = [
+        (g, Occasion(round_, work, model_of(plan, params, g), clusters, values)) for work, g in works
+    ]
     fate = outcomes.fates(plan, round_, drawn.assignment, deviations, vetoes)
     totals, counting = _Totals(plan, drawn.assignment), metric_atoms(plan, drawn.atom_seed)
     nothing = np.zeros(plan.brought, dtype=np.float64)

@@ -77,7 +77,7 @@ PARTIES: dict[type[Any], AnyReport] = {
 }
 FILES = {reports.ModelFinal, reports.ModelKept, reports.LinkFollowed}
 """Reports of which the listener writes a model file."""
-AUDITED = {reports.ModelSent, reports.Repeated, reports.TriplesDealt}
+AUDITED = {reports.ModelSent, reports.Repeated, reports.TriplesDealt, reports.ValuesMoved}
 """Reports of a step that went as planned: transcripts have them, for ``securefl audit``."""
 
 

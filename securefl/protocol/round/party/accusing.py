@@ -5,7 +5,7 @@ from __future__ import annotations
 from securefl.protocol import messages, secure_sum
 from securefl.protocol.round.party import phases
 from securefl.protocol.round.shared import charges
-from securefl.protocol.round.shared.statement import clip_bytes, sent_model
+from securefl.protocol.round.shared.statement import start_bytes
 
 
 def false_claim(past: phases.Past, signed: charges.SignedClaim, contents: charges.Contents) -> bytes:
@@ -47,5 +47,5 @@ def shown_opening(
 
 def shown_step(verifying: phases.Verifying, previous: messages.RoundClaim, plain: bytes) -> charges.ShownStep:
     """Return the contents of a step, with the model that it goes on from."""
-    params = sent_model(verifying.params) + clip_bytes(verifying.clip)
+    params = start_bytes(verifying.params, verifying.values)
     return charges.ShownStep(previous=previous, params=params, step=plain)

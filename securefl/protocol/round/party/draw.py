@@ -16,6 +16,8 @@ from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round.party import carrying, phases, resolving, verifying
 from securefl.protocol.round.server.group_start import models_at
 from securefl.protocol.round.shared import budget, choices, randomness, reports, statement
+from securefl.protocol.round.shared.additions.addition import NO_VALUES
+from securefl.protocol.round.shared.additions.catalogue import checked
 from securefl.protocol.round.shared.atom_seed import atom_seed_of
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
 from securefl.protocol.round.shared.groups import fits_groups, model_of
@@ -45,7 +47,7 @@ def on_model(
     """
     if isinstance(phase, _DRAWING) and place.round == phase.round:
         again = statement.read_model(ctx.plan, message.params)
-        if statement.model_digest(again, phase.past.clip) == phase.model:
+        if statement.model_digest(again, phase.past.values) == phase.model:
             return phase
     if place.round <= phases.spent_in(phase):
         raise PeerError(SERVER, f"sends the model of round {place.round} again")
@@ -53,7 +55,7 @@ def on_model(
         # Each round is three more draws of clusters, and the server need not finish it.
         raise PeerError(SERVER, f"starts round {place.round} of {ctx.plan.scenario.stop.rounds}")
     params = statement.read_model(ctx.plan, message.params)
-    past = replace(_with_model(ctx, phase, place.round, params), clip=None)
+    past = replace(_with_model(ctx, phase, place.round, params), values=NO_VALUES)
     return phases.Informed(past, place.round, params, statement.model_digest(params))
 
 
@@ -104,7 +106,7 @@ def on_invite(
     if message.config_digest != ctx.plan.config_digest():
         raise PeerError(SERVER, "runs another configuration")
     if isinstance(phase, phases.Informed):
-        phase = _with_clip(ctx, phase, message)
+        phase = _with_values(ctx, phase, message)
     if message.model_digest != phase.model:
         raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
     if ctx.me in message.excluded:
@@ -119,22 +121,18 @@ def on_invite(
     return _greet(ctx, phase, place.attempt, phase.group, phase.groupless)
 
 
-def _with_clip(ctx: phases.PartyContext, phase: phases.Informed, message: messages.Invite) -> phases.Informed:
-    """Take the clip of the round, which its model's digest then covers.
+def _with_values(
+    ctx: phases.PartyContext, phase: phases.Informed, message: messages.Invite
+) -> phases.Informed:
+    """Take the announced values of the round, which its model's digest then covers.
 
     Raises:
-        PeerError: an invitation without the clip that the scenario needs, or with one outside its limits.
+        PeerError: one that the scenario announces is missing, or outside its limits.
     """
-    config = ctx.plan.scenario.privacy.clip
-    if config is None:
-        return phase
-    if not isinstance(message, messages.ClippedInvite):
-        raise PeerError(SERVER, "invites without a clip")
-    if not config.minimum <= message.clip <= config.maximum:
-        limits = f"{config.minimum:g} to {config.maximum:g}"
-        raise PeerError(SERVER, f"invites with a clip of {message.clip:g}, outside {limits}")
-    model = statement.model_digest(phase.params, message.clip)
-    return replace(phase, past=replace(phase.past, clip=message.clip), model=model)
+    sent = message.values if isinstance(message, messages.ValuedInvite) else NO_VALUES
+    values = checked(ctx.plan.scenario, sent)
+    model = statement.model_digest(phase.params, values)
+    return replace(phase, past=replace(phase.past, values=values), model=model)
 
 
 def _first_hello(

@@ -22,6 +22,7 @@ from securefl.methods import clustering, leakage
 from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round.party import upload
 from securefl.protocol.round.shared import chain, charges, choices
+from securefl.protocol.round.shared.additions.addition import NO_VALUES, StartValues
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.leakage import Question
 from securefl.protocol.round.shared.missing import Outcomes
@@ -104,8 +105,8 @@ class Verifying:
     """Where it has attested it: sums, and the step."""
     signed: charges.SignedClaim | None = None
     """The same claim, as the server signed it."""
-    clip: float | None = None
-    """Clip of the round's updates, with quantile clipping."""
+    values: StartValues = field(default_factory=lambda: NO_VALUES)
+    """Announced values of the round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,8 @@ class Past:
     """The link of the last announcement, as the server signed it."""
     released: Released | None = None
     """The last shares that it has sent; None with hidden groups, or before."""
-    clip: float | None = None
-    """Clip of the round's updates, with quantile clipping."""
+    values: StartValues = field(default_factory=lambda: NO_VALUES)
+    """Announced values of the round."""
     paused: bool = False
     """Whether the server has said last that another one goes on later: its silence says nothing then."""
 

@@ -112,7 +112,7 @@ def _after(
             commitments=tuple(certified.commitments.values()),
         )
         after = replace(
-            after, verifying=phases.Verifying(certified, phase.params, sums, record, clip=phase.past.clip)
+            after, verifying=phases.Verifying(certified, phase.params, sums, record, values=phase.past.values)
         )
     if carrying.carries(ctx.plan, "own") and ctx.me in survivors:
         after = replace(after, carry=carrying.own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))

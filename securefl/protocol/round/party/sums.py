@@ -71,7 +71,7 @@ def on_trained(
     entropy = randomness.update_entropy(ctx.entropy, phase.round, work)
     upload = make_upload(
         ctx.plan,
-        Occasion(phase.round, work, own, phase.assignment.clusters, phase.past.clip),
+        Occasion(phase.round, work, own, phase.assignment.clusters, phase.past.values),
         update,
         phase.weights[ctx.me],
         entropy,

@@ -15,6 +15,8 @@ from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.methods import encoding
 from securefl.protocol import messages
+from securefl.protocol.round.shared.additions import catalogue
+from securefl.protocol.round.shared.additions.addition import NO_VALUES, Contribution, StartValues
 from securefl.protocol.round.shared.plan import RunPlan
 
 
@@ -29,8 +31,8 @@ class Occasion:
     """The round's global parameters, shape (d,)."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     """The round's assignment: ``clusters[r][j]`` are the members of cluster j in reclustering r."""
-    clip: float | None = None
-    """The round's clip with quantile clipping, in the parameters' unit: the length that is encoded as 1."""
+    values: StartValues = field(default_factory=lambda: NO_VALUES)
+    """Announced values of the round."""
 
 
 def _update_unchanged(update: F64, _occasion: Occasion) -> F64:
@@ -103,7 +105,7 @@ class Upload:
     """One encoded update, the same in all attempts and, unless there is ``new_work``, all reclusterings."""
 
     ring: Ring
-    """Shape (d,), with metrics (d + w,), with quantile clipping one more. It stays at the party unmasked."""
+    """Shape (d + w,): update and words. It stays at the party unmasked."""
     saturated: int
     """Coordinates beyond the encoding's range."""
 
@@ -128,19 +130,15 @@ def make_upload(
     expect(update, "update", np.float64, (plan.brought,))
     sent = seams.update(update[: plan.length], occasion)
     bound = plan.scenario.encoding.clip
-    scaled = sent if occasion.clip is None else sent / occasion.clip
-    clipped = seams.clip(scaled, None if bound == "none" else bound, occasion)
+    clipped = seams.clip(
+        sent / catalogue.unit_of(occasion.values), None if bound == "none" else bound, occasion
+    )
     encoded = seams.encode(plan, clipped * weight, entropy.child("rounding"), occasion)
     values, mechanism = encoded.values, plan.mechanism
     if mechanism is not None:
         values = values + seams.noise(mechanism.noise(entropy.child("noise")), occasion)
     values = seams.encoded(values, occasion)
-    metrics = plan.metrics
-    if metrics is not None:
-        said = metrics.encoded(seams.said(update[plan.length :], occasion))
-        values = np.concatenate((values, said + metrics.noise(entropy.child("metric noise"))))
-    bits = plan.clip
-    if bits is not None and occasion.clip is not None:
-        word = bits.word(float(np.linalg.norm(sent)), occasion.clip)
-        values = np.concatenate((values, word + bits.noise(entropy.child("bit noise"))))
-    return Upload(encoding.to_ring(values, plan.limits.ring_bits), encoded.saturated)
+    metrics, bits = update[plan.length :], plan.limits.ring_bits
+    said = seams.said(metrics, occasion) if metrics.size else metrics
+    words = catalogue.encoded(plan.scenario, bits, Contribution(sent, said, occasion.values), entropy)
+    return Upload(encoding.to_ring(np.concatenate((values, *words)), bits), encoded.saturated)

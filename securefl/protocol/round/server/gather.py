@@ -14,6 +14,7 @@ from securefl.protocol.round.server import phases, proving, resuming, stepping
 from securefl.protocol.round.server.features.suspicion import voided as lost_bets
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import reports, statement
+from securefl.protocol.round.shared.additions.addition import StartValues
 from securefl.protocol.round.shared.allowance import allowed
 from securefl.protocol.round.shared.atom_seed import atom_seed_of, forgotten
 from securefl.protocol.round.shared.draw import draw_round, drawn_report, shortage, unfit
@@ -30,7 +31,7 @@ def begin_round(
     void = resuming.left_open(ctx, standing)
     if void is not None:
         return void
-    model = statement.model_digest(standing.params, standing.clip)
+    model = statement.model_digest(standing.params, standing.values)
     standing = replace(
         standing, session=replace(standing.session, interrupted=standing.session.clock.since is not None)
     )
@@ -48,13 +49,15 @@ def model_of(standing: phases.Standing) -> messages.ModelAnnounce:
 
 
 def invitation(
-    ctx: phases.ServerContext, model: bytes, excluded: frozenset[PartyId], clip: float | None
+    ctx: phases.ServerContext, model: bytes, excluded: frozenset[PartyId], values: StartValues
 ) -> messages.Invite:
     """Ask for a hello with a fresh commitment."""
     config, names = ctx.plan.config_digest(), tuple(sorted(excluded))
-    if clip is None:
+    if not values:
         return messages.Invite(model_digest=model, config_digest=config, excluded=names)
-    return messages.ClippedInvite(model_digest=model, config_digest=config, excluded=names, clip=clip)
+    return messages.ValuedInvite(
+        model_digest=model, config_digest=config, excluded=names, values=dict(values)
+    )
 
 
 def invite(
@@ -66,7 +69,7 @@ def invite(
     now: float,
 ) -> tuple[phases.Greeting, reports.Effects]:
     """Ask for hellos with fresh commitments."""
-    message = invitation(ctx, model, excluded, standing.clip)
+    message = invitation(ctx, model, excluded, standing.values)
     standing = replace(standing, session=replace(standing.session, pace=Pace(now)))
     deadline = now + ctx.plan.scenario.deadlines.quorum
     return phases.Greeting(standing, draw, model, excluded, {}, deadline), (
@@ -104,7 +107,7 @@ def invited_again(
         kernel.Send(
             party,
             kernel.Place(standing.round),
-            invitation(ctx, phase.model, phase.excluded, standing.clip),
+            invitation(ctx, phase.model, phase.excluded, standing.values),
         ),
     )
 

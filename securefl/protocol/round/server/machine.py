@@ -55,7 +55,7 @@ class ServerMachine:
         """Where a new run begins: in no epoch, before the first round."""
         ctx = self._ctx
         moments = server_optimisers.first_moments(ctx.plan.optimiser, ctx.plan.broadcast)
-        standing = phases.Standing(0, ctx.initial, moments, clip=ctx.plan.first_clip)
+        standing = phases.Standing(0, ctx.initial, moments, values=ctx.plan.first_values)
         first = chain.first_of(ctx.plan, ctx.initial)
         standing = (
             standing

@@ -25,5 +25,3 @@ class OpenedRound:
     """Members in each sum of a hidden group's updates; None without hidden groups."""
     excluded: frozenset[ClusterKey] = frozenset()
     """Sums that failed a check."""
-    unit: float = 1.0
-    """Length in the parameters' unit that is encoded as 1."""

@@ -25,6 +25,7 @@ from securefl.protocol.round.server.features.trust import NO_TRUST, Trust
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import budget, reports
+from securefl.protocol.round.shared.additions.addition import NO_VALUES, StartValues
 from securefl.protocol.round.shared.chain import Attested, CertifiedRound, ChainLink
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.online import OnlineClock
@@ -215,8 +216,8 @@ class Standing:
     """Slot of verified rounds."""
     epoch: int = 0
     """Epoch that this server leads; 0 while it leads none."""
-    clip: float | None = None
-    """Slot of quantile clipping: clip of updates, in the parameters' unit; None without."""
+    values: StartValues = field(default_factory=lambda: NO_VALUES)
+    """Slot of additions: values that the server announces at the start of the round."""
     session: ServerSession = field(default_factory=ServerSession)
 
     @classmethod

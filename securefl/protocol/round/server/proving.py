@@ -72,15 +72,15 @@ def claim_step(
         previous=chain.link.root,
         statement=frozen.statement,
         sums=tuple(opened.get(key, LOST) for key in certified.commitments),
-        state=state_digest(after.moments, after.clip),
-        model=statement.model_digest(after.params, after.clip),
+        state=state_digest(after.moments, after.values),
+        model=statement.model_digest(after.params, after.values),
     )
     link = link_of(run, claim)
     proofs: list[kernel.Send[messages.AnyMessage]] = []
     for key in opened:
         proofs += _prove_opening(ctx, certified, claim, key, frozen.instances[key], unmasked.secrets[key])
     proofs += _prove_step(
-        ctx, certified, claim, sent_state(before.moments, before.clip), unmasked.sums, after.params
+        ctx, certified, claim, sent_state(before.moments, before.values), unmasked.sums, after.params
     )
     asked: dict[kernel.Place, set[PartyId]] = {}
     for proof in proofs:
@@ -196,7 +196,7 @@ def chained(
         return announce
     claim, place = chain.link.claim, kernel.Place(standing.round, attempt=draw)
     contents = signed_claim.announced_contents(
-        statement.model_digest(standing.params, standing.clip), chain.frames
+        statement.model_digest(standing.params, standing.values), chain.frames
     )
     signed = signed_claim.sign_claim(ctx.identity, ctx.plan.run, claim, place, contents)
     return messages.ChainedAnnounce(

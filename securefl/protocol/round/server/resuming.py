@@ -173,7 +173,7 @@ def left_open(
     standing, done, told = walk.void(ctx.plan, standing, drawn)
     lost = tuple((r, j) for r, row in enumerate(drew) for j in range(len(row)))
     return phases.Evaluating(standing, replace(done, lost=lost)), (
-        kernel.Report(reports.RoundStarted(round_, model_digest(standing.params, standing.clip))),
+        kernel.Report(reports.RoundStarted(round_, model_digest(standing.params, standing.values))),
         kernel.Report(reports.RoundSkipped(round_, VOID)),
         *(kernel.Report(reports.InstanceLost(round_, *key, VOID)) for key in lost),
         *map(kernel.Report, told),

@@ -287,7 +287,7 @@ def _step(
     if chain.link_of(plan.run, shown.previous).root != claim.previous:
         raise ConvictsNobodyError("the link before is not the one that the claim names")
     size = 4 * plan.broadcast
-    if len(shown.params) != size + len(statement.clip_bytes(plan.first_clip)):
+    if len(shown.params) != size + 8 * len(plan.first_values):
         raise ConvictsNobodyError("its model is of another length")
     params = np.frombuffer(shown.params[:size], dtype="<f4").astype(np.float32)
     if statement.start_digest(shown.params) != record.model:

@@ -17,10 +17,12 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.methods import clustering, encoding, server_optimisers
 from securefl.protocol import kernel, messages, wire
+from securefl.protocol.round.shared.additions.addition import NO_VALUES, StartValues
+from securefl.protocol.round.shared.additions.catalogue import named_values, value_bytes
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
-from securefl.protocol.round.shared.statement import clip_bytes, model_digest
+from securefl.protocol.round.shared.statement import model_digest
 
 LOST = bytes(32)
 """In place of the digest of a sum that did not open."""
@@ -78,39 +80,38 @@ def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
         previous=NO_LINK,
         statement=crypto.digest("first link", plan.run, plan.config_digest()),
         sums=(),
-        state=state_digest(moments, plan.first_clip),
-        model=model_digest(params, plan.first_clip),
+        state=state_digest(moments, plan.first_values),
+        model=model_digest(params, plan.first_values),
     )
     return link_of(plan.run, claim)
 
 
-def sent_state(moments: F64, clip: float | None) -> bytes:
+def sent_state(moments: F64, values: StartValues) -> bytes:
     """Return the input of a step besides the model as it is sent.
 
     Args:
         moments: of the server optimiser, f64 ``(s, k d)``.
-        clip: with quantile clipping.
+        values: that features announce.
     """
-    return moments.astype("<f8", copy=False).tobytes() + clip_bytes(clip)
+    return moments.astype("<f8", copy=False).tobytes() + value_bytes(values)
 
 
-def read_state(plan: RunPlan, sent: bytes) -> tuple[F64, float | None]:
+def read_state(plan: RunPlan, sent: bytes) -> tuple[F64, StartValues]:
     """Return what :func:`sent_state` was made of.
 
     Raises:
         PeerError: it is of another length.
     """
-    kept, clips = plan.optimiser.moments, 0 if plan.first_clip is None else 1
-    if len(sent) != 8 * (kept * plan.broadcast + clips):
+    kept, size = plan.optimiser.moments, plan.optimiser.moments * plan.broadcast
+    if len(sent) != 8 * (size + len(plan.first_values)):
         raise PeerError(SERVER, "proves a step from a state of another length")
     numbers = np.frombuffer(sent, dtype="<f8").astype(np.float64)
-    moments = numbers[: kept * plan.broadcast].reshape(kept, plan.broadcast)
-    return moments, float(numbers[-1]) if clips else None
+    return numbers[:size].reshape(kept, plan.broadcast), named_values(plan.scenario, numbers[size:])
 
 
-def state_digest(moments: F64, clip: float | None = None) -> bytes:
+def state_digest(moments: F64, values: StartValues = NO_VALUES) -> bytes:
     """Return the digest of :func:`sent_state`."""
-    return crypto.digest("state", sent_state(moments, clip))
+    return crypto.digest("state", sent_state(moments, values))
 
 
 def sum_digest(run: RunId, round_: int, key: ClusterKey, ring: Ring) -> bytes:

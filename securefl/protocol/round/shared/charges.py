@@ -75,7 +75,7 @@ class ShownStep(ChargePart, frozen=True, kw_only=True):
 
     previous: messages.RoundClaim
     params: bytes
-    """Models and clip of the round, as their digest covers them."""
+    """Start of the round, as its digest covers it."""
     step: bytes
     """Sums and moments, as they were before they were sealed."""
 

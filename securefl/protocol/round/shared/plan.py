@@ -12,17 +12,13 @@ from msgspec.structs import replace
 from securefl.base import crypto
 from securefl.base.arrays import BoolArray, Ring
 from securefl.base.ids import DEALER, Instance, PartyId, RunId
+from securefl.base.sums import exact_sum
 from securefl.methods import clustering, encoding, feasibility, server_optimisers
 from securefl.methods.metrics import MetricWords, metric_words
-from securefl.methods.privacy import (
-    ClipWords,
-    ComponentPlan,
-    Mechanism,
-    clip_words,
-    mechanism_of,
-    words_of,
-)
+from securefl.methods.privacy import ComponentPlan, Mechanism, mechanism_of
 from securefl.protocol import kernel, messages, secure_sum
+from securefl.protocol.round.shared.additions import catalogue
+from securefl.protocol.round.shared.additions.addition import StartValues
 from securefl.scenario import Scenario, ServerOptimiser, drawn_digest, scenario_digest
 
 
@@ -98,7 +94,14 @@ class RunPlan:
         """Length of the vectors that a reclustering sums: d, or the seats of k slots for hidden counts."""
         if clustering.hides_groups(self.scenario.groups) and reclustering == clustering.COUNTS:
             return self.models * messages.SEATS
-        return self.brought + words_of(self.scenario) if reclustering == 0 else self.length
+        added = exact_sum(catalogue.words_of(self.scenario).values()) if reclustering == 0 else 0
+        return self.length + added
+
+    def added(self, name: str) -> slice:
+        """Return the place of an addition's words in a vector of reclustering 0."""
+        words = catalogue.words_of(self.scenario)
+        start = self.length + exact_sum(list(words.values())[: list(words).index(name)])
+        return slice(start, start + words[name])
 
     @property
     def brought(self) -> int:
@@ -115,19 +118,9 @@ class RunPlan:
         return metric_words(self.scenario, self.limits.ring_bits)
 
     @property
-    def clip(self) -> ClipWords | None:
-        """Words of quantile clipping, in reclustering 0 behind update and metrics; None without.
-
-        Raises:
-            ConfigError: they do not fit the ring.
-        """
-        return clip_words(self.scenario, self.limits.ring_bits)
-
-    @property
-    def first_clip(self) -> float | None:
-        """Clip of the first round with quantile clipping, in the parameters' unit; None without."""
-        clip = self.scenario.privacy.clip
-        return None if clip is None else clip.initial
+    def first_values(self) -> StartValues:
+        """Values that the server announces at the start of the first round."""
+        return catalogue.first_values(self.scenario)
 
     @property
     def fixed_point(self) -> encoding.FixedPoint:

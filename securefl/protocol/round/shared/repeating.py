@@ -16,6 +16,7 @@ from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import chain
+from securefl.protocol.round.shared.additions.addition import NO_VALUES, StartValues
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.statement import model_digest
@@ -107,18 +108,18 @@ def repeat_step(
         RoundingError: it ends there up to the last bits.
     """
     step = wire.decode_struct(messages.Step, plain, SERVER)
-    moments, clip = chain.read_state(plan, step.moments)
-    if chain.state_digest(moments, clip) != state:
+    moments, values = chain.read_state(plan, step.moments)
+    if chain.state_digest(moments, values) != state:
         raise PeerError(SERVER, "proves a step from another state than the chain has")
     sums = _read_sums(plan, certified, claim, step.sums)
     round_ = certified.round
     opened = OpenedRound(certified.drawn, certified.survivors, tuple(sums))
-    before, opened, _ = walk.screen(plan, Standing(round_, params, moments, clip=clip), opened)
+    before, opened, _ = walk.screen(plan, Standing(round_, params, moments, values=values), opened)
     after, _ = walk.update(plan, before, opened)
-    model = model_digest(after.params, after.clip)
-    if (model, chain.state_digest(after.moments, after.clip)) == (claim.model, claim.state):
+    model = model_digest(after.params, after.values)
+    if (model, chain.state_digest(after.moments, after.values)) == (claim.model, claim.state):
         return
-    if is_rounding(step.model, claim, params, after.params, after.clip):
+    if is_rounding(step.model, claim, params, after.params, after.values):
         raise RoundingError(
             SERVER,
             f"claims a model that differs in the last bits from what the sums of round {round_} make here:"
@@ -128,7 +129,11 @@ def repeat_step(
 
 
 def is_rounding(
-    model: bytes, claim: messages.RoundClaim, before: F32, after: F32, clip: float | None = None
+    model: bytes,
+    claim: messages.RoundClaim,
+    before: F32,
+    after: F32,
+    values: StartValues = NO_VALUES,
 ) -> bool:
     """Return True if a claimed outcome may be ``after``, rounded otherwise.
 
@@ -141,12 +146,12 @@ def is_rounding(
         claim: of the server.
         before: the model that the step goes on from, f32 ``(k d,)``.
         after: the model that follows here.
-        clip: that follows here; another one is no rounding.
+        values: that follow here; others are no rounding.
     """
     if len(model) != 4 * len(after):
         return False
     claimed = np.frombuffer(model, dtype="<f4").astype(np.float32)
-    if model_digest(claimed, clip) != claim.model:
+    if model_digest(claimed, values) != claim.model:
         return False
     scale = np.spacing(np.maximum(np.abs(before), np.abs(after)), dtype=np.float32)
     near = np.abs(claimed.astype(np.float64) - after) <= LAST_BITS * scale.astype(np.float64)

@@ -12,6 +12,8 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, wire
+from securefl.protocol.round.shared.additions.addition import NO_VALUES, StartValues
+from securefl.protocol.round.shared.additions.catalogue import value_bytes
 from securefl.protocol.round.shared.plan import RunPlan
 
 
@@ -31,19 +33,19 @@ def read_model(plan: RunPlan, sent: bytes) -> F32:
     return np.frombuffer(sent, dtype="<f4").astype(np.float32)
 
 
-def model_digest(params: F32, clip: float | None = None) -> bytes:
-    """Return the digest (32 bytes) of the start of a round: models, and the clip of quantile clipping."""
-    return start_digest(sent_model(params) + clip_bytes(clip))
+def start_bytes(params: F32, values: StartValues = NO_VALUES) -> bytes:
+    """Return the start of a round: models, and the values that features announce."""
+    return sent_model(params) + value_bytes(values)
+
+
+def model_digest(params: F32, values: StartValues = NO_VALUES) -> bytes:
+    """Return the digest (32 bytes) of the start of a round."""
+    return start_digest(start_bytes(params, values))
 
 
 def start_digest(start: bytes) -> bytes:
-    """Return the digest of models and clip as bytes, one behind the other."""
+    """Return the digest of :func:`start_bytes`."""
     return crypto.digest("model", start)
-
-
-def clip_bytes(clip: float | None) -> bytes:
-    """Return a clip behind other numbers of a digest: little-endian float64; nothing without."""
-    return b"" if clip is None else np.array(clip, "<f8").tobytes()
 
 
 def announced_digest(hellos: Mapping[PartyId, messages.Hello]) -> bytes:

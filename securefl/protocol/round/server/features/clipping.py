@@ -1,7 +1,7 @@
-"""Quantile clipping at the server: the unit of opened sums, and the clip of the next round.
+"""Quantile clipping at the server: the clip of the next round follows from the bits of the parties.
 
-The clip stands in the state, with the model in announcement, hello and binding, and in the chain of verified
-rounds. Source: :mod:`securefl.methods.privacy.quantile_clip`.
+The clip and the bits are an addition (:mod:`securefl.protocol.round.shared.additions.clipping`).
+Source: :mod:`securefl.methods.privacy.quantile_clip`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from securefl.base import header
-from securefl.methods import encoding, robust
+from securefl.methods import encoding, privacy, robust
 from securefl.protocol.round.server.features.feature import RoundFeature
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import RoundAggregate
 from securefl.protocol.round.shared import reports
+from securefl.protocol.round.shared.additions.clipping import Clip
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.scenario import Scenario
+
+CLIP = Clip.name
 
 
 class ClipUpdates(RoundFeature):
@@ -32,18 +35,15 @@ class ClipUpdates(RoundFeature):
             )
             yield header.privacy(more=f"{follows}; the noisy shares are in the same account")
 
-    def opened(self, plan: RunPlan, standing: Standing, opened: OpenedRound) -> OpenedRound:
-        """Give the sums the round's clip as their unit."""
-        return opened if standing.clip is None else replace(opened, unit=standing.clip)
-
     def stepped(
         self, plan: RunPlan, before: Standing, after: Standing, opened: OpenedRound, result: RoundAggregate
     ) -> Standing:
         """Move the clip, unless the round gave no update."""
-        words, share = plan.clip, pooled_share(plan, opened)
-        if words is None or before.clip is None or share is None or result.update is None:
+        words, share = _words(plan), pooled_share(plan, opened)
+        if words is None or share is None or result.update is None:
             return after
-        return replace(after, clip=words.following(before.clip, share))
+        clip = words.following(before.values[CLIP], share)
+        return replace(after, values={**after.values, CLIP: clip})
 
     def completed(
         self,
@@ -54,10 +54,14 @@ class ClipUpdates(RoundFeature):
         opened: OpenedRound,
     ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Report the clip of the round, and the next one."""
-        if before.clip is None or after.clip is None:
+        if CLIP not in before.values:
             return after, done, ()
-        share = pooled_share(plan, opened)
-        return after, done, (reports.ClipMoved(before.round, before.clip, share, after.clip),)
+        share, moved = pooled_share(plan, opened), (before.values[CLIP], after.values[CLIP])
+        return after, done, (reports.ClipMoved(before.round, moved[0], share, moved[1]),)
+
+
+def _words(plan: RunPlan) -> privacy.ClipWords | None:
+    return privacy.clip_words(plan.scenario, plan.limits.ring_bits)
 
 
 def pooled_share(plan: RunPlan, opened: OpenedRound) -> float | None:
@@ -65,11 +69,11 @@ def pooled_share(plan: RunPlan, opened: OpenedRound) -> float | None:
 
     Robust rules take the median over the clusters of reclustering 0. Sums that failed a check do not count.
     """
-    words = plan.clip
+    words = _words(plan)
     if words is None:
         return None
     sums = [
-        (int(encoding.from_ring(one.ring[plan.brought :])[0]), len(one.survivors))
+        (int(encoding.from_ring(one.ring[plan.added(CLIP)])[0]), len(one.survivors))
         for one in opened.sums
         if one.reclustering == 0 and one.key not in opened.excluded
     ]

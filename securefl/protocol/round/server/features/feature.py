@@ -22,10 +22,6 @@ from securefl.scenario import Scenario
 class RoundFeature:
     """A feature of the round. Every hook has a default without effect."""
 
-    def opened(self, plan: RunPlan, standing: Standing, opened: OpenedRound) -> OpenedRound:
-        """Scale the opened sums."""
-        return opened
-
     def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """Yield sentences for the header of a run."""
         yield from ()

@@ -81,7 +81,7 @@ def measured_by(
     )
     first = [one for one in sums if one.reclustering == 0]
     tails = [
-        (one.cluster, encoding.from_ring(one.ring[plan.length : plan.brought]), len(one.survivors))
+        (one.cluster, encoding.from_ring(one.ring[plan.added("metrics")]), len(one.survivors))
         for one in first
     ]
     return metrics.measure(words, tails, median=median)

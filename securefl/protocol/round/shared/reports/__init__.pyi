@@ -17,6 +17,7 @@ from .models import ModelKept as ModelKept
 from .models import ModelStepped as ModelStepped
 from .models import RoundDone as RoundDone
 from .models import Suspect as Suspect
+from .models import ValuesMoved as ValuesMoved
 from .models import metrics_text as metrics_text
 from .models import tested_text as tested_text
 from .notes import ClusterKey as ClusterKey

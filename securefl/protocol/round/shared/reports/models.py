@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -63,6 +63,15 @@ class ModelStepped(AnyReport):
         for key in self.rejected:
             picture = marked(picture, picture.members(key), "rejected")
         return picture
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesMoved(AnyReport):
+    """Server: the announced values of a round, and those of the next round."""
+
+    round: int
+    values: Mapping[str, float]
+    following: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)

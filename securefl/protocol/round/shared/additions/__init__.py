@@ -1,0 +1,1 @@
+"""Values and words that round features add to a round."""

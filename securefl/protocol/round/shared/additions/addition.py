@@ -1,0 +1,69 @@
+"""Port of additions: a value that a feature announces at the start of a round, and words of each party.
+
+The server announces a value in the invitation, and the digest of the round's start covers it. Words stand
+behind the update in the masked vector of reclustering 0. Server, parties, simulation and audits call these
+methods for all features of :data:`securefl.protocol.round.shared.additions.catalogue.ADDITIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from securefl.base.arrays import F64, I64
+from securefl.base.entropy import Entropy
+from securefl.scenario import Scenario
+
+StartValues = Mapping[str, float]
+"""AnnouncedValue values of a round by the name of their feature."""
+NO_VALUES: StartValues = MappingProxyType({})
+
+
+class AnnouncedValue(NamedTuple):
+    """A value that the server announces."""
+
+    first: float
+    """Value of the first round."""
+    minimum: float
+    maximum: float
+    """Parties refuse values outside these limits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contribution:
+    """Contents of a party's words."""
+
+    update: F64 = field(repr=False)
+    """Update before the clip, f64 ``(d,)``; zeros without one."""
+    metrics: F64 = field(repr=False)
+    """Metrics of the received model in samples, f64 ``(w,)``."""
+    values: StartValues
+
+
+class Addition:
+    """Additions of one feature to a round. Every method has a default without effect."""
+
+    name: ClassVar[str]
+    """Name of its value and of its words."""
+
+    def announced(self, scenario: Scenario) -> AnnouncedValue | None:
+        """Return the value that the feature announces; None if it announces nothing."""
+        return None
+
+    def unit(self, value: float) -> float:
+        """Return the factor by which the round's value changes the length that is encoded as 1."""
+        return 1.0
+
+    def words(self, scenario: Scenario) -> int:
+        """Return the number of words that each party adds."""
+        return 0
+
+    def encoded(
+        self, scenario: Scenario, ring_bits: int, contribution: Contribution, entropy: Entropy
+    ) -> I64:
+        """Return the words of one party with their noise, i64 ``(words,)``; called if there are words."""
+        return np.zeros(0, dtype=np.int64)

@@ -1,0 +1,77 @@
+"""All additions, in the order of their words, and the functions that read and write their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import PeerError
+from securefl.base.ids import SERVER
+from securefl.protocol.round.shared.additions import addition
+from securefl.protocol.round.shared.additions.addition import StartValues
+from securefl.protocol.round.shared.additions.clipping import Clip
+from securefl.protocol.round.shared.additions.measuring import Metrics
+from securefl.scenario import Scenario
+
+ADDITIONS: Final[tuple[addition.Addition, ...]] = (Metrics(), Clip())
+
+
+def announced_in(scenario: Scenario) -> dict[str, addition.AnnouncedValue]:
+    """Return the values that a scenario announces, by name."""
+    due = {one.name: one.announced(scenario) for one in ADDITIONS}
+    return {name: value for name, value in due.items() if value is not None}
+
+
+def first_values(scenario: Scenario) -> StartValues:
+    """Return the values of the first round."""
+    return {name: one.first for name, one in announced_in(scenario).items()}
+
+
+def checked(scenario: Scenario, values: StartValues) -> StartValues:
+    """Return the values of an invitation that the scenario announces.
+
+    Raises:
+        PeerError: one is missing or outside its limits.
+    """
+    due = announced_in(scenario)
+    for name, one in due.items():
+        if name not in values:
+            raise PeerError(SERVER, f"invites without a {name}")
+        if not one.minimum <= values[name] <= one.maximum:
+            limits = f"{one.minimum:g} to {one.maximum:g}"
+            raise PeerError(SERVER, f"invites with a {name} of {values[name]:g}, outside {limits}")
+    return {name: values[name] for name in due}
+
+
+def value_bytes(values: StartValues) -> bytes:
+    """Return values behind other numbers of a digest: little-endian float64 in the order of their names."""
+    return np.array([values[name] for name in sorted(values)], "<f8").tobytes()
+
+
+def named_values(scenario: Scenario, numbers: Iterable[float]) -> StartValues:
+    """Return the values of :func:`value_bytes`, one for each that the scenario announces."""
+    return dict(zip(sorted(announced_in(scenario)), map(float, numbers), strict=True))
+
+
+def unit_of(values: StartValues) -> float:
+    """Return the length in the parameters' unit that is encoded as 1."""
+    return math.prod(one.unit(values[one.name]) for one in ADDITIONS if one.name in values)
+
+
+def words_of(scenario: Scenario) -> dict[str, int]:
+    """Return the number of words by name, in their order."""
+    return {one.name: one.words(scenario) for one in ADDITIONS}
+
+
+def encoded(
+    scenario: Scenario, ring_bits: int, contribution: addition.Contribution, entropy: Entropy
+) -> list[I64]:
+    """Return the words of one party, i64, by feature."""
+    return [
+        one.encoded(scenario, ring_bits, contribution, entropy) for one in ADDITIONS if one.words(scenario)
+    ]

@@ -1,0 +1,40 @@
+"""Quantile clipping: announced clip and bits of parties (:mod:`securefl.methods.privacy.quantile_clip`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.base.arrays import I64
+from securefl.base.entropy import Entropy
+from securefl.methods import privacy
+from securefl.protocol.round.shared.additions import addition
+from securefl.scenario import Scenario
+
+
+class Clip(addition.Addition):
+    """Clip of the round's updates, in the parameters' unit, and whether an update is no longer than it."""
+
+    name = "clip"
+
+    def announced(self, scenario: Scenario) -> addition.AnnouncedValue | None:
+        """Return the clip of the first round."""
+        clip = scenario.privacy.clip
+        return None if clip is None else addition.AnnouncedValue(clip.initial, clip.minimum, clip.maximum)
+
+    def unit(self, value: float) -> float:
+        """Return the clip: updates are encoded in its units."""
+        return value
+
+    def words(self, scenario: Scenario) -> int:
+        """Return 1 for the bit."""
+        return privacy.words_of(scenario)
+
+    def encoded(
+        self, scenario: Scenario, ring_bits: int, contribution: addition.Contribution, entropy: Entropy
+    ) -> I64:
+        """Return the bit with its noise."""
+        bits = privacy.clip_words(scenario, ring_bits)
+        if bits is None:
+            return super().encoded(scenario, ring_bits, contribution, entropy)
+        word = bits.word(float(np.linalg.norm(contribution.update)), contribution.values[self.name])
+        return word + bits.noise(entropy.child("bit noise"))

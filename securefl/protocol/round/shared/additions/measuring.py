@@ -1,0 +1,28 @@
+"""Site metrics: words of a party on the model that it received (:mod:`securefl.methods.metrics.words`)."""
+
+from __future__ import annotations
+
+from securefl.base.arrays import I64
+from securefl.base.entropy import Entropy
+from securefl.methods import metrics
+from securefl.protocol.round.shared.additions import addition
+from securefl.scenario import Scenario
+
+
+class Metrics(addition.Addition):
+    """Metrics of the sites."""
+
+    name = "metrics"
+
+    def words(self, scenario: Scenario) -> int:
+        """Return w."""
+        return scenario.evaluation.words
+
+    def encoded(
+        self, scenario: Scenario, ring_bits: int, contribution: addition.Contribution, entropy: Entropy
+    ) -> I64:
+        """Return the metrics with their noise."""
+        words = metrics.metric_words(scenario, ring_bits)
+        if words is None:
+            return super().encoded(scenario, ring_bits, contribution, entropy)
+        return words.encoded(contribution.metrics) + words.noise(entropy.child("metric noise"))
