@@ -180,6 +180,15 @@ class TestVerified:
         assert not found.refused
         assert len({one.clip for one in found.world.reports(ClipMoved)}) == 3
 
+    def test_a_step_that_no_party_attests_leaves_the_clip(self) -> None:
+        """After an unconfirmed round the next one begins with model and clip of the last link."""
+        ops = [Op("drop", f"p{n:02}", "Attest", nth) for n in range(PARTIES) for nth in range(2)]
+        found = followed(scenario(PARTIES, **{**VERIFIED, **CLIPPED, "rounds": "5"}), ops=ops)
+        begun = [one.values["clip"] for one in found.world.messages(ValuedInvite)]
+        assert [round_ for round_, _ in found.refused] == [0, 2]
+        assert begun[2] == begun[4] == 2.0 != begun[1]
+        assert found.confirmed == [4]
+
     def test_another_clip_than_the_bits_make_is_not_confirmed(self) -> None:
         with other_outcome(values=lambda values: {"clip": 2 * values["clip"]}):
             found = followed(scenario(PARTIES, **{**VERIFIED, **CLIPPED, "rounds": "2"}))

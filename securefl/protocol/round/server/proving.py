@@ -164,6 +164,7 @@ def without_claim(standing: phases.Standing) -> phases.Standing:
         standing,
         params=before.params,
         moments=before.moments,
+        values=before.values,
         trust=before.trust,
         updates=before.updates,
         fruitless_rounds=before.fruitless_rounds,
