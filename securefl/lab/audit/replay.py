@@ -7,7 +7,7 @@ model and the update the next model. Each round starts from its own record, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -16,7 +16,7 @@ import numpy as np
 
 from securefl.base import crypto, entropy
 from securefl.base.arrays import F32, F64, I64, Ring
-from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.base.ids import SERVER, RunId
 from securefl.lab.audit import finding
 from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.recorded import Recorded
@@ -25,19 +25,20 @@ from securefl.lab.audit.truth import GroundTruth
 from securefl.methods import encoding, robust, server_optimisers, weighting
 from securefl.methods.clustering import Assignment, hides_groups, work_of
 from securefl.protocol.round import (
+    ClusterKey,
     Draw,
-    RoundAggregate,
+    OpenedRound,
     RunPlan,
-    aggregate_groups,
-    aggregate_round,
+    Standing,
     clusters_of,
     model_digest,
-    next_models,
-    unit_of,
+    needs_whole,
+    walk,
 )
 from securefl.runtime import report
 
 AUDIT: Final = "replay"
+ClusterKeys = tuple[ClusterKey, ...]
 _REMEDY: Final = "the server did not compute what the scenario says: do not use its model"
 
 
@@ -62,16 +63,11 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapt
     reason = _why_not(recorded, whole=whole)
     if reason is None and rounds and not (whole or vectors.places.size):
         reason = "models and sums are sampled at no common coordinate; --lab keeps whole vectors"
-    if (
-        reason is None
-        and plan is not None
-        and SERVER in recorded.beheaded
-        and _remembers(recorded, plan, rounds[0])
-    ):
+    if reason is None and plan is not None and SERVER in recorded.beheaded and _remembers(plan, rounds[0]):
         reason = "its step goes on from all rounds before, and the first ones are not here"
     rows: list[tuple[int, int, str, float | None]] = []
     if reason is None and plan is not None:
-        stepped = _models(recorded, plan, rounds)
+        stepped = _models(plan, rounds)
         findings += _judged(rounds, stepped, whole=whole)
         rows = [
             (one.round, len(one.sums), "same bits" if again.same else "differs", again.difference)
@@ -105,8 +101,8 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
         return "a simulation leaves no transcript; repeat it with the same seed instead"
     if robust.needs_server_gradient(aggregation.rule):
         return f"the rule {aggregation.rule.name} looks at gradients of the server's own data"
-    if not whole and recorded.scenario.groups.count > 1:
-        return "with task groups models and sums are sampled at other coordinates; --lab keeps whole vectors"
+    if not whole and (reason := needs_whole(recorded.scenario)):
+        return f"{reason}; --lab keeps whole vectors"
     if not whole and (aggregation.pre_aggregation or not aggregation.rule.by_coordinate):
         return "the rule needs whole vectors, which only runs with --lab keep (and audits with --lab read)"
     return None
@@ -121,46 +117,29 @@ def _plan(recorded: Recorded, rounds: Sequence[ReplayRound], vectors: Vectors) -
     return RunPlan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, each, state=state)
 
 
-def _drawn(one: ReplayRound, weights: Mapping[PartyId, float]) -> Draw:
-    """The round's draw as its models follow from it."""
+def _step(plan: RunPlan, one: ReplayRound, moments: F64) -> tuple[ClusterKeys, ClusterKeys, F32, F64]:
+    """Return kept and rejected sums, models and moments of a round done again."""
+    weights = weighting.public_weights(plan.scenario.weighting, one.counts, one.participants)
     assignment = Assignment(tuple(sorted(one.participants)), one.clusters, tasks=one.tasks)
-    return Draw(one.seed, assignment, weights, one.resting, one.atom_seed)
+    drawn = Draw(one.seed, assignment, weights, one.resting, one.atom_seed)
+    opened = OpenedRound(drawn, (), one.sums, one.totals, one.excluded)
+    before = Standing(one.round, one.before.values, moments, values=one.values)
+    made, models = walk.next_models(plan, before, opened)
+    return made.result.kept, made.result.rejected, *models
 
 
-def _aggregate(plan: RunPlan, one: ReplayRound, drawn: Draw, reference: F64) -> RoundAggregate:
-    if plan.models == 1:
-        unit = unit_of(one.values)
-        return aggregate_round(
-            plan, one.sums, drawn.weights, one.seed, reference, excluded=one.excluded, unit=unit
-        )
-    return aggregate_groups(plan, one.sums, drawn, reference, one.totals)
-
-
-def _step(
-    recorded: Recorded, plan: RunPlan, one: ReplayRound, moments: F64
-) -> tuple[RoundAggregate, F32, F64]:
-    """A round done again: what the rule makes of its sums, the next model, and the optimiser's moments."""
-    weights = weighting.public_weights(recorded.scenario.weighting, one.counts, one.participants)
-    drawn = _drawn(one, weights)
-    result = _aggregate(
-        plan, one, drawn, server_optimisers.past_update(plan.optimiser, moments, plan.averaged)
-    )
-    made = next_models(plan, one.round, one.before.values, moments, result, one.sums, drawn, one.totals)
-    return result, *made
-
-
-def _remembers(recorded: Recorded, plan: RunPlan, one: ReplayRound) -> bool:
+def _remembers(plan: RunPlan, one: ReplayRound) -> bool:
     """Whether the optimiser or the rule makes something else of a round after other rounds."""
     first = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
-    made = [_step(recorded, plan, one, moments)[1] for moments in (first, first + 1.0)]
+    made = [_step(plan, one, moments)[2] for moments in (first, first + 1.0)]
     return made[0].tobytes() != made[1].tobytes()
 
 
-def _models(recorded: Recorded, plan: RunPlan, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
+def _models(plan: RunPlan, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
     moments: F64 = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
     done = []
     for one in rounds:
-        result, params, made_moments = _step(recorded, plan, one, moments)
+        kept, rejected, params, made_moments = _step(plan, one, moments)
         moments = made_moments if one.confirmed else moments
         # Coordinates that are not finite are null in samples, whatever they were.
         finite = np.isfinite(one.after.values)
@@ -171,7 +150,7 @@ def _models(recorded: Recorded, plan: RunPlan, rounds: Sequence[ReplayRound]) ->
             _Stepped(
                 same,
                 float(gap.max(initial=0.0)),
-                (result.kept, result.rejected) == (one.kept, one.rejected),
+                (kept, rejected) == (one.kept, one.rejected),
             )
         )
     return done

@@ -16,11 +16,11 @@ from .party.upload import make_upload as make_upload
 from .party.verifying import UnsignedError as UnsignedError
 from .party.verifying import on_proof as on_proof
 from .server.features.catalogue import facts as facts
+from .server.features.catalogue import needs_whole as needs_whole
 from .server.features.checking import agreed_of as agreed_of
 from .server.features.measuring import on_metrics as on_metrics
 from .server.features.suspicion import needed as needed
 from .server.group_start import models_at as models_at
-from .server.group_sums import aggregate_groups as aggregate_groups
 from .server.machine import ServerMachine as ServerMachine
 from .server.opened import OpenedRound as OpenedRound
 from .server.phases import Certified as Certified
@@ -34,13 +34,9 @@ from .server.resuming import Clusters as Clusters
 from .server.resuming import drawn_clusters as drawn_clusters
 from .server.stacking import NO_GRADIENTS as NO_GRADIENTS
 from .server.stacking import ClusterSum as ClusterSum
-from .server.stacking import RoundAggregate as RoundAggregate
-from .server.stacking import aggregate_round as aggregate_round
 from .server.stepping import lone_round as lone_round
-from .server.stepping import next_models as next_models
 from .shared.additions.addition import NO_VALUES as NO_VALUES
 from .shared.additions.addition import StartValues as StartValues
-from .shared.additions.catalogue import unit_of as unit_of
 from .shared.allowance import RATE as RATE
 from .shared.allowance import proof_bytes as proof_bytes
 from .shared.atom_seed import atom_seed_of as atom_seed_of

@@ -13,16 +13,15 @@ import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
-from securefl.methods import robust, server_optimisers
+from securefl.methods import robust
 from securefl.protocol import kernel
 from securefl.protocol.round.server import stacking, stepping
 from securefl.protocol.round.server.features.catalogue import FEATURES
-from securefl.protocol.round.server.group_sums import aggregate_groups
+from securefl.protocol.round.server.features.feature import Models, RoundStep
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate
 from securefl.protocol.round.shared import reports
-from securefl.protocol.round.shared.additions import catalogue
 from securefl.protocol.round.shared.plan import RunPlan
 
 Reports = tuple[reports.AnyReport, ...]
@@ -48,12 +47,28 @@ def to_consult(
     return stacking.usable(plan, stacking.counted(plan, sums, excluded))
 
 
+def next_models(
+    plan: RunPlan,
+    standing: Standing,
+    opened: OpenedRound,
+    gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
+) -> tuple[RoundStep, Models]:
+    """Aggregate, apply the optimiser, and let features change its step; see :func:`update`."""
+    made = RoundStep(plan, standing, opened, stepping.aggregate(plan, standing, opened, gradients))
+    if made.result.update is None:
+        return made, Models(standing.params, standing.moments)
+    models = Models(*stepping.optimised(plan, standing, made.result.update))
+    for feature in FEATURES:
+        models = feature.changed(made, models)
+    return made, models._replace(params=plan.state.prepare(models.params, plan.length))
+
+
 def update(
     plan: RunPlan,
     standing: Standing,
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
-) -> tuple[Standing, RoundAggregate]:
+) -> tuple[Standing, RoundStep]:
     """Aggregate the opened sums and step.
 
     Args:
@@ -64,38 +79,17 @@ def update(
             one is not applied, and the round gives no update.
 
     Returns:
-        The state with the new model, and the aggregate.
+        The state with the new model, and the input of the step.
     """
-    reference = server_optimisers.past_update(plan.optimiser, standing.moments, plan.averaged)
-    drawn, sums = opened.drawn, opened.sums
-    result = (
-        stacking.aggregate_round(
-            plan,
-            sums,
-            drawn.weights,
-            drawn.seed,
-            reference,
-            gradients,
-            standing.trust,
-            opened.excluded,
-            unit=catalogue.unit_of(standing.values),
-        )
-        if plan.models == 1
-        else aggregate_groups(plan, sums, drawn, reference, opened.totals)
-    )
+    made, models = next_models(plan, standing, opened, gradients)
     after = _left(plan, standing)
-    if result.update is None:
+    if made.result.update is None:
         after = stepping.without_update(after, spoilt=_is_spoilt(plan, opened))
     else:
-        params, moments = stepping.next_models(
-            plan, standing.round, standing.params, standing.moments, result, sums, drawn, opened.totals
-        )
-        after = replace(
-            after, params=params, moments=moments, fruitless_rounds=0, updates=standing.updates + 1
-        )
+        after = replace(after, **models._asdict(), fruitless_rounds=0, updates=standing.updates + 1)
     for feature in FEATURES:
-        after = feature.stepped(plan, standing, after, opened, result)
-    return after, result
+        after = feature.stepped(made, after)
+    return after, made
 
 
 def step(
@@ -109,12 +103,13 @@ def step(
     Returns:
         The state with the new model, the report of the round, and further reports.
     """
-    after, result = update(plan, standing, opened, gradients)
+    after, made = update(plan, standing, opened, gradients)
+    result = made.result
     norm = None if result.update is None else float(np.linalg.norm(result.update))
     done = _round_done(standing.round, opened, result)
     told: Reports = (reports.ModelStepped(standing.round, result.kept, result.rejected, norm),)
     for feature in FEATURES:
-        after, done, more = feature.completed(plan, standing, after, done, opened)
+        after, done, more = feature.completed(made, after, done)
         told = (*told, *more)
     moved = reports.ValuesMoved(standing.round, dict(standing.values), dict(after.values))
     return after, _described(after, done), (*told, moved) if standing.values else told

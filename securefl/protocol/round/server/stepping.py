@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +11,11 @@ import numpy as np
 from securefl.base.arrays import F32, F64
 from securefl.methods import server_optimisers
 from securefl.protocol.round.server import stacking
-from securefl.protocol.round.server.group_start import parted
+from securefl.protocol.round.server.group_sums import aggregate_groups
+from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
-from securefl.protocol.round.shared import reports
+from securefl.protocol.round.shared.additions.catalogue import unit_of
 from securefl.protocol.round.shared.allowance import allowed
-from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 
 MAX_FRUITLESS = 3
@@ -39,38 +39,32 @@ def without_update(standing: Standing, *, spoilt: bool) -> Standing:
     return replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
 
 
-def next_models(
-    plan: RunPlan,
-    round_: int,
-    params: F32,
-    moments: F64,
-    result: stacking.RoundAggregate,
-    sums: Sequence[stacking.ClusterSum],
-    drawn: Draw,
-    totals: Mapping[reports.ClusterKey, int] | None = None,
-) -> tuple[F32, F64]:
-    """Parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` after a round: for who makes or audits the step.
-
-    Args:
-        plan: of the run.
-        round_: its number.
-        params: of the round's models, f32 ``(k d,)``.
-        moments: of the optimiser, f64 ``(s, k d)``.
-        result: what the rule made of the sums; without an update everything stays.
-        sums: the same, of which models are parted.
-        drawn: the round's clusters, weights and seed.
-        totals: members in each sum, where groups are hidden.
-    """
-    if result.update is None:
-        return params, moments
-    made, kept = server_optimisers.server_step(
-        plan.optimiser, params, moments, result.update, round_, plan.averaged
+def aggregate(
+    plan: RunPlan, standing: Standing, opened: OpenedRound, gradients: Mapping[int, F64]
+) -> stacking.RoundAggregate:
+    """Return the aggregate of the opened sums; see :func:`securefl.protocol.round.walk.update`."""
+    reference = server_optimisers.past_update(plan.optimiser, standing.moments, plan.averaged)
+    drawn, sums = opened.drawn, opened.sums
+    if plan.models > 1:
+        return aggregate_groups(plan, sums, drawn, reference, opened.totals)
+    return stacking.aggregate_round(
+        plan,
+        sums,
+        drawn.weights,
+        drawn.seed,
+        reference,
+        gradients,
+        standing.trust,
+        opened.excluded,
+        unit=unit_of(standing.values),
     )
-    if not result.moved.all():
-        # Without an update of its own a group's model stays where it is; momentum does not carry it on.
-        made, kept = np.where(result.moved, made, params), np.where(result.moved, kept, moments)
-    made, kept = parted(plan, round_, made, kept, sums, drawn, totals)
-    return plan.state.prepare(made, plan.length), kept
+
+
+def optimised(plan: RunPlan, standing: Standing, update: F64) -> tuple[F32, F64]:
+    """Return parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` that the optimiser makes of an update."""
+    return server_optimisers.server_step(
+        plan.optimiser, standing.params, standing.moments, update, standing.round, plan.averaged
+    )
 
 
 def waits_of(plan: RunPlan, standing: Standing) -> int:

@@ -9,6 +9,7 @@ from securefl.base import header
 from securefl.protocol.round.server.features.checking import DpChecks, LengthCheck
 from securefl.protocol.round.server.features.clipping import ClipUpdates
 from securefl.protocol.round.server.features.feature import RoundFeature
+from securefl.protocol.round.server.features.grouping import TaskGroups
 from securefl.protocol.round.server.features.measuring import SiteMetrics
 from securefl.protocol.round.server.features.memory import FormerModel, TrustMemory
 from securefl.protocol.round.server.features.stopping import AccuracyStop, PlannedRounds, ReleaseBudget
@@ -19,6 +20,7 @@ FEATURES: Final[tuple[RoundFeature, ...]] = (
     ClipUpdates(),
     DpChecks(),
     LengthCheck(),
+    TaskGroups(),
     FormerModel(),
     TrustMemory(),
     SiteMetrics(),
@@ -26,6 +28,11 @@ FEATURES: Final[tuple[RoundFeature, ...]] = (
     PlannedRounds(),
     ReleaseBudget(),
 )
+
+
+def needs_whole(scenario: Scenario) -> str:
+    """Return why the step of a run cannot be replayed on sampled coordinates; empty if it can."""
+    return next((why for feature in FEATURES if (why := feature.needs_whole(scenario))), "")
 
 
 def facts(scenario: Scenario) -> Iterator[header.Sentence]:

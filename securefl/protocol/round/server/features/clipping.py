@@ -11,10 +11,9 @@ from dataclasses import replace
 
 from securefl.base import header
 from securefl.methods import encoding, privacy, robust
-from securefl.protocol.round.server.features.feature import RoundFeature
+from securefl.protocol.round.server.features.feature import RoundFeature, RoundStep
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
-from securefl.protocol.round.server.stacking import RoundAggregate
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.additions.clipping import Clip
 from securefl.protocol.round.shared.plan import RunPlan
@@ -35,29 +34,22 @@ class ClipUpdates(RoundFeature):
             )
             yield header.privacy(more=f"{follows}; the noisy shares are in the same account")
 
-    def stepped(
-        self, plan: RunPlan, before: Standing, after: Standing, opened: OpenedRound, result: RoundAggregate
-    ) -> Standing:
+    def stepped(self, step: RoundStep, after: Standing) -> Standing:
         """Move the clip, unless the round gave no update."""
-        words, share = _words(plan), pooled_share(plan, opened)
-        if words is None or share is None or result.update is None:
+        words, share = _words(step.plan), pooled_share(step.plan, step.opened)
+        if words is None or share is None or step.result.update is None:
             return after
-        clip = words.following(before.values[CLIP], share)
+        clip = words.following(step.before.values[CLIP], share)
         return replace(after, values={**after.values, CLIP: clip})
 
     def completed(
-        self,
-        plan: RunPlan,
-        before: Standing,
-        after: Standing,
-        done: reports.RoundDone,
-        opened: OpenedRound,
+        self, step: RoundStep, after: Standing, done: reports.RoundDone
     ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Report the clip of the round, and the next one."""
-        if CLIP not in before.values:
+        clip, share = step.before.values.get(CLIP), pooled_share(step.plan, step.opened)
+        if clip is None:
             return after, done, ()
-        share, moved = pooled_share(plan, opened), (before.values[CLIP], after.values[CLIP])
-        return after, done, (reports.ClipMoved(before.round, moved[0], share, moved[1]),)
+        return after, done, (reports.ClipMoved(done.round, clip, share, after.values[CLIP]),)
 
 
 def _words(plan: RunPlan) -> privacy.ClipWords | None:

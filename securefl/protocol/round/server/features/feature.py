@@ -9,14 +9,36 @@ verifiers of a round take the same walk.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from securefl.base import header
+from securefl.base.arrays import F32, F64
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.server.stacking import RoundAggregate
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.scenario import Scenario
+
+
+class Models(NamedTuple):
+    """Models after a step."""
+
+    params: F32
+    """Shape (k d,)."""
+    moments: F64
+    """Moments of the server optimiser, shape (s, k d)."""
+
+
+class RoundStep(NamedTuple):
+    """Input of a round's step."""
+
+    plan: RunPlan
+    before: Standing
+    """State at the beginning of the round."""
+    opened: OpenedRound
+    result: RoundAggregate
+    """Aggregate of the opened sums."""
 
 
 class RoundFeature:
@@ -40,10 +62,16 @@ class RoundFeature:
         """Note what the screening of this feature found."""
         return standing
 
-    def stepped(
-        self, plan: RunPlan, before: Standing, after: Standing, opened: OpenedRound, result: RoundAggregate
-    ) -> Standing:
-        """Note the aggregate and the step from ``before`` to ``after``."""
+    def changed(self, step: RoundStep, models: Models) -> Models:
+        """Change the models that the optimiser makes of an update. Audits call it to replay the step."""
+        return models
+
+    def needs_whole(self, scenario: Scenario) -> str:
+        """Return why :meth:`changed` cannot be replayed on sampled coordinates; empty if it can."""
+        return ""
+
+    def stepped(self, step: RoundStep, after: Standing) -> Standing:
+        """Note the aggregate and the step to ``after``."""
         return after
 
     def left(self, plan: RunPlan, standing: Standing) -> Standing:
@@ -51,7 +79,7 @@ class RoundFeature:
         return standing
 
     def completed(
-        self, plan: RunPlan, before: Standing, after: Standing, done: reports.RoundDone, opened: OpenedRound
+        self, step: RoundStep, after: Standing, done: reports.RoundDone
     ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Add to the report of a round, and report more."""
         return after, done, ()

@@ -11,8 +11,7 @@ from securefl.base.ids import EVERYONE
 from securefl.methods import encoding, metrics, robust
 from securefl.protocol import kernel, messages
 from securefl.protocol.round.server import phases
-from securefl.protocol.round.server.features.feature import RoundFeature
-from securefl.protocol.round.server.opened import OpenedRound
+from securefl.protocol.round.server.features.feature import RoundFeature, RoundStep
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.plan import RunPlan
@@ -32,18 +31,13 @@ class SiteMetrics(RoundFeature):
             yield header.end(f"after {stop.patience} rounds without better {stop.metric or 'accuracy'}")
 
     def completed(
-        self,
-        plan: RunPlan,
-        before: phases.Standing,
-        after: phases.Standing,
-        done: reports.RoundDone,
-        opened: OpenedRound,
+        self, step: RoundStep, after: phases.Standing, done: reports.RoundDone
     ) -> tuple[phases.Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Add the metrics to the report, and note the model if it is the best so far."""
-        found, doubted = measured_by(plan, opened.sums)
+        found, doubted = measured_by(step.plan, step.opened.sums)
         done = replace(done, metrics=found, doubted=doubted)
-        after = judged(plan, after, before.params, done)
-        return after, done, first_unused(plan, after, done)
+        after = judged(step.plan, after, step.before.params, done)
+        return after, done, first_unused(step.plan, after, done)
 
     def ended(
         self, plan: RunPlan, standing: phases.Standing, done: reports.RoundDone

@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from securefl.protocol.round.party.carrying import carries
-from securefl.protocol.round.server.features.feature import RoundFeature
-from securefl.protocol.round.server.opened import OpenedRound
+from securefl.protocol.round.server.features.feature import RoundFeature, RoundStep
 from securefl.protocol.round.server.phases import Standing
-from securefl.protocol.round.server.stacking import RoundAggregate
 from securefl.protocol.round.shared.plan import RunPlan
 
 
 class TrustMemory(RoundFeature):
     """Trust in the parties, by rules with a memory (:mod:`securefl.protocol.round.server.features.trust`)."""
 
-    def stepped(
-        self, plan: RunPlan, before: Standing, after: Standing, opened: OpenedRound, result: RoundAggregate
-    ) -> Standing:
+    def stepped(self, step: RoundStep, after: Standing) -> Standing:
         """Keep the trust of the aggregate."""
-        return replace(after, trust=result.trust)
+        return replace(after, trust=step.result.trust)
 
 
 class FormerModel(RoundFeature):

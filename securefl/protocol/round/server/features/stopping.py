@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from securefl.base import header, text
-from securefl.protocol.round.server.features.feature import RoundFeature
-from securefl.protocol.round.server.opened import OpenedRound
+from securefl.protocol.round.server.features.feature import RoundFeature, RoundStep
 from securefl.protocol.round.server.phases import Standing
-from securefl.protocol.round.server.stacking import RoundAggregate
 from securefl.protocol.round.shared import budget, reports
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.scenario import Scenario, Stop
@@ -57,12 +55,10 @@ class PlannedRounds(RoundFeature):
 class ReleaseBudget(RoundFeature):
     """Count of the releases of each party; end if too few parties have privacy budget left."""
 
-    def stepped(
-        self, plan: RunPlan, before: Standing, after: Standing, opened: OpenedRound, result: RoundAggregate
-    ) -> Standing:
+    def stepped(self, step: RoundStep, after: Standing) -> Standing:
         """Count the round for every participant."""
-        drawn = opened.drawn.assignment.participants
-        return replace(after, releases=budget.with_round(plan, before.releases, drawn))
+        drawn = step.opened.drawn.assignment.participants
+        return replace(after, releases=budget.with_round(step.plan, step.before.releases, drawn))
 
     def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
         """See :func:`securefl.protocol.round.shared.budget.ending`."""

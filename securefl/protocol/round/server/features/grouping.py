@@ -1,0 +1,30 @@
+"""Task groups at the end of a round: models without an update stay, and new groups begin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefl.protocol.round.server.features.feature import Models, RoundFeature, RoundStep
+from securefl.protocol.round.server.group_start import parted
+from securefl.scenario import Scenario
+
+
+class TaskGroups(RoundFeature):
+    """Several models, one for each task group."""
+
+    def changed(self, step: RoundStep, models: Models) -> Models:
+        """Keep the model of a group without an update, momentum included; see :func:`parted`."""
+        plan, before, opened, result = step
+        made, kept = models
+        if not result.moved.all():
+            made = np.where(result.moved, made, before.params)
+            kept = np.where(result.moved, kept, before.moments)
+        return Models(*parted(plan, before.round, made, kept, opened.sums, opened.drawn, opened.totals))
+
+    def needs_whole(self, scenario: Scenario) -> str:
+        """Refuse samples of several models."""
+        return (
+            "with task groups models and sums are sampled at other coordinates"
+            if scenario.groups.count > 1
+            else ""
+        )
