@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -80,12 +80,12 @@ def _json(value: object, vector: VectorWriter) -> transcript.JsonValue:
             return value
         case float():
             return value if math.isfinite(value) else None
-        case bytes():
-            return value.hex()
-        case np.ndarray():
-            return vector(value)
+        case bytes() | np.ndarray():
+            return value.hex() if isinstance(value, bytes) else vector(value)
         case tuple() | list():
             return [_json(item, vector) for item in value]
+        case Mapping():
+            return {str(name): _json(item, vector) for name, item in value.items()}
         case ClusterSum() | metrics.Measured() | metrics.Doubted():
             return fields_of(value, vector)
         case _:

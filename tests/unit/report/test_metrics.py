@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
 from contextlib import closing
 from dataclasses import replace
@@ -31,6 +32,7 @@ from securefl.protocol.round.shared.reports import (
     SumOpened,
     SumsWithheld,
     SurvivorsFrozen,
+    ValuesMoved,
 )
 from securefl.runtime.report.entries import brief_entry_of, entry_of
 from securefl.runtime.report.metrics import RunMetrics
@@ -405,6 +407,11 @@ def test_all_reports_become_entries() -> None:
         json.dumps(fields, allow_nan=False)
         kinds.add(kind)
     assert {"parties_joined", "round_started", "clusters_drawn", "sum_opened", "model_final"} <= kinds
+
+
+def test_entries_hold_announced_values_by_name() -> None:
+    _, fields = entry_of(ValuesMoved(2, {"clip": 0.5}, {"clip": math.inf}), "r1")
+    assert fields == {"round": 2, "values": {"clip": 0.5}, "following": {"clip": None}}
 
 
 def test_entries_hold_vectors_by_digest() -> None:
