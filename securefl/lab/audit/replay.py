@@ -58,7 +58,7 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapt
     vectors = Vectors(recorded, truth)
     rounds = tuple(replay_rounds(recorded, vectors))
     plan = _plan(recorded, rounds, vectors) if rounds else None
-    findings = [*_draws(recorded, plan, rounds), *_sums(recorded, truth, vectors, rounds)]
+    findings = [*_draws(recorded, plan, rounds), *_sums(recorded, plan, truth, vectors, rounds)]
     whole = vectors.whole()
     reason = _why_not(recorded, whole=whole)
     if reason is None and rounds and not (whole or vectors.places.size):
@@ -217,10 +217,14 @@ def _draws(
 
 
 def _sums(
-    recorded: Recorded, truth: GroundTruth | None, vectors: Vectors, rounds: Sequence[ReplayRound]
+    recorded: Recorded,
+    plan: RunPlan | None,
+    truth: GroundTruth | None,
+    vectors: Vectors,
+    rounds: Sequence[ReplayRound],
 ) -> Iterator[finding.Finding]:
     """With ground truth: each sum is that of what its survivors encoded."""
-    if truth is None or recorded.scenario.privacy.placement == "dropout-exact":
+    if plan is None or truth is None or recorded.scenario.privacy.placement == "dropout-exact":
         # There noise is added after the encoding, and some of it is taken out again.
         return
     bits, checked, bad = recorded.limits.ring_bits, 0, False
@@ -229,9 +233,8 @@ def _sums(
             work = work_of(recorded.scenario.clustering, opened.reclustering)
             parts = [truth.upload(party, one.round, work) for party in opened.survivors]
             known = [part for part in parts if part is not None]
-            # Metrics, and their noise, stand behind what was encoded of the update.
-            words = _metric_words(recorded, opened.reclustering) if vectors.whole() else 0
-            ring = opened.ring[: len(opened.ring) - words]
+            # Words of parties, as metrics, stand behind the update.
+            ring = opened.ring[: plan.length]
             if not vectors.whole():
                 known = [part[vectors.places] for part in known if len(part) > vectors.places.max(initial=-1)]
             if len(known) < len(parts) or len(known[0]) != len(ring) or not len(ring):
@@ -253,10 +256,6 @@ def _sums(
             f"{report.counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
             + (": of as many of them as the counts say." if hides_groups(recorded.scenario.groups) else "."),
         )
-
-
-def _metric_words(recorded: Recorded, reclustering: int) -> int:
-    return recorded.scenario.evaluation.words if reclustering == 0 else 0
 
 
 def _made_of(ring: Ring, encoded: Sequence[I64], count: int, bits: int) -> bool:

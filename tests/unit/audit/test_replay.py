@@ -50,6 +50,26 @@ def test_models_follow_from_sums_with_and_without_ground_truth(plain: Path) -> N
     assert set(truth) == {Severity.HOLDS, Severity.NOTE}
 
 
+def test_sums_with_words_of_parties_are_those_of_their_updates(tmp_path: Path) -> None:
+    """The sums of quantile clipping have one word behind the update."""
+    made = scenario(
+        4,
+        size="4",
+        rounds="2",
+        privacy__unit="party",
+        privacy__multiplier="0.5",
+        privacy__delta="0.05",
+        privacy__clip="{initial = 2.0, rate = 1.0, noise = 2.0}",
+        encoding__scale_bits="7",
+        weighting__mode='"ignore"',
+    )
+    record(tmp_path / "run", made, lab=True)
+    recorded = load(tmp_path / "run")
+    found = findings(recorded, load_truth(tmp_path / "run", recorded))
+    assert set(found) == {Severity.HOLDS, Severity.NOTE}
+    assert any("opened sums are those of what their survivors encoded" in c for c in found[Severity.HOLDS])
+
+
 def test_sampled_coordinates_are_enough_for_coordinate_wise_rules(tmp_path: Path) -> None:
     made = scenario(
         4,
