@@ -93,7 +93,7 @@ class Privacy(section.Section, frozen=True, kw_only=True):
     """Record level: every party has so many at least. Where a launcher splits the data, it counts them."""
     law: Literal["skellam", "discrete-gaussian"] = "skellam"
     placement: Literal["local", "threshold", "dropout-exact"] = "local"
-    """Whether uploads carry all of the noise, or shares of it (:mod:`securefl.methods.privacy.shares`)."""
+    """All of the noise in each upload, or shares of it (:mod:`securefl.methods.privacy.components`)."""
     budget: section.PositiveReal | None = None
     """Epsilon beyond which a party releases no more; ``epsilon`` unless given."""
     releases: section.NonNegative | None = None

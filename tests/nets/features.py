@@ -14,7 +14,7 @@ import numpy as np
 
 from securefl.base.arrays import F32, F64
 from securefl.base.ids import SERVER, PartyId
-from securefl.methods.leakage.repeats import Given
+from securefl.methods.leakage.unresolved import Given
 from securefl.protocol.kernel.events import Offline, Online, PauseAsked
 from securefl.protocol.messages.control import Software
 from securefl.protocol.messages.masking import VectorReceipt

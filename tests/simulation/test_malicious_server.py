@@ -20,8 +20,7 @@ from securefl.base.arrays import F32
 from securefl.base.crypto.roster import Roster
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import EVERYONE, SERVER, PartyId
-from securefl.methods.clustering.assignment import draw_assignment
-from securefl.methods.clustering.nonces import commitment
+from securefl.methods.clustering.assignment import commitment, draw_assignment
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.kernel.effects import Send
 from securefl.protocol.kernel.events import Place, Received

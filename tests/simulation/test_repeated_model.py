@@ -23,7 +23,7 @@ from securefl.base.arrays import F32, F64
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import PartyId, RunId
 from securefl.methods.encoding.ring import from_ring
-from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
+from securefl.methods.leakage.unresolved import NOTHING_GIVEN, Given
 from securefl.protocol.kernel.effects import Enter
 from securefl.protocol.round import walk
 from securefl.protocol.round.party.machine import PartyMachine

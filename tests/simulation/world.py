@@ -22,7 +22,7 @@ from securefl.base.ids import DEALER, EVERYONE, SERVER, PartyId, RunId
 from securefl.methods.attacks.assignment import party_names
 from securefl.methods.clustering.kept_atoms import Atom
 from securefl.methods.feasibility.limits import check
-from securefl.methods.leakage.repeats import NOTHING_GIVEN, Given
+from securefl.methods.leakage.unresolved import NOTHING_GIVEN, Given
 from securefl.protocol.kernel.effects import (
     ANNOUNCED,
     ATOMS,

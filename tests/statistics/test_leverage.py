@@ -14,8 +14,8 @@ import pytest
 
 from securefl.base.arrays import F64, I64
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.methods.privacy.discrete import mu_slack
 from securefl.methods.privacy.exposure import leverage
+from securefl.methods.privacy.laws import mu_slack
 from securefl.methods.privacy.table import noise_table
 from tests.unit.privacy.oracles import exact_law, gaussian_delta
 

@@ -1,6 +1,10 @@
 from . import odds as odds
 from .assignment import Assignment as Assignment
+from .assignment import certified_seed as certified_seed
+from .assignment import commitment as commitment
 from .assignment import draw_assignment as draw_assignment
+from .assignment import fixed_assignment as fixed_assignment
+from .assignment import fixed_seed as fixed_seed
 from .atoms import draw_unions as draw_unions
 from .atoms import form_atoms as form_atoms
 from .atoms import splits as splits
@@ -9,8 +13,6 @@ from .committee import attests_needed as attests_needed
 from .committee import committee_failure as committee_failure
 from .committee import committee_of as committee_of
 from .committee import committee_size as committee_size
-from .fixed import fixed_assignment as fixed_assignment
-from .fixed import fixed_seed as fixed_seed
 from .game import Game as Game
 from .game import atom_draws as atom_draws
 from .game import p_alone as p_alone
@@ -24,8 +26,6 @@ from .kept_atoms import kept_by as kept_by
 from .kept_atoms import kept_in as kept_in
 from .kept_atoms import statement_of as statement_of
 from .kept_atoms import without_atoms as without_atoms
-from .nonces import certified_seed as certified_seed
-from .nonces import commitment as commitment
 from .odds import binomial_law as binomial_law
 from .odds import tail as tail
 from .presence import fewest_participants as fewest_participants

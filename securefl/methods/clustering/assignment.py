@@ -2,17 +2,28 @@
 
 The draw is a Fisher-Yates shuffle over an unbiased stream of integers, so that all assignments are equally
 likely (SHARE, Algorithm 1: uniformly random clusters).
+
+Clusters that stay for the whole run: a baseline for experiments (SHARE, Section 6 and Figure 9).
+
+No nonce has a part in them. The seed hashes the run's id and configuration, which whoever starts the run may
+try until the clusters suit: nothing here is verifiable except that the clusters do not change.
+
+The seed that nobody chose: commit to nonces, reveal them, hash them all (protocol.md, step 2).
+
+A party that withholds its nonce voids the draw; skipping it instead would let the server choose among the
+seeds of all subsets of withheld nonces.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from securefl.base import crypto
 from securefl.base.crypto import digest, encode
-from securefl.base.ids import PartyId
+from securefl.base.ids import PartyId, RunId
 from securefl.methods.clustering.sizes import cluster_sizes
 
 ItemT = TypeVar("ItemT")
@@ -51,7 +62,7 @@ def draw_assignment(
     """Draw participants and clusters from the certified seed.
 
     Args:
-        seed: 32 bytes from :func:`securefl.methods.clustering.nonces.certified_seed`.
+        seed: 32 bytes from :func:`securefl.methods.clustering.assignment.certified_seed`.
         present: everybody who revealed a nonce.
         wanted: how many of them take part.
         size: smallest cluster size m.
@@ -92,3 +103,46 @@ def _words(key: bytes, count: int) -> list[int]:
     # and an IndexError there would stop the round at every party alike.
     raw = hashlib.shake_256(key).digest(8 * count)
     return [int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8)]
+
+
+def fixed_seed(run: RunId, config: bytes) -> bytes:
+    """Return the seed (32 bytes) of a run's fixed clusters."""
+    return crypto.digest("fixed clusters", run, config)
+
+
+def fixed_assignment(
+    seed: bytes, roster: Iterable[PartyId], present: Collection[PartyId], size: int, fewest: int
+) -> Assignment:
+    """Return the clusters of one round, as far as their members are there.
+
+    Everybody of the roster is assigned and then the absent are missing, so that nobody's mates change. A
+    cluster with fewer than ``fewest`` members left is no part of the round; later ones then move up in the
+    numbering.
+
+    Args:
+        seed: from :func:`fixed_seed`.
+        roster: all parties of the run.
+        present: who is there in this round.
+        size: smallest cluster size m, of whole clusters.
+        fewest: members below which a sum may not be opened.
+    """
+    everybody = sorted(roster)
+    (whole,) = draw_assignment(seed, everybody, len(everybody), size, 1).clusters
+    there = (tuple(party for party in members if party in present) for members in whole)
+    row = tuple(members for members in there if len(members) >= fewest)
+    return Assignment(tuple(sorted(party for members in row for party in members)), (row,))
+
+
+def commitment(nonce: bytes, run: RunId, round_: int, draw: int, party: PartyId) -> bytes:
+    """Return the commitment (32 bytes) to a nonce: hiding, as the nonce has 256 random bits, and binding."""
+    return crypto.digest("nonce commitment", run, round_, draw, party, nonce)
+
+
+def certified_seed(
+    nonces: Mapping[PartyId, bytes], run: RunId, round_: int, draw: int, model: bytes, config: bytes
+) -> bytes:
+    """Return the round's seed (32 bytes) over participants, digests and *all* nonces."""
+    fields: list[str | bytes] = []
+    for party in sorted(nonces):
+        fields += [party, nonces[party]]
+    return crypto.digest("round seed", run, round_, draw, model, config, *fields)

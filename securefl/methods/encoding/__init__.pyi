@@ -1,7 +1,7 @@
-from .clip import clip_l2 as clip_l2
 from .fixed_point import MAX_SCALE_BITS as MAX_SCALE_BITS
 from .fixed_point import Encoded as Encoded
 from .fixed_point import FixedPoint as FixedPoint
+from .fixed_point import clip_l2 as clip_l2
 from .ring import add_wire as add_wire
 from .ring import from_ring as from_ring
 from .ring import from_wire as from_wire

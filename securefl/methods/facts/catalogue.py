@@ -7,12 +7,12 @@ from typing import Final
 
 from securefl.base import header
 from securefl.methods import feasibility
-from securefl.methods.facts import aggregation, clusters, groups, noise, secure_sums
+from securefl.methods.facts import aggregation, clusters, noise, secure_sums
 from securefl.scenario import Scenario
 
 TABLES: Final = (
     clusters.on_clusters,
-    groups.on_groups,
+    clusters.on_groups,
     secure_sums.on_collusion,
     clusters.on_leakage,
     secure_sums.on_crypten,

@@ -3,9 +3,9 @@ from .atoms import p_atoms_held as p_atoms_held
 from .derived import DerivedLimits as DerivedLimits
 from .dp_checks import evidence_of as evidence_of
 from .leakage import all_exposed_at as all_exposed_at
+from .leakage import check_new_work as check_new_work
 from .limits import check as check
 from .limits import largest_sum as largest_sum
-from .new_work import check_new_work as check_new_work
 from .proofs import check_proofs as check_proofs
 from .proofs import most_parameters as most_parameters
 from .proofs import openers_asked as openers_asked

@@ -1,10 +1,16 @@
-"""Limits of ``[aggregation]``: clusters that a rule needs, and what it is claimed to withstand."""
+"""Limits of ``[aggregation]``: clusters that a rule needs, and what it is claimed to withstand.
+
+Limits of ``[weighting]``: refusal of a bound that no weights could keep, before a round finds out.
+"""
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 from securefl.base.errors import ConfigError
 from securefl.methods import clustering, robust
-from securefl.scenario import Scenario
+from securefl.scenario import Scenario, Weighting
 
 
 def check_aggregation(scenario: Scenario, clusters: int) -> None:
@@ -63,4 +69,77 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
             f" and {tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
             f" withstands {tolerated}",
             'claim = "average-case", another rule, or other parameters of the rule',
+        )
+
+
+def check_weighting(scenario: Scenario) -> None:
+    """Refuse fields that do not go with the mode, and shares that do not fit the numbers of parties.
+
+    Raises:
+        ConfigError: with the field to change, the reason and the remedy.
+    """
+    weighting = scenario.weighting
+    if weighting.mode == "truncate":
+        _check_truncation(scenario)
+        return
+    for field, given in (("cap", weighting.cap), ("alpha", weighting.alpha)):
+        if given is not None:
+            raise ConfigError(
+                f"weighting.{field}",
+                f'mode = "{weighting.mode}" truncates nothing',
+                'leave it out, or mode = "truncate"',
+            )
+    if weighting.use == "truncated":
+        raise ConfigError(
+            "weighting.use",
+            f'mode = "{weighting.mode}" truncates nothing',
+            'use = "all", or mode = "truncate"',
+        )
+
+
+def _check_truncation(scenario: Scenario) -> None:
+    weighting = scenario.weighting
+    if weighting.cap is None and weighting.alpha is None:
+        raise ConfigError(
+            "weighting.alpha",
+            "truncate needs the share of parties that may lie, or a cap",
+            "as in alpha = 0.1",
+        )
+    if weighting.cap is not None and weighting.alpha is not None:
+        raise ConfigError("weighting.cap", "alpha is given too, and the cap follows from it", "leave one out")
+    if weighting.use == "truncated" and scenario.training.dp_sgd is not None:
+        raise ConfigError(
+            "weighting.use", "DP-SGD draws its batches from all records of a party", 'use = "all"'
+        )
+    if weighting.alpha is not None:
+        _check_shares(scenario, weighting, weighting.alpha)
+
+
+def _check_shares(scenario: Scenario, weighting: Weighting, alpha: float) -> None:
+    alpha_star = weighting.alpha_star
+    if not 0 < alpha < 1:
+        raise ConfigError("weighting.alpha", f"is {alpha:g}", "a share of the parties, as in 0.1")
+    if not 0 < alpha_star < 1:
+        raise ConfigError(
+            "weighting.alpha_star",
+            f"is {alpha_star:g}; whoever has all of the weight is no minority",
+            "a share of the weight below 1, as in 0.5",
+        )
+    if alpha >= alpha_star:
+        raise ConfigError(
+            "weighting.alpha",
+            f"{alpha:g} of the parties cannot be kept to {alpha_star:g} of the weight:"
+            " they have that when all weigh the same",
+            f"below alpha_star = {alpha_star:g}",
+        )
+    # As they are written: in floating point 0.1 * 30 is more than 3.
+    low, high = Fraction(repr(alpha)), Fraction(repr(alpha_star))
+    parties = scenario.parties
+    liars = math.ceil(low * parties)
+    if liars > high * parties:
+        raise ConfigError(
+            "weighting.alpha",
+            f"ceil({alpha:g} x {parties}) = {liars} of {parties} parties have more than {alpha_star:g} of the"
+            " weight even when all weigh the same",
+            "a lower alpha, a higher alpha_star, or more parties",
         )

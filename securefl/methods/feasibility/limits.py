@@ -17,19 +17,17 @@ from securefl.methods.clustering import (
     steps_of,
 )
 from securefl.methods.feasibility import derived, secure_sum
-from securefl.methods.feasibility.aggregation import check_aggregation
+from securefl.methods.feasibility.aggregation import check_aggregation, check_weighting
 from securefl.methods.feasibility.atoms import check_atoms
-from securefl.methods.feasibility.crypten import check_crypten
 from securefl.methods.feasibility.data import check_data
 from securefl.methods.feasibility.dp_checks import check_checks
 from securefl.methods.feasibility.leakage import check_leakage
 from securefl.methods.feasibility.local_method import check_local_method
 from securefl.methods.feasibility.metrics import check_metrics
+from securefl.methods.feasibility.secure_sum import check_crypten
 from securefl.methods.feasibility.sites import check_sites
 from securefl.methods.feasibility.task_groups import check_groups
-from securefl.methods.feasibility.validation import check_validation
-from securefl.methods.feasibility.verification import check_verification
-from securefl.methods.feasibility.weighting import check_weighting
+from securefl.methods.feasibility.validation import check_validation, check_verification
 from securefl.scenario import Scenario
 
 MAX_STEPS = 2**53 - 1

@@ -10,13 +10,13 @@ from .modular import prime_from as prime_from
 from .proofs import Combination as Combination
 from .proofs import Decision as Decision
 from .proofs import decide as decide
-from .repeats import NOTHING_GIVEN as NOTHING_GIVEN
-from .repeats import Given as Given
-from .repeats import crossed_together as crossed_together
-from .repeats import joined as joined
 from .support import LeastSupport as LeastSupport
 from .support import least_support as least_support
+from .unresolved import NOTHING_GIVEN as NOTHING_GIVEN
+from .unresolved import Given as Given
 from .unresolved import UnresolvedRound as UnresolvedRound
+from .unresolved import crossed_together as crossed_together
 from .unresolved import doubtful_members as doubtful_members
+from .unresolved import joined as joined
 from .unresolved import silent_members as silent_members
 from .unresolved import unresolved_models as unresolved_models

@@ -16,9 +16,16 @@ from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.echelon import Echelon
 from securefl.methods.leakage.ledger import LeakageLedger
-from securefl.methods.leakage.points import UnluckyError, affine, equal_groups, lines, seen_from
 from securefl.methods.leakage.proofs import Combination, prove_support
-from securefl.methods.leakage.support import ALWAYS, image
+from securefl.methods.leakage.support import (
+    ALWAYS,
+    UnluckyError,
+    affine,
+    equal_groups,
+    image,
+    lines,
+    seen_from,
+)
 
 _TRIES = 8
 

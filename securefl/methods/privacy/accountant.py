@@ -17,8 +17,8 @@ from fractions import Fraction
 
 from securefl.base.errors import ConfigError, UsageError
 from securefl.methods.privacy import composition
-from securefl.methods.privacy.distance import added_delta
 from securefl.methods.privacy.release import ReleaseEvent
+from securefl.methods.privacy.table import added_delta
 
 MIN_DELTA = 1e-12
 """Below it, the mass that the discretisation gives up would count."""

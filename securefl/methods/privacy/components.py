@@ -10,6 +10,16 @@ target^2 s / (s - f), neither of which is off by more than the rounding of float
 It needs fresh noise in every opening: what is taken out of one is known in the next.
 
 Source: Jiang et al. (Dordis, arXiv 2209.12528), theorem 1, with f colluders taken off before the division.
+
+Shares of the noise: how much each party adds so that an opened sum carries enough unknown noise.
+
+``local``: every upload carries the whole target by itself (h = 1). ``threshold``: every party adds 1/h of the
+target's variance, h = min_survivors - f, because every opened sum has at least min_survivors members of which
+at most f collude. Colluders here are all whose noise the adversary may know or that may add none.
+
+Assumes that no sum of fewer survivors is opened, and that f bounds the colluders of *every* cluster; where
+clusters are drawn at random, the latter holds with a probability only
+(:mod:`securefl.methods.clustering.odds`).
 """
 
 from __future__ import annotations
@@ -17,10 +27,84 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from securefl.base import sums
 from securefl.base.errors import ConfigError, UsageError
-from securefl.methods.privacy.shares import std_of
+
+Placement = Literal["local", "threshold", "dropout-exact"]
+"""The last one divides the noise further (:mod:`securefl.methods.privacy.components`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharePlan:
+    """Each party's share of the noise, as made by :func:`plan_shares`."""
+
+    placement: Placement
+    target: float
+    """Standard deviation, in steps, that every opened sum is to carry unknown to the adversary."""
+    min_survivors: int
+    """Fewest members of a sum that is opened."""
+    colluders: int
+    """f, at most so many of them collude or add no noise."""
+
+    @property
+    def honest(self) -> int:
+        """h: over how many parties' noise the target is spread."""
+        return 1 if self.placement == "local" else self.min_survivors - self.colluders
+
+    @property
+    def share_std(self) -> float:
+        """Standard deviation of one party's noise, steps: the smallest float s with h s^2 >= target^2."""
+        return std_of(Fraction(self.target) ** 2 / self.honest)
+
+    def kept_std(self, _survivors: int) -> float:
+        """Standard deviation, steps, of each survivor's noise in an opened sum: nothing is taken out."""
+        return self.share_std
+
+
+def std_of(variance: Fraction) -> float:
+    """The smallest float whose square is at least ``variance``, which is positive."""
+    std = math.sqrt(variance)
+    while Fraction(std) ** 2 >= variance:
+        std = math.nextafter(std, 0.0)
+    while Fraction(std) ** 2 < variance:
+        std = math.nextafter(std, math.inf)
+    return std
+
+
+def plan_shares(
+    placement: Placement, target: float, min_survivors: int, colluders: int, path: str = "privacy.noise"
+) -> SharePlan:
+    """Divide the noise.
+
+    Args:
+        placement: ``local`` or ``threshold``.
+        target: standard deviation in steps, > 0.
+        min_survivors: fewest members of a sum that is opened, >= 1.
+        colluders: f >= 0, of one cluster.
+        path: the scenario's field to blame.
+
+    Raises:
+        ConfigError: ``threshold`` with h < 1.
+        UsageError: a target that is not finite and positive, or counts out of range.
+
+    Source: noise divided among the parties of a sum, Kairouz et al. 2021 (arXiv 2102.06387); what dropouts
+    do to it, Jiang et al. (Dordis, arXiv 2209.12528).
+    """
+    if not (math.isfinite(target) and target > 0):
+        raise UsageError(f"the target standard deviation must be finite and positive, not {target}")
+    if min_survivors < 1 or colluders < 0:
+        raise UsageError(f"{min_survivors} survivors with {colluders} colluders is no cluster")
+    plan = SharePlan(placement, target, min_survivors, colluders)
+    if plan.honest < 1:
+        raise ConfigError(
+            path,
+            f"threshold noise with min_survivors = {min_survivors} and f = {colluders} colluders: a sum may"
+            " be opened in which nobody's noise is secret (h = min_survivors - f < 1)",
+            f"min_survivors of at least {colluders + 1}, or local noise",
+        )
+    return plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,18 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.methods import clustering, encoding
 from securefl.methods.privacy import quantile_clip, release, sensitivity
 from securefl.methods.privacy.checks.published import least_std
-from securefl.methods.privacy.components import ComponentPlan, plan_components
-from securefl.methods.privacy.discrete import mu_slack
-from securefl.methods.privacy.distance import check_distance
+from securefl.methods.privacy.components import ComponentPlan, SharePlan, plan_components, plan_shares
+from securefl.methods.privacy.laws import mu_slack
 from securefl.methods.privacy.limits import planned_of
 from securefl.methods.privacy.rounding import BoundedRounding
-from securefl.methods.privacy.shares import SharePlan, plan_shares
-from securefl.methods.privacy.table import MAX_STD, MIN_STD, WORST_ERROR, NoiseTable, noise_table
+from securefl.methods.privacy.table import (
+    MAX_STD,
+    MIN_STD,
+    WORST_ERROR,
+    NoiseTable,
+    check_distance,
+    noise_table,
+)
 from securefl.scenario import Scenario
 
 

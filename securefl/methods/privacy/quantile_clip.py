@@ -23,7 +23,7 @@ from securefl.base.arrays import I64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError
 from securefl.methods import clustering
-from securefl.methods.privacy.shares import Placement, plan_shares
+from securefl.methods.privacy.components import Placement, plan_shares
 from securefl.methods.privacy.table import MAX_STD, MIN_STD, NoiseTable, noise_table
 from securefl.scenario import QuantileClip, Scenario
 

@@ -13,9 +13,7 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from securefl.base.errors import ConfigError, UsageError
-from securefl.methods.privacy import accountant, calibration, discrete, quantile_clip, sensitivity
-from securefl.methods.privacy.distance import added_delta
-from securefl.methods.privacy.guarantee import named
+from securefl.methods.privacy import accountant, calibration, laws, quantile_clip, sensitivity
 from securefl.methods.privacy.limits import check_delta, components_of, planned_of
 from securefl.methods.privacy.mechanism import (
     Mechanism,
@@ -24,7 +22,8 @@ from securefl.methods.privacy.mechanism import (
     plain_release,
 )
 from securefl.methods.privacy.release import ReleaseEvent
-from securefl.methods.privacy.table import WORST_ERROR
+from securefl.methods.privacy.spending import named
+from securefl.methods.privacy.table import WORST_ERROR, added_delta
 from securefl.scenario import Scenario
 
 RESERVE = 2.0**-50
@@ -168,7 +167,7 @@ def _calibrated(scenario: Scenario, length: int, target: float) -> float:
     plain = dataclasses.replace(plain_release(scenario), delta_slack=slack).times(planned)
     sigma, _ = calibration.calibrate(plain, target, delta, privacy.accountant, path="privacy.epsilon")
     # The slack falls with more noise, so that of less noise is enough.
-    sigma *= 1 + discrete.mu_slack(max(discrete.MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
+    sigma *= 1 + laws.mu_slack(max(laws.MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
     sigma = quantile_clip.of_updates(scenario, sigma)
     _check_within_tables(scenario, length, plain, sigma)
     while True:
@@ -197,7 +196,7 @@ def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, s
         # Within, another scale may do: what makes the noise says which.
         return
     privacy, most = scenario.privacy, sigma > limits[1]
-    edge = limits[1] if most else limits[0] / (1 + discrete.mu_slack(discrete.MIN_VARIANCE))
+    edge = limits[1] if most else limits[0] / (1 + laws.mu_slack(laws.MIN_VARIANCE))
     event, delta = dataclasses.replace(plain, noise_multiplier=edge), _delta_of(scenario)
     found = accountant.quick_epsilon((event,), delta)
     fewer = "fewer stop.rounds, or a smaller model"

@@ -4,6 +4,7 @@ from .adversary import SmallestGroup as SmallestGroup
 from .adversary import reversed_mean as reversed_mean
 from .descent import Settings as Settings
 from .descent import descend as descend
+from .descent import three_stage as three_stage
 from .generate import DrawnProblem as DrawnProblem
 from .generate import Kind as Kind
 from .generate import ProblemSetup as ProblemSetup
@@ -11,12 +12,11 @@ from .generate import draw as draw
 from .generate import random_models as random_models
 from .halving import Spread as Spread
 from .halving import spread as spread
-from .recovery import matched_distance as matched_distance
-from .recovery import matching as matching
-from .recovery import nearest_distance as nearest_distance
-from .recovery import recovery_rate as recovery_rate
+from .problem import matched_distance as matched_distance
+from .problem import matching as matching
+from .problem import nearest_distance as nearest_distance
+from .problem import recovery_rate as recovery_rate
 from .rule import TrimmedShare as TrimmedShare
 from .starts import halves as halves
 from .starts import near_truth as near_truth
 from .starts import split as split
-from .three_stage import three_stage as three_stage

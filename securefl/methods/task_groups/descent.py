@@ -2,6 +2,8 @@
 
 With :class:`~securefl.methods.robust.rules.mean.Mean` as its rule it is IFCA (Ghosh et al. 2020).
 Source: Tao, Yang, Kulkarni 2023 (arXiv 2306.00638), Algorithm 1.
+
+The baseline of Ghosh et al. 2019 (arXiv 1906.06629): minimisers, robust clustering, descent by group.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy.typing as npt
 from securefl.base.arrays import F64, expect
 from securefl.base.errors import UsageError
 from securefl.methods import robust
+from securefl.methods.task_groups import kmeans
 from securefl.methods.task_groups.adversary import Adversary, Turn
 from securefl.methods.task_groups.problem import Choice, Problem, least
 from securefl.methods.task_groups.rule import GroupRule, TrimmedShare, combine
@@ -164,3 +167,49 @@ def _screened(choice: Choice, vectors: F64, groups: int, pinned: Choice | None) 
     usable = np.isfinite(vectors).all(axis=1) & (choice < groups) & (choice >= 0)
     bad = ~usable & (choice != NOBODY)
     return np.where(usable, choice, NOBODY), int(bad.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreeStage:
+    """The result of the three stages."""
+
+    descent: Descent
+    """The third stage."""
+    groups: Choice
+    """Of the second stage, by machine; the third does not change them."""
+    centroids: F64
+    """f64 ``(k, d)``, where the third stage starts."""
+
+
+def three_stage(
+    problem: Problem,
+    groups: int,
+    trim: float,
+    settings: Settings,
+    rng: np.random.Generator,
+    byzantine: npt.NDArray[np.bool_] | None = None,
+    adversary: Adversary | None = None,
+    oracle: F64 | None = None,
+    minimisers: F64 | None = None,
+) -> ThreeStage:
+    """Cluster the machines' own minimisers once, then descend within the groups that came of it.
+
+    Every machine goes to its nearest centroid, trimmed ones too: which of them lies is not known, and the
+    rule of the third stage is there for that. Byzantine machines send the minimiser of their own data.
+
+    Args:
+        problem: m machines and their data.
+        groups: k.
+        trim: share of minimisers that k-means leaves out.
+        settings: of the third stage.
+        rng: for the seeds of k-means.
+        byzantine: which machines lie.
+        adversary: what these send in the third stage.
+        oracle: true parameters, f64 ``(k, d)``, to take as centroids: what no k-means can improve on.
+        minimisers: of the first stage, f64 ``(m, d)``, where they are known already.
+    """
+    minimisers = problem.minimisers() if minimisers is None else minimisers
+    centroids = kmeans.trimmed_kmeans(minimisers, groups, trim, rng).centroids if oracle is None else oracle
+    nearest = kmeans.distances(minimisers, centroids).argmin(axis=1)
+    descent = descend(problem, centroids, settings, byzantine, adversary, pinned=nearest)
+    return ThreeStage(descent, nearest, centroids)

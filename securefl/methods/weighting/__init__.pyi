@@ -1,11 +1,11 @@
 from .partial import partial_view as partial_view
 from .partial import smallest_sample as smallest_sample
-from .skew import objective_skew as objective_skew
 from .truncation import curve as curve
 from .truncation import feasible as feasible
 from .truncation import heaviest as heaviest
 from .truncation import largest_cap as largest_cap
 from .truncation import mwp as mwp
+from .truncation import objective_skew as objective_skew
 from .truncation import truncated as truncated
 from .weights import MAX_COUNT as MAX_COUNT
 from .weights import cap_of as cap_of

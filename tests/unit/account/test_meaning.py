@@ -14,7 +14,7 @@ from securefl.base.crypto.identity import Identity
 from securefl.base.crypto.roster import Roster
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import SERVER, PartyId, RunId
-from securefl.methods.leakage.repeats import NOTHING_GIVEN
+from securefl.methods.leakage.unresolved import NOTHING_GIVEN
 from securefl.methods.privacy.accountant import epsilon
 from securefl.methods.privacy.release import ReleaseEvent
 from securefl.protocol.kernel.effects import SumsGiven, UpdateGiven

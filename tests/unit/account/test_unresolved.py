@@ -12,7 +12,7 @@ import pytest
 from securefl.base.crypto.roster import Roster
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.methods.leakage.repeats import Given
+from securefl.methods.leakage.unresolved import Given
 from securefl.protocol.kernel.effects import AccountEntry, ClustersClosed, SumsGiven, UpdateGiven
 from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.entries import Begun, ClosedClusters, Entry, Update

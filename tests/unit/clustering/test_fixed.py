@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.clustering.fixed import fixed_assignment, fixed_seed
+from securefl.methods.clustering.assignment import fixed_assignment, fixed_seed
 
 SEED = fixed_seed(RunId("r"), bytes(32))
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from securefl.base.ids import PartyId, RunId
-from securefl.methods.clustering.nonces import certified_seed, commitment
+from securefl.methods.clustering.assignment import certified_seed, commitment
 
 RUN = RunId("run")
 A, B, C = PartyId("a"), PartyId("b"), PartyId("c")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from securefl.base.errors import UsageError
-from securefl.methods.encoding.clip import clip_l2
+from securefl.methods.encoding.fixed_point import clip_l2
 
 REALS = st.floats(-1e300, 1e300, allow_subnormal=True)
 

@@ -12,9 +12,9 @@ from securefl.lab.planning.design import Design, Shape
 from securefl.lab.planning.drafting import delta_of, draft
 from securefl.lab.planning.noise import multiplier_of
 from securefl.methods.privacy.accountant import quick_epsilon
+from securefl.methods.privacy.components import Placement
 from securefl.methods.privacy.release import ReleaseEvent
 from securefl.methods.privacy.settling import settle
-from securefl.methods.privacy.shares import Placement
 from securefl.methods.robust.rules.mean import Mean
 
 DEMAND = Demand(parties=20, colluders=1, epsilon=2.0, unit="party", rounds=5)

@@ -10,7 +10,7 @@ import pytest
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.methods.privacy.discrete import mu_slack
+from securefl.methods.privacy.laws import mu_slack
 from tests.unit.privacy.oracles import exact_law, gaussian_delta
 
 

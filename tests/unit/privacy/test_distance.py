@@ -9,12 +9,12 @@ import pytest
 
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
-from securefl.methods.privacy.distance import (
+from securefl.methods.privacy.table import (
     added_delta,
     check_distance,
+    noise_table,
     summed_distance,
 )
-from securefl.methods.privacy.table import noise_table
 from tests.looped import looped
 
 

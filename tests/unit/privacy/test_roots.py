@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.methods.privacy.roots import falling_root
+from securefl.methods.privacy.calibration import falling_root
 
 BOUNDS = (0.05, 1e4)
 

@@ -11,8 +11,7 @@ from hypothesis.extra.numpy import arrays
 from securefl.base.arrays import F64
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
-from securefl.methods.encoding.clip import clip_l2
-from securefl.methods.encoding.fixed_point import FixedPoint
+from securefl.methods.encoding.fixed_point import FixedPoint, clip_l2
 from securefl.methods.privacy.rounding import DEFAULT_BETA, BoundedRounding
 from tests.tiers import examples
 

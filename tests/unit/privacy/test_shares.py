@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError, UsageError
-from securefl.methods.privacy.shares import SharePlan, plan_shares
+from securefl.methods.privacy.components import SharePlan, plan_shares
 from securefl.methods.privacy.table import noise_table
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks.parts.scale import Scale
-from securefl.methods.privacy.checks.power import floor_power
+from securefl.methods.privacy.checks.energy import floor_power
 from securefl.protocol.kernel.effects import Aborted
 from securefl.protocol.round.party.upload import Seams
 from securefl.protocol.round.server.features.checking import agreed_of

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Stack
-from securefl.methods.robust.distances import in_row_order, lengths, polar, squared_distances
+from securefl.methods.robust.distances import Span, in_row_order, lengths, polar, squared_distances
 from securefl.methods.robust.products import combine
 from securefl.methods.robust.rules.centred_clipping import centred_clipping
 from securefl.methods.robust.rules.geometric_median import geometric_median
 from securefl.methods.robust.rules.minimum_diameter import MAX_DIAMETER_BYZANTINE, minimum_diameter
-from securefl.methods.robust.span import Span
 from tests.tiers import examples
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from securefl.base.ids import PartyId
-from securefl.methods.clustering.fixed import fixed_assignment, fixed_seed
+from securefl.methods.clustering.assignment import fixed_assignment, fixed_seed
 from securefl.protocol.kernel.effects import Aborted, Finished
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.reports import ClustersDrawn, RoundDone, RoundSkipped, SatOut, SumOpened

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from securefl.base.ids import PartyId
-from securefl.methods.leakage.repeats import Given
-from securefl.methods.leakage.unresolved import UnresolvedRound
+from securefl.methods.leakage.unresolved import Given, UnresolvedRound
 from securefl.protocol.kernel.effects import ClustersClosed, Enter
 from securefl.protocol.messages.rounds import MAX_STATED, Hello, Limits, RoundOfRun, StatingHello
 from securefl.protocol.round.party.phases import PartyContext, Past

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from securefl.base.errors import ConfigError
-from securefl.methods.feasibility.new_work import check_new_work
+from securefl.methods.feasibility.leakage import check_new_work
 from tests.unit.scenario.samples import small
 
 AGAIN = ("clustering.reclusterings=2", "clustering.new_work=true")

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError
-from securefl.methods.encoding.clip import clip_l2
-from securefl.methods.encoding.fixed_point import FixedPoint
+from securefl.methods.encoding.fixed_point import FixedPoint, clip_l2
 from securefl.methods.feasibility.limits import check
 from securefl.methods.feasibility.validation import norm_test_of
 from securefl.methods.privacy.norm_test import HONEST_SHARE

@@ -34,15 +34,13 @@ from securefl.methods.robust.rules.sign_majority import SignMajority
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.methods.task_groups.adversary import Craft, Outlier, SmallestGroup, Turn, reversed_mean
-from securefl.methods.task_groups.descent import NOBODY, Settings, descend, projected
+from securefl.methods.task_groups.descent import NOBODY, Settings, descend, projected, three_stage
 from securefl.methods.task_groups.generate import Kind, ProblemSetup, draw, random_models
 from securefl.methods.task_groups.means import Means
-from securefl.methods.task_groups.problem import Choice, least, spans
-from securefl.methods.task_groups.recovery import matched_distance, recovery_rate
+from securefl.methods.task_groups.problem import Choice, least, matched_distance, recovery_rate, spans
 from securefl.methods.task_groups.regression import Moments, Regressions
 from securefl.methods.task_groups.rule import GroupRule, TrimmedShare, combine
 from securefl.methods.task_groups.starts import halves, near_truth, split
-from securefl.methods.task_groups.three_stage import three_stage
 from securefl.scenario.aggregation import Rule
 from tests.tiers import examples
 from tests.unit.task_groups import naive

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from securefl.base.errors import UsageError
 from securefl.methods.task_groups.kmeans import trimmed_kmeans
-from securefl.methods.task_groups.recovery import matched_distance, matching, nearest_distance, recovery_rate
+from securefl.methods.task_groups.problem import matched_distance, matching, nearest_distance, recovery_rate
 
 
 @given(st.integers(1, 5), st.integers(0, 2**32 - 1))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.base.errors import UsageError
-from securefl.methods.weighting.skew import objective_skew
+from securefl.methods.weighting.truncation import objective_skew
 
 PARTIES = st.lists(st.tuples(st.integers(1, 10**6), st.floats(0, 50)), min_size=1, max_size=20)
 

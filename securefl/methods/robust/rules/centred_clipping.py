@@ -7,8 +7,8 @@ import numpy as np
 from securefl import scenario
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.methods.robust.distances import Span
 from securefl.methods.robust.products import total
-from securefl.methods.robust.span import Span
 
 
 class CentredClipping(scenario.Rule, tag="centred-clipping", frozen=True, kw_only=True):

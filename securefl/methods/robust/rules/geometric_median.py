@@ -9,7 +9,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack, everyone
 from securefl.methods.robust import products
-from securefl.methods.robust.span import Span
+from securefl.methods.robust.distances import Span
 
 
 class GeometricMedian(scenario.Rule, tag="geometric-median", frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The smallest groups whose sum is determined: a set of fewer than k parties breaches k-anonymity.
 
 Such a sum is a row of equal entries in the row space: a set of parties whose points (see
-:mod:`securefl.methods.leakage.points`) add up to 0. Sets are halved, and halves meet by value.
+:mod:`securefl.methods.leakage.support`) add up to 0. Sets are halved, and halves meet by value.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.limits import LeakageLimits
-from securefl.methods.leakage.repeats import (
+from securefl.methods.leakage.unresolved import (
     NOTHING_GIVEN,
     REPEATED_LEVERAGE,
     Given,
@@ -111,7 +111,7 @@ def test_joining_is_that_of_plain_tables_however_many_models_there_are(
         more = {bytes([number]): ((P[who],),) for number, who in row.items()}
         former = dict(given)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("securefl.methods.leakage.repeats._LATEST", latest)
+            patch.setattr("securefl.methods.leakage.unresolved._LATEST", latest)
             after = joined(given, more)
         assert dict(given) == former
         for model, sums in more.items():

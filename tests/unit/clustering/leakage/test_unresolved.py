@@ -8,9 +8,10 @@ import pytest
 
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.limits import LeakageLimits
-from securefl.methods.leakage.repeats import NOTHING_GIVEN, crossed_together
 from securefl.methods.leakage.unresolved import (
+    NOTHING_GIVEN,
     UnresolvedRound,
+    crossed_together,
     doubtful_members,
     silent_members,
     unresolved_models,

@@ -7,9 +7,8 @@ import pytest
 
 from securefl.base.arrays import I64
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.methods.privacy.checks.energy import noise_floor
+from securefl.methods.privacy.checks.energy import floor_power, hidden_by, noise_floor
 from securefl.methods.privacy.checks.null import Null
-from securefl.methods.privacy.checks.power import floor_power, hidden_by
 from securefl.methods.privacy.laws import NoiseLaw
 from securefl.methods.privacy.table import noise_table
 
