@@ -28,8 +28,8 @@ from .scenario.behaviours import ServerBehaviour as ServerBehaviour
 from .scenario.behaviours import UpdateAttack as UpdateAttack
 from .scenario.data import Partition as Partition
 from .scenario.local_method import LocalMethod as LocalMethod
+from .scenario.local_method import ServerOptimiser as ServerOptimiser
 from .scenario.model import Model as Model
-from .scenario.optimiser import ServerOptimiser as ServerOptimiser
 from .scenario.scenario import Scenario as Scenario
 from .scenario.tables import Column as Column
 from .training.data.tables import DataTable as DataTable

@@ -48,8 +48,7 @@ from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.rounds import SimulatedRounds
-from securefl.runtime.simulation.trainers import one_by_one
-from securefl.runtime.simulation.trainings import Trainings
+from securefl.runtime.simulation.trainers import Trainings, one_by_one
 from securefl.scenario.load import parse_scenario
 from securefl.training.sgd.outcomes import Evaluation
 

@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.errors import ConfigError
-from securefl.cli.answers import answers
+from securefl.cli.console import answers, check_free, make_folder
 from securefl.cli.options import DataDirOption, JsonOption
-from securefl.cli.outputs import check_free, make_folder
 from securefl.lab.audit import AuditReport, Severity, known_of, load, load_truth, markdown, page, worst
 from securefl.lab.audit import audit as audited
 from securefl.runtime.report import RunDirectory, Terminal, printable, seconds

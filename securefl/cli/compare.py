@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from securefl.cli import options
-from securefl.cli.answers import answers
 from securefl.cli.asked import Effort
+from securefl.cli.console import answers
 from securefl.cli.experiments import run_experiments
 from securefl.lab import experiments, plots
 from securefl.runtime.launch import bundled

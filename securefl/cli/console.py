@@ -1,9 +1,19 @@
-"""Failures on a terminal: one line each, with their exit code."""
+"""Failures on a terminal: one line each, with their exit code.
+
+Folders that commands write reports to.
+
+Standard output for programs: the answer alone, whatever else writes to it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import IO
 
 import typer
 from rich.text import Text
@@ -49,3 +59,57 @@ def _fail(verdict: str, reason: str) -> None:
 def say(text: str) -> None:
     """Print one line as it is: no markup, no control characters, no wrapping."""
     report.Terminal(soft_wrap=True).print(Text(report.printable(text, _LONGEST)))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that a command writes to, if it is not there.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(str(folder), f"cannot be made: {error.strerror}", "choose another --out") from error
+
+
+def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
+    """Refuse to write over an earlier report, before anything is computed.
+
+    Raises:
+        ConfigError: ``folder`` is a file, or holds one of ``names`` and ``force`` is not given.
+    """
+    former = [folder / name for name in names if (folder / name).exists()]
+    if former and not force:
+        raise ConfigError(str(former[0]), "exists already", "choose another --out, or replace it by --force")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(str(folder), "is no directory", "choose another --out")
+
+
+@contextmanager
+def answers(*, only: bool) -> Iterator[IO[str]]:
+    """Yield standard output; with ``only``, all that others write to it goes to standard error meanwhile.
+
+    Others are sites, rules and data sets of the user's own, libraries below Python, and child processes.
+    """
+    stdout = sys.stdout
+    if not only:
+        yield stdout
+        return
+    try:
+        number, other = stdout.fileno(), sys.stderr.fileno()
+    except (io.UnsupportedOperation, AttributeError):
+        # A notebook's, a test's, or a closed one: no file of the operating system is behind it.
+        with redirect_stdout(sys.stderr):
+            yield stdout
+        return
+    stdout.flush()
+    with open(os.dup(number), "w", encoding=stdout.encoding, errors=stdout.errors) as own:  # noqa: PTH123
+        os.dup2(other, number)
+        try:
+            with redirect_stdout(sys.stderr):
+                yield own
+        finally:
+            stdout.flush()
+            own.flush()
+            os.dup2(own.fileno(), number)

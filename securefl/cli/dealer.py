@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from securefl.base.ids import DEALER
-from securefl.cli import news
+from securefl.cli import ending
 from securefl.cli.joining import MemberOptions
 from securefl.cli.options import spread
 from securefl.runtime.launch import ended_by_signals, process
@@ -13,4 +13,4 @@ from securefl.runtime.launch import ended_by_signals, process
 def dealer(options: MemberOptions) -> None:
     """Deal the triples of validated sums, on a machine of neither the server nor a party, without data."""
     with ended_by_signals():
-        news.finish(process.dealer(options.settings(DEALER), news.plain_news(DEALER)))
+        ending.finish(process.dealer(options.settings(DEALER), ending.plain_news(DEALER)))

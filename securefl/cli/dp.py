@@ -1,19 +1,44 @@
-"""``securefl dp``: the noise that a privacy budget needs, before anything runs."""
+"""``securefl dp``: the noise that a privacy budget needs, before anything runs.
+
+``securefl dp settle``: numbers for an epsilon that parties on separate machines can agree on.
+
+``securefl dp power``: measured detection rates of the checks of opened sums.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from securefl.base import header
 from securefl.base.errors import ConfigError
-from securefl.cli import console
-from securefl.cli.dp_power import power
-from securefl.cli.dp_settle import settle
+from securefl.cli import console, options
+from securefl.cli.console import say
+from securefl.cli.options import JsonOption
 from securefl.cli.program import Program
+from securefl.lab.experiments import (
+    ALL,
+    PUBLISHED,
+    SETTINGS,
+    Deviation,
+    PowerBlock,
+    PowerRecord,
+    PowerSetting,
+    encode,
+    kinds,
+    measure_power,
+    power_page,
+    write_result,
+)
+from securefl.methods import feasibility, privacy
 from securefl.methods.privacy import (
     MIN_DELTA,
     OTHER,
@@ -27,7 +52,146 @@ from securefl.methods.privacy import (
     need_dp_accounting,
     steps_of_epochs,
 )
-from securefl.runtime import report
+from securefl.runtime import report, transcript
+from securefl.scenario import Scenario, load_scenario, to_toml
+
+_TRIALS = 200
+_FAST_TRIALS = 20
+_FAST_SETTINGS = 1
+
+
+def power(
+    *,
+    trials: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Sums for each row; 200 when left out.")
+    ] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="20 sums for each row, one setting.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Of all noise.")] = 1,
+    out: Annotated[Path, typer.Option(help="Where checks.json and checks.md go.")] = Path("runs/checks"),
+    as_json: JsonOption = False,
+) -> None:
+    """Measure how often honest and deviating sums fail the checks.
+
+    Exit codes: 0 done; 3 aborted.
+    """
+    out.mkdir(parents=True, exist_ok=True)  # now, and not after minutes of work
+    settings = SETTINGS[:_FAST_SETTINGS] if fast else SETTINGS
+    record = _measure(trials or (_FAST_TRIALS if fast else _TRIALS), seed, settings, quiet=as_json)
+    content = encode(record)
+    write_result(out / "checks.json", content)
+    write_result(out / "checks.md", power_page(record).encode())
+    if as_json:
+        typer.echo(content.decode(), nl=False)
+        return
+    for block in record.blocks:
+        _show_block(block, record.trials)
+    say(f"{out / 'checks.json'} and checks.md")
+
+
+def _measure(trials: int, seed: int, settings: tuple[PowerSetting, ...], *, quiet: bool) -> PowerRecord:
+    """The record, with progress by coordinates: sums of a setting with more of them take longer."""
+    console = Console()
+    live = console.is_terminal and not console.is_dumb_terminal and not quiet
+    columns = (
+        TextColumn("  {task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    total = trials * sum(setting.dim * kinds(setting) for setting in settings)
+    began = time.monotonic()
+    with Progress(*columns, console=console, transient=True, disable=not live) as bar:
+        task = bar.add_task("sums", total=total)
+        done, shown = 0, 0
+
+        def on_trial(setting: PowerSetting, deviation: Deviation) -> None:
+            nonlocal done, shown
+            done += setting.dim
+            bar.update(task, completed=done, description=deviation.name)
+            if not (live or quiet) and 10 * done // total > shown:
+                shown = 10 * done // total
+                say(f"  {10 * shown} % after {report.seconds(time.monotonic() - began)}")
+
+        return measure_power(trials, seed, settings, on_trial)
+
+
+def _show_block(block: PowerBlock, trials: int) -> None:
+    say(f"d = {block.dim:,}, n = {block.members}: percent of sums that fail")
+    say(f"  {'published':>9} {'ours':>5}")
+    for row in block.rows:
+        published, ours = (100 * row.failed[name] / trials for name in (PUBLISHED[2], ALL))
+        say(f"  {published:9.0f} {ours:5.0f}  {row.deviation}")
+
+
+def settle(
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML) with a privacy table.")
+    ],
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Any party's data, named as for securefl party: the model's size depends on their shape."
+            " Not needed where data.shape or data.table, and data.classes, say it.",
+        ),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(help="Records of the party with the fewest; record level only.", min=1),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The new file; on the terminal when left out.")] = None,
+    overrides: options.SetOption = None,
+    seed: options.SeedOption = 0,
+) -> None:
+    """Write a scenario with its noise multiplier, delta, records and releases worked out.
+
+    All processes of a run on several machines are given the same such file. Each party checks, before it
+    takes part, that it has as many records and that the releases keep to the budget.
+
+    Exit codes: 0 done; 2 refused; 3 the file cannot be written.
+    """
+    text = _settled(load_scenario(scenario, tuple(overrides or ())), data, records, seed)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    _write(out, text)
+    for line in text.splitlines():
+        if line.startswith("# "):
+            say(line[2:])
+
+
+def _settled(scenario: Scenario, data: Path | None, records: int | None, seed: int) -> str:
+    feasibility.check(scenario)
+    if scenario.privacy.unit == "none":
+        raise ConfigError("privacy.unit", "there is no privacy to settle", "record or party")
+    privacy.need_dp_accounting()
+    # A second or two of imports that a refusal need not wait for.
+    from securefl.runtime.process import declared_length, length_of  # noqa: PLC0415 - torch
+    from securefl.training.data import load_samples  # noqa: PLC0415 - with it
+
+    if data is None:
+        length = declared_length(scenario, seed)
+    else:
+        length = length_of(scenario, load_samples(data, scenario.data, "train"), seed)
+    settled = privacy.settle(scenario, length, records)
+    privacy.check_budget(settled, length)
+    stated = report.on_mechanism(
+        settled, feasibility.check(settled), privacy.mechanism_of(settled, length), void=None
+    )
+    lines = header.RunHeader(tuple(stated)).explanation
+    return "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(settled)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError("--out", f"{path} exists", "another name") from None
+    except OSError as error:
+        raise transcript.disk_failure(path, error) from error
+
 
 MAX_STEPS = 1_000_000
 _MAX_RECORDS = 10**7

@@ -11,7 +11,7 @@ import typer
 from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, PartyId, RunId, is_name
-from securefl.cli import options, outputs
+from securefl.cli import console, options
 from securefl.methods import feasibility
 from securefl.runtime import launch, process, transport
 from securefl.scenario import Scenario, load_scenario
@@ -94,7 +94,7 @@ class MemberOptions(JoinOptions):
         feasibility.check(settings.scenario)
         if name != DEALER:
             check_data_given(settings.scenario, self.data)
-        outputs.make_folder(self.out)
+        console.make_folder(self.out)
         return settings
 
 

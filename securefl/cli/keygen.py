@@ -11,7 +11,7 @@ import typer
 from securefl.base import crypto, entropy
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, RESERVED, SERVER, PartyId, is_name
-from securefl.cli import console, outputs
+from securefl.cli import console
 from securefl.methods import attacks
 from securefl.protocol import messages
 from securefl.runtime import account
@@ -56,7 +56,7 @@ def _one(name: str, out: Path) -> None:
         raise ConfigError("--party", f"{name!r} is no name", "use a-z, 0-9, - and _, at most 32 characters")
     _expect_free(out, (name,))
     identity = crypto.Identity.generate(PartyId(name), entropy.OsEntropy())
-    outputs.make_folder(out)
+    console.make_folder(out)
     crypto.write_identity(out / f"{name}.key", identity)
     crypto.write_public(out / f"{name}.pub", identity.public)
     console.say(f"{out / f'{name}.key'}  private: keep it on {name}'s machine")
@@ -94,7 +94,7 @@ def _roster(files: list[Path], out: Path) -> None:
     if len(parties) + len(dealers) != len(publics) - 1 or len(dealers) > 1:
         raise ConfigError("--roster", "two of the files are of the same party")
     made = crypto.Roster(servers[0], parties, dealers[0] if dealers else None)
-    outputs.make_folder(out)
+    console.make_folder(out)
     crypto.write_roster(out / "roster.toml", made)
     console.say(f"{out / 'roster.toml'}  {len(parties)} parties, digest {made.digest().hex()[:16]}")
 
@@ -105,7 +105,7 @@ def _everybody(count: int, out: Path) -> None:
     names = (*attacks.party_names(count), SERVER)
     _expect_free(out, names, "roster.toml")
     made = {name: crypto.Identity.generate(name, entropy.OsEntropy()) for name in names}
-    outputs.make_folder(out)
+    console.make_folder(out)
     for name, identity in made.items():
         crypto.write_identity(out / f"{name}.key", identity)
         crypto.write_public(out / f"{name}.pub", identity.public)

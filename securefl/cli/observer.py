@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from securefl.cli.ending import plain_news
 from securefl.cli.joining import JoinOptions
-from securefl.cli.news import plain_news
 from securefl.cli.options import LabOption, spread
 from securefl.runtime import launch
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from securefl.cli import joining, news, options
+from securefl.cli import ending, joining, options
 from securefl.runtime import account, launch
 from securefl.runtime.launch import process
 
@@ -54,4 +54,4 @@ def party(given: PartyOptions) -> None:
         book = given.account or account.account_beside(given.key)
         name = joining.party_id(given.name)
         settings = replace(given, account=book).settings(name, keep_heard=True)
-        news.finish(process.party(settings, news.plain_news(name)))
+        ending.finish(process.party(settings, ending.plain_news(name)))

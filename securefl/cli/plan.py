@@ -14,9 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from securefl.base.errors import ConfigError
 from securefl.cli import options
-from securefl.cli.answers import answers
-from securefl.cli.console import say
-from securefl.cli.outputs import check_free
+from securefl.cli.console import answers, check_free, say
 from securefl.lab import experiments, planning, plots
 from securefl.lab.planning import (
     DATA,

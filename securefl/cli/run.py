@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from securefl.cli import options
-from securefl.cli.answers import answers
+from securefl.cli.console import answers
 from securefl.cli.ending import ShownRun
 from securefl.runtime import launch
 from securefl.scenario import load_scenario

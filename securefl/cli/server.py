@@ -10,8 +10,7 @@ import typer
 
 from securefl.base.ids import SERVER
 from securefl.cli import joining, options
-from securefl.cli.answers import answers
-from securefl.cli.console import say
+from securefl.cli.console import answers, say
 from securefl.cli.ending import ShownRun
 from securefl.runtime import launch
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import typer
 
 from securefl.cli import options
-from securefl.cli.answers import answers
+from securefl.cli.console import answers
 from securefl.cli.ending import ShownRun
 from securefl.methods import feasibility
 from securefl.runtime import launch, simulation

@@ -9,8 +9,7 @@ import typer
 
 from securefl.base import files
 from securefl.base.errors import ConfigError
-from securefl.cli.answers import answers
-from securefl.cli.console import say
+from securefl.cli.console import answers, say
 from securefl.cli.ending import ShownRun
 from securefl.cli.options import (
     BundledArgument,

@@ -11,10 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.errors import ConfigError
-from securefl.cli.answers import answers
-from securefl.cli.console import one_line_errors
+from securefl.cli.console import answers, check_free, one_line_errors
 from securefl.cli.options import DataDirOption, JsonOption
-from securefl.cli.outputs import check_free
 from securefl.lab.audit import (
     COLUMNS,
     VerifiedRun,

@@ -19,7 +19,6 @@ from .behaviours import ServerBehaviour as ServerBehaviour
 from .behaviours import SparseEnergy as SparseEnergy
 from .behaviours import UpdateAttack as UpdateAttack
 from .behaviours import WrongShare as WrongShare
-from .checks import Checks as Checks
 from .data import DATA_FORMS as DATA_FORMS
 from .data import Data as Data
 from .data import ImageFolder as ImageFolder
@@ -36,17 +35,19 @@ from .load import load_scenario as load_scenario
 from .load import parse_scenario as parse_scenario
 from .load import scenario_of as scenario_of
 from .local_method import LocalMethod as LocalMethod
+from .local_method import ServerOptimiser as ServerOptimiser
 from .local_method import Tensor as Tensor
 from .model import Activation as Activation
 from .model import Model as Model
-from .optimiser import ServerOptimiser as ServerOptimiser
 from .parts import OWN_NAME as OWN_NAME
 from .parts import SCHEMES as SCHEMES
 from .parts import load_own as load_own
 from .parts import own_name as own_name
 from .parts import own_parts_from as own_parts_from
 from .parts import own_sources as own_sources
+from .privacy import DEAL_BYTES as DEAL_BYTES
 from .privacy import MAX_COMPONENTS as MAX_COMPONENTS
+from .privacy import Checks as Checks
 from .privacy import ClipEach as ClipEach
 from .privacy import DpSgd as DpSgd
 from .privacy import Normalise as Normalise
@@ -95,4 +96,3 @@ from .sum_defaults import stated_sums as stated_sums
 from .tables import Column as Column
 from .tables import TableSchema as TableSchema
 from .tables import check_columns as check_columns
-from .validation import DEAL_BYTES as DEAL_BYTES

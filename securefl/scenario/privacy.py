@@ -3,6 +3,10 @@
 ``docs/privacy.md`` says what each choice is worth. A scenario is **settled** when the noise of every party
 follows from it and the model's size alone: before, an epsilon has to become a multiplier, which takes the
 parties' numbers of records and an accountant (:mod:`securefl.methods.privacy.settling`).
+
+The ``[checks]`` table: the server's checks of opened sums (step 12 of the data flow).
+
+``secure_sum.validate``: updates that are measured before they count (ADR 0024).
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from securefl.scenario import section
+from securefl.scenario.section import Section
 
 MAX_COMPONENTS = 64
 """Dropouts that dropout-exact noise is made for: the shares of so many secrets fit a share box."""
@@ -117,3 +122,27 @@ class Privacy(section.Section, frozen=True, kw_only=True):
         known = self.multiplier is not None and self.delta != "auto"
         counted = self.unit == "party" or self.records is not None
         return known and counted and (self.budget is None or self.releases is not None)
+
+
+class Checks(Section, frozen=True, kw_only=True):
+    """Checks of opened sums against the noise that was agreed; a sum that fails is left out."""
+
+    kind: Literal["none", "published", "corrected"] = "none"
+    """``corrected``: all of :mod:`securefl.methods.privacy.checks`, whose rate of false alarms is known.
+    ``published``: the norm and KS tests of Xiang et al. 2023, algorithm 2, for clusters of one."""
+    alpha: Annotated[float, Meta(ge=1e-6, le=0.5)] = 0.01
+    """``corrected``: probability that a round leaves out any sum of honest parties."""
+
+
+DEAL_BYTES = 480 * 1024
+"""Largest box of triples: one member's deal has to fit into a frame, so that it can be relayed as signed."""
+
+
+class Validate(section.Section, frozen=True, kw_only=True):
+    """A bound on the L2 norm of what a party submits, checked under MPC before it is counted."""
+
+    norm: section.PositiveReal
+    """C, in the unit of the parameters: honest updates stay below 0.9 C, and 2 C or more are refused."""
+    projections: Annotated[int, Meta(ge=8, le=256, multiple_of=8)] = 64
+    failure: Annotated[float, Meta(gt=0, le=0.1)] = 1e-3
+    """Bound on the probability of either error, for each update."""

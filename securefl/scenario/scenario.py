@@ -14,15 +14,12 @@ from msgspec import Meta, field
 from securefl.scenario import section
 from securefl.scenario.aggregation import Aggregation
 from securefl.scenario.behaviours import Behaviour
-from securefl.scenario.checks import Checks
 from securefl.scenario.data import Data
 from securefl.scenario.evaluation import SiteEvaluation, SiteStatistics
-from securefl.scenario.local_method import LocalMethod
+from securefl.scenario.local_method import LocalMethod, ServerOptimiser
 from securefl.scenario.model import Model
-from securefl.scenario.optimiser import ServerOptimiser
 from securefl.scenario.parts import default_of
-from securefl.scenario.privacy import DpSgd, Privacy
-from securefl.scenario.validation import Validate
+from securefl.scenario.privacy import Checks, DpSgd, Privacy, Validate
 
 
 class Training(section.Section, frozen=True, kw_only=True):

@@ -21,10 +21,10 @@ from securefl.base.crypto.keyfiles import read_identity
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.budget import releases_of
-from securefl.lab.audit.exposed import Exposed, exposed_in, prime_of
 from securefl.lab.audit.finding import Severity
 from securefl.lab.audit.knowing import known_of
 from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.openings import Exposed, exposed_in, prime_of
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.run import audit
 from securefl.lab.audit.truth import GroundTruth

@@ -21,7 +21,7 @@ from securefl.lab.audit.finding import Evidence
 from securefl.lab.audit.truth import GroundTruth
 from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import HONEST, AnyReport, Occasion, RunEffect, RunPlan, Seams
-from securefl.runtime.report.entries import entry_of
+from securefl.runtime.report.evidence import entry_of
 from securefl.runtime.transcript import Entry, Transcript
 from tests.recorded import wiretap
 

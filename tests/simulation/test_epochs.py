@@ -18,7 +18,7 @@ from securefl.protocol.round.party.phases import Greeted, Outside
 from securefl.protocol.round.party.verifying import on_proof
 from securefl.protocol.round.server.phases import Checkpoint, Joining, Resumed, Stated
 from securefl.protocol.round.server.resuming import take_lead
-from securefl.protocol.wire.sessions import ASKING, session_of_server
+from securefl.protocol.wire.carried import ASKING, session_of_server
 from tests.simulation.test_two_servers import P, TestParties, _standing
 from tests.simulation.test_verifiers import taken
 from tests.simulation.world import World, scenario

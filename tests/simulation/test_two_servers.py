@@ -41,9 +41,9 @@ from securefl.protocol.round.server.phases import (
 )
 from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
 from securefl.protocol.round.shared.reports import EpochFollowed, RoundDone, RunEffect, SatOut, SumOpened
+from securefl.protocol.wire.carried import MAX_EPOCH, epoch_of, session_of_server
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
-from securefl.protocol.wire.sessions import MAX_EPOCH, epoch_of, session_of_server
 from securefl.runtime.process.checkpoint import checkpoint_from
 from securefl.runtime.process.journal import FileJournal
 from tests.simulation.test_exact_sums import samples, uneven

@@ -13,7 +13,7 @@ from securefl.protocol.kernel.effects import Aborted, Finished
 from securefl.protocol.round.shared.chain import LOST
 from securefl.protocol.round.shared.reports import ClustersDrawn
 from securefl.scenario.aggregation import PreAggregation, Rule
-from securefl.scenario.optimiser import ServerOptimiser
+from securefl.scenario.local_method import ServerOptimiser
 from securefl.scenario.parts import names
 from securefl.scenario.scenario import Scenario
 from tests.simulation import world as simulated

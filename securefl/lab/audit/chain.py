@@ -16,10 +16,9 @@ from securefl.base.errors import EXIT_EXPECTED, EXIT_REFUSED, EXIT_UNEXPECTED, C
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.lab.audit import links, repeating
 from securefl.lab.audit.certified import SPLIT, seen_rounds
-from securefl.lab.audit.convicted import convictions
 from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
-from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, read_kept
+from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, convictions, read_kept
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay_rounds import values_of
 from securefl.protocol import kernel, messages, secure_sum, wire

@@ -17,7 +17,7 @@ import numpy as np
 from securefl.base.arrays import F64, I64, Ring
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit import sampled
-from securefl.lab.audit.exposed import Exposed
+from securefl.lab.audit.openings import Exposed
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.methods import encoding

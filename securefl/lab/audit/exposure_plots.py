@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from securefl.lab.audit import exposed
+from securefl.lab.audit import openings
 from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Curve, Exhibit, Table
 from securefl.lab.audit.exposure_theory import Expectation
 from securefl.lab.audit.recorded import Recorded
@@ -16,7 +16,7 @@ _COLUMNS = 60
 
 
 def exhibits(
-    recorded: Recorded, versions: Sequence[exposed.Exposed], theory: Expectation | None
+    recorded: Recorded, versions: Sequence[openings.Exposed], theory: Expectation | None
 ) -> tuple[Exhibit, ...]:
     """Exposed parties against R, leverages, and a table of all update versions."""
     shown: list[Exhibit] = []
@@ -27,7 +27,7 @@ def exhibits(
     return tuple(shown)
 
 
-def _against_r(recorded: Recorded, versions: Sequence[exposed.Exposed], theory: Expectation) -> AuditPlot:
+def _against_r(recorded: Recorded, versions: Sequence[openings.Exposed], theory: Expectation) -> AuditPlot:
     axis = tuple(float(r) for r in range(1, theory.most + 1))
     named = f"with {report.listed(sorted(recorded.colluders), 3)}" if recorded.colluders else ""
     curves = [
@@ -56,8 +56,8 @@ def _against_r(recorded: Recorded, versions: Sequence[exposed.Exposed], theory: 
     )
 
 
-def _measured(label: str, recorded: Recorded, versions: Sequence[exposed.Exposed], *, pooled: bool) -> Curve:
-    most, prime = recorded.scenario.clustering.reclusterings, exposed.prime_of(recorded)
+def _measured(label: str, recorded: Recorded, versions: Sequence[openings.Exposed], *, pooled: bool) -> Curve:
+    most, prime = recorded.scenario.clustering.reclusterings, openings.prime_of(recorded)
     means = []
     for below in range(1, most + 1):
         total = 0
@@ -71,7 +71,7 @@ def _measured(label: str, recorded: Recorded, versions: Sequence[exposed.Exposed
     return Curve(label=label, x=tuple(float(r) for r in range(1, most + 1)), y=tuple(means))
 
 
-def _leverages(recorded: Recorded, versions: Sequence[exposed.Exposed]) -> AuditHeatMap:
+def _leverages(recorded: Recorded, versions: Sequence[openings.Exposed]) -> AuditHeatMap:
     shown, parties = versions[:_COLUMNS], recorded.parties[:_ROWS]
     table = [dict(zip(one.ledger.parties, one.leverage.tolist(), strict=True)) for one in shown]
     left_out = len(versions) > _COLUMNS or len(recorded.parties) > _ROWS
@@ -100,7 +100,7 @@ def _leverages(recorded: Recorded, versions: Sequence[exposed.Exposed]) -> Audit
     )
 
 
-def _table(recorded: Recorded, versions: Sequence[exposed.Exposed]) -> Table:
+def _table(recorded: Recorded, versions: Sequence[openings.Exposed]) -> Table:
     rows = []
     for one in versions:
         ledger, support = one.ledger, one.support

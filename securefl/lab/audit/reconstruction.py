@@ -13,8 +13,8 @@ import numpy as np
 
 from securefl.lab.audit import estimates, reconstruction_plots
 from securefl.lab.audit.exhibits import Exhibit
-from securefl.lab.audit.exposed import Exposed
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
+from securefl.lab.audit.openings import Exposed
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.methods import clustering, encoding

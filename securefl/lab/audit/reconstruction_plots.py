@@ -9,7 +9,7 @@ import numpy as np
 
 from securefl.base.ids import PartyId
 from securefl.lab.audit import estimates, exhibits
-from securefl.lab.audit.exposed import Exposed
+from securefl.lab.audit.openings import Exposed
 from securefl.lab.audit.recorded import Recorded
 
 _HIGHEST = 2.0

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from securefl.lab.audit import chain, finding
 from securefl.lab.audit.budget import audit_budget
-from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
+from securefl.lab.audit.openings import exposed_in
 from securefl.lab.audit.reconstruction import audit_reconstruction
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay import audit_replay

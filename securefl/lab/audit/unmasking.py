@@ -3,6 +3,11 @@
 Whoever holds the threshold of both kinds for one member takes off all of its masks (Bonawitz et al. 2017). A
 second release, or a masked input after a release, lets the server subtract two sums (protocol.md, steps 9 and
 10).
+
+Shares that colluders were dealt: the threshold of them takes off masks without any release.
+
+Each member of a sum is dealt a share of the seed and of the key of every other. What colluders hold is no
+release, and no sum: the leakage ledger does not see it.
 """
 
 from __future__ import annotations
@@ -12,9 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from securefl.base.ids import PartyId
+from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit import finding
-from securefl.lab.audit.pooled_shares import opened_by_colluders
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.repeats import repeats
 from securefl.lab.audit.slots import least_in_slot
@@ -198,3 +202,47 @@ def _place(where: _Where) -> str:
     round_, r, j, attempt = where
     again = f", attempt {attempt}" if attempt else ""
     return f"round {round_}, reclustering {r}, cluster {j}{again}"
+
+
+def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
+    """Yield one finding where as many colluders as the threshold shared one sum with others."""
+    plan = recorded.scenario.secure_sum
+    if plan.kind != "masking" or len(recorded.colluders) < plan.threshold:
+        return
+    dealt, masked = _at(recorded, "ShareBoxes"), _at(recorded, "MaskedInput")
+    hit = {
+        where: together
+        for where, parties in sorted(dealt.items())
+        if len(together := recorded.colluders.intersection(parties)) >= plan.threshold
+    }
+    open_ = {where: masked[where].keys() - recorded.colluders for where in hit}
+    known = sorted({party for others in open_.values() for party in others})
+    if not known:
+        return
+    # Fewer than the threshold collude in a sum, says the scenario.
+    most = max(len(hit[where]) for where, others in open_.items() if others)
+    promised = most <= plan.colluders_per_cluster
+    yield finding.Finding(
+        finding.Severity.BREACH if promised else finding.Severity.WARNING,
+        audit,
+        f"{report.listed(sorted(recorded.colluders))} and the server can take the masks off single updates of"
+        f" {len(known)} others ({report.listed(known)}): up to {most} of the colluders were in one sum, and"
+        f" {plan.threshold} shares of a seed and of a key open what they mask. The scenario reckons with"
+        f" {plan.colluders_per_cluster} in a sum.",
+        evidence=tuple(masked[where][party] for where, some in open_.items() for party in sorted(some))[:4],
+        remedy="secure_sum.threshold above the colluders that may be in one sum, or larger clusters",
+        parties=tuple(known),
+    )
+
+
+def _at(recorded: Recorded, message: str) -> dict[_Where, dict[PartyId, finding.Evidence]]:
+    """Senders of such a message in which sum: as it came in at the server, or else as it went out."""
+    found: dict[_Where, dict[PartyId, finding.Evidence]] = defaultdict(dict)
+    if recorded.has_server:
+        said = [(str(e.fields["from"]), e, at) for e, at in recorded.said(SERVER, "received", message)]
+    else:
+        said = [(p, e, at) for p in recorded.watched for e, at in recorded.said(p, "sent", message)]
+    for party, entry, evidence in said:
+        place: Any = entry.fields["place"]
+        found[tuple(place)][PartyId(party)] = evidence
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from securefl.lab.planning import design, resilience
 from securefl.lab.planning.demand import Demand
-from securefl.lab.planning.losses import p_round_loses
+from securefl.lab.planning.noise import p_round_loses
 from securefl.methods import privacy
 
 _SHARED: tuple[privacy.Placement, ...] = ("threshold", "dropout-exact")

@@ -1,4 +1,7 @@
-"""The noise that an epsilon takes, for as many releases as a shape makes: quickly, and not too little."""
+"""The noise that an epsilon takes, for as many releases as a shape makes: quickly, and not too little.
+
+Losses by dropouts: atoms are the units that are lost (a party is a unit where there are none).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import math
 from dataclasses import replace
 
 from securefl.base.errors import ConfigError
+from securefl.lab.planning import freezing
 from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.design import Shape
 from securefl.lab.planning.drafting import delta_of
-from securefl.methods import privacy
+from securefl.methods import clustering, privacy
 
 _TOLERANCE = 1e-2
 
@@ -58,3 +63,41 @@ def _multiplier(event: privacy.ReleaseEvent, epsilon: float, delta: float) -> fl
             "another epsilon, or fewer rounds",
         )
     return found
+
+
+def p_cluster_lost(demand: Demand, shape: Shape, min_survivors: int) -> float:
+    """P(a given cluster, one of the smallest, is lost to its own dropouts)."""
+    smallest = min(clustering.cluster_sizes(shape.units(demand.parties), shape.units_per_cluster))
+    return freezing.p_aborted(smallest, _units(shape, min_survivors), p_unit_lost(demand, shape))
+
+
+def p_round_loses(demand: Demand, shape: Shape, min_survivors: int) -> float:
+    """P(a round loses any cluster of its R assignments to dropouts)."""
+    return freezing.p_any_lost(
+        shape.units(demand.parties),
+        shape.units_per_cluster,
+        _units(shape, min_survivors),
+        p_unit_lost(demand, shape),
+        shape.reclusterings,
+    )
+
+
+def freezes(demand: Demand, shape: Shape, min_survivors: int, trials: int) -> freezing.Freezes:
+    """So many simulated freezes; its ``taken`` is of units."""
+    return freezing.sample_freezes(
+        shape.units(demand.parties),
+        shape.units_per_cluster,
+        _units(shape, min_survivors),
+        p_unit_lost(demand, shape),
+        shape.reclusterings,
+        trials,
+    )
+
+
+def p_unit_lost(demand: Demand, shape: Shape) -> float:
+    """P(any member of an atom drops out), which takes the atom along."""
+    return 1 - (1 - demand.dropout) ** shape.atoms
+
+
+def _units(shape: Shape, min_survivors: int) -> int:
+    return -(-min_survivors // shape.atoms)

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from securefl.base.errors import ConfigError
 from securefl.lab.planning import candidates, design, resilience
 from securefl.lab.planning.demand import Demand
-from securefl.lab.planning.losses import p_round_loses
+from securefl.lab.planning.noise import p_round_loses
 
 Soft = Literal["lost", "risk", "clean", "k", "case"]
 _SOFT: Final[tuple[Soft, ...]] = ("lost", "risk", "clean", "k", "case")

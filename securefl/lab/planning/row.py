@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from securefl.lab.planning import disclosure, frames, losses
+from securefl.lab.planning import disclosure, frames, noise
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Design, Shape, kept_of
 from securefl.lab.planning.drafting import draft
@@ -244,8 +244,8 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
         ring_bits=limits.ring_bits,
         withstood=withstood,
         p_clean=p_clean(demand, shape, withstood),
-        p_aborted=losses.p_cluster_lost(demand, shape, design.min_survivors),
-        p_lost=losses.p_round_loses(demand, shape, design.min_survivors),
+        p_aborted=noise.p_cluster_lost(demand, shape, design.min_survivors),
+        p_lost=noise.p_round_loses(demand, shape, design.min_survivors),
         p_alone=limits.p_alone_in_run,
         p_exceeded=max(p_exceeded(demand, shape, design.colluders), limits.p_shares_fail),
         enough=clustering.r_star(shape.units(n), clusters),
@@ -285,7 +285,7 @@ def looked_at(demand: Demand, row: Row) -> Row:
     shape, n = row.design.shape, demand.parties
     cascade = 0.0
     if shape.reclusterings > 1 and row.p_lost > _RARE:
-        cascade = losses.freezes(demand, shape, row.design.min_survivors, FREEZES).p_cascade
+        cascade = noise.freezes(demand, shape, row.design.min_survivors, FREEZES).p_cascade
     still = replace(shape, reclusterings=shape.openings, new_work=False)
     reckoned = colluders_together(demand, shape, row.design.colluders)
     found = disclosure.disclosed(n, demand.colluders, still, reckoned, demand.k, DRAWS)

@@ -56,7 +56,7 @@ class Lead:
     """Lead an epoch of the run: all later frames are of this session."""
 
     session: bytes
-    """8 bytes (:mod:`securefl.protocol.wire.sessions`)."""
+    """8 bytes (:mod:`securefl.protocol.wire.carried`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,10 @@
 from . import topics as topics
+from .carried import ASKING as ASKING
+from .carried import MAX_EPOCH as MAX_EPOCH
+from .carried import NOBODY as NOBODY
 from .carried import CarriedFrames as CarriedFrames
+from .carried import epoch_of as epoch_of
+from .carried import session_of_server as session_of_server
 from .codec import decode as decode
 from .codec import decode_struct as decode_struct
 from .codec import encode as encode
@@ -16,8 +21,3 @@ from .inbox import FramePart as FramePart
 from .inbox import Inbox as Inbox
 from .inbox import open_relayed as open_relayed
 from .outbox import Outbox as Outbox
-from .sessions import ASKING as ASKING
-from .sessions import MAX_EPOCH as MAX_EPOCH
-from .sessions import NOBODY as NOBODY
-from .sessions import epoch_of as epoch_of
-from .sessions import session_of_server as session_of_server

@@ -25,7 +25,7 @@ from securefl.base import crypto
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol import kernel, messages
-from securefl.protocol.wire import envelope, sessions
+from securefl.protocol.wire import carried, envelope
 from securefl.protocol.wire.codec import decode
 
 REMEMBERED = 16_384
@@ -53,7 +53,7 @@ class Delivery:
     message: messages.AnyMessage
     signed: bytes = field(repr=False)
     """The exact frame when there was only one, else empty."""
-    session: bytes = sessions.NOBODY
+    session: bytes = carried.NOBODY
     """Of the sender's process; :data:`NOBODY` of a frame that was relayed."""
 
     def event(self, now: float) -> kernel.Received[messages.AnyMessage]:
@@ -174,7 +174,7 @@ class Inbox:
         max_message: int,
         max_age: float = 120.0,
         budget: int | None = None,
-        leader: bytes = sessions.NOBODY,
+        leader: bytes = carried.NOBODY,
     ) -> None:
         self._leader = leader
         self._run = run
@@ -286,7 +286,7 @@ class Inbox:
 
     def _session_of(self, header: envelope.Header) -> _Sender:
         whose: str = header.sender
-        if header.sender == SERVER and sessions.epoch_of(header.session) == sessions.ASKING:
+        if header.sender == SERVER and carried.epoch_of(header.session) == carried.ASKING:
             whose = _WHO_ASKS
         elif header.sender == SERVER:
             self._check_leader(header.session)
@@ -307,7 +307,7 @@ class Inbox:
         """Follow a server of a later epoch than any before, and no other one in its epoch."""
         if session == self._leader:
             return
-        epoch, known = sessions.epoch_of(session), sessions.epoch_of(self._leader)
+        epoch, known = carried.epoch_of(session), carried.epoch_of(self._leader)
         if epoch < known:
             raise PeerError("broker", f"frame of the server of epoch {epoch}, and epoch {known} is led")
         if epoch == known and self._leader:

@@ -12,7 +12,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol import kernel, messages
-from securefl.protocol.wire import sessions
+from securefl.protocol.wire import carried
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.envelope import (
     CARRIER,
@@ -44,7 +44,7 @@ class Outbox:
         fresh = entropy.child("session")
         leads = identity.name == SERVER
         self._session = (
-            sessions.session_of_server(sessions.ASKING, fresh) if leads else fresh.draw(sessions.SESSION)
+            carried.session_of_server(carried.ASKING, fresh) if leads else fresh.draw(carried.SESSION)
         )
         self._room = frame_limit - HEADER_ROOM
         # Taken in one step: messages are signed in a worker thread, carriers on the event loop.

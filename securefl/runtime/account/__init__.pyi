@@ -10,10 +10,10 @@ from .meaning import chosen_epsilon as chosen_epsilon
 from .meaning import key_digest as key_digest
 from .meaning import own_atom_keys as own_atom_keys
 from .meaning import spent_epsilon as spent_epsilon
-from .mounts import Mount as Mount
-from .mounts import mount_of as mount_of
 from .tip import MACHINE_VARIABLE as MACHINE_VARIABLE
 from .tip import STATE_VARIABLE as STATE_VARIABLE
+from .tip import Mount as Mount
 from .tip import Tip as Tip
 from .tip import check_state_folder as check_state_folder
+from .tip import mount_of as mount_of
 from .tip import state_folder as state_folder

@@ -9,7 +9,7 @@ from .observer import watch as watch
 from .options import BROKER_PATIENCE as BROKER_PATIENCE
 from .options import BrokerFiles as BrokerFiles
 from .options import RunOptions as RunOptions
+from .options import SimulationOptions as SimulationOptions
 from .quiet import NoProgress as NoProgress
 from .quiet import RoundLines as RoundLines
 from .simulation import run_simulation as run_simulation
-from .simulation_options import SimulationOptions as SimulationOptions

@@ -1,11 +1,15 @@
-"""Options of a run on this machine, besides its scenario."""
+"""Options of a run on this machine, besides its scenario.
+
+Options of a simulation. Imports no torch.
+"""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from securefl.base import files
 from securefl.base.errors import ConfigError
@@ -89,3 +93,19 @@ class RunOptions(process.RecordOptions, BrokerFiles):
 def fresh_run_id(insecure_seed: int | None) -> RunId:
     """Return a random id; with seeded entropy always the same one, since seeds and keys are bound to it."""
     return RunId(f"run-{secrets.token_hex(4)}" if insecure_seed is None else f"seeded-{insecure_seed}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationOptions(process.Options):
+    """Options of a simulation, besides its scenario."""
+
+    data_dir: Path | None = None
+    exact: bool = False
+    """Train party by party, to the bits of a run."""
+    resume: bool = False
+    like: Path | None = None
+    """The folder of a recorded run whose absences, dropouts and void rounds it is to repeat."""
+    maker: Callable[[str], Any] | None = None
+    """Maker of each party's site; the one that ``site`` names if None."""
+    again: tuple[str, ...] = ()
+    """The command line without --out and --resume, to say how to go on after an interruption."""

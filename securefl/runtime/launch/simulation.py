@@ -22,8 +22,7 @@ from securefl.protocol import kernel
 from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing
 from securefl.runtime import process, report
 from securefl.runtime.launch import conclusion
-from securefl.runtime.launch.options import fresh_run_id
-from securefl.runtime.launch.simulation_options import SimulationOptions
+from securefl.runtime.launch.options import SimulationOptions, fresh_run_id
 from securefl.runtime.report import (
     Accounts,
     Progress,

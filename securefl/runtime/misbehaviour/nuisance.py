@@ -10,7 +10,7 @@ from securefl import scenario
 from securefl.base import crypto, entropy
 from securefl.base.ids import SERVER, PartyId
 from securefl.protocol import kernel, messages, wire
-from securefl.runtime.misbehaviour import faults, seam
+from securefl.runtime.misbehaviour import seam
 
 _RESENT_FRAMES = 4
 
@@ -34,7 +34,7 @@ class SendsGarbage:
         round_ = seam.round_of(event)
         if round_ is None or not self._behaviour.acts(round_):
             return effects
-        return (faults.SendRaw(SERVER, next(self._payloads)), *effects)
+        return (seam.SendRaw(SERVER, next(self._payloads)), *effects)
 
     def _forever(self) -> Iterator[bytes]:
         # A key that nobody knows of: what it signs is forged, whatever name stands on it.
@@ -74,7 +74,7 @@ class SendsReplays:
         round_ = seam.round_of(event)
         again: tuple[seam.Action, ...] = ()
         if round_ is not None and self._behaviour.acts(round_):
-            again = (faults.ResendLast(_RESENT_FRAMES), *self._said[:1])
+            again = (seam.ResendLast(_RESENT_FRAMES), *self._said[:1])
             self._said = self._said[1:]
         self._said += [effect for effect in effects if isinstance(effect, kernel.Send)]
         return (*effects, *again)

@@ -11,7 +11,7 @@ from securefl import scenario
 from securefl.base.ids import SERVER
 from securefl.protocol import kernel, messages
 from securefl.protocol.round import ClusterKey, SharesReleased
-from securefl.runtime.misbehaviour import faults, seam
+from securefl.runtime.misbehaviour import seam
 
 _STAGES: dict[type[object], int] = {
     messages.KeyAdvert: 1,
@@ -110,12 +110,12 @@ class DropsOut:
         self._silent_in = round_
         self._instances, self._complete = set(), set()
         return (
-            (faults.Crash(),) if isinstance(self._behaviour, scenario.Kill) else self._announce(present=False)
+            (seam.Crash(),) if isinstance(self._behaviour, scenario.Kill) else self._announce(present=False)
         )
 
     def _announce(self, *, present: bool) -> tuple[seam.Action, ...]:
         plain = isinstance(self._behaviour, scenario.Drop) and not self._behaviour.announced
-        return () if plain else (faults.Presence(present),)
+        return () if plain else (seam.Presence(present),)
 
 
 def _starts_round_after(round_: int, event: kernel.Event[messages.AnyMessage]) -> bool:
@@ -141,6 +141,6 @@ def _muted(effects: tuple[seam.Action, ...]) -> tuple[seam.Action, ...]:
     return tuple(
         effect
         for effect in effects
-        if not isinstance(effect, kernel.Send | faults.SendRaw | faults.ResendLast)
+        if not isinstance(effect, kernel.Send | seam.SendRaw | seam.ResendLast)
         and not (isinstance(effect, kernel.Report) and isinstance(effect.item, SharesReleased))
     )

@@ -12,6 +12,7 @@ from .dealer_process import run_dealer as run_dealer
 from .folder import claimed as claimed
 from .ground_truth import LAB_FRAMES as LAB_FRAMES
 from .ground_truth import upload_file as upload_file
+from .lifeline import scratch_folder as scratch_folder
 from .local_setup import LocalSetup as LocalSetup
 from .local_setup import local_setup as local_setup
 from .party_process import run_party as run_party
@@ -22,7 +23,6 @@ from .privacy import length_of as length_of
 from .privacy import settle_setup as settle_setup
 from .publisher import GONE as GONE
 from .result_keeper import keep_result as keep_result
-from .scratch import scratch_folder as scratch_folder
 from .server_process import run_server as run_server
 from .settings import Options as Options
 from .settings import ProcessSettings as ProcessSettings

@@ -150,7 +150,7 @@ class Publisher:
         await self.drain()
 
     async def commit(self, fault: misbehaviour.Fault) -> None:
-        """Do what an honest process never does (securefl.runtime.misbehaviour.faults)."""
+        """Do what an honest process never does (securefl.runtime.misbehaviour.seam)."""
         match fault:
             case misbehaviour.SendRaw():
                 await self._publish(self._ordinary(fault.to), fault.payload)

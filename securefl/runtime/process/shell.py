@@ -22,8 +22,7 @@ from securefl.runtime import misbehaviour
 from securefl.runtime.process import ports, running_clock
 from securefl.runtime.process.local_worker import LocalWorker
 from securefl.runtime.process.publisher import END_SECONDS, FAREWELL_SECONDS, GONE, Publisher
-from securefl.runtime.process.standstill import StandstillWatch
-from securefl.runtime.process.vigil import Vigil
+from securefl.runtime.process.standstill import StandstillWatch, Vigil
 from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportClosedError
 
 PhaseT = TypeVar("PhaseT")

@@ -2,18 +2,32 @@
 
 ``evidence/<digest>.charge``, beside the transcripts of the process. It may hold all secrets that opened a
 cluster's sum, so that only its owner can read it: to show it is to show the sum.
+
+Transcript entries of machines' reports: field by field, vectors by digest and samples.
+
+Only the dataclasses of :mod:`securefl.protocol.round.shared.reports` are taken, which hold no secrets by
+construction. Anything else is refused rather than written down by accident.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
+import re
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from securefl.base import crypto
-from securefl.base.errors import ConfigError
-from securefl.protocol.round import Charge, charge_from
+from securefl.base.arrays import digest_of
+from securefl.base.errors import ConfigError, UsageError
+from securefl.methods import metrics
+from securefl.protocol.round import AnyReport, Charge, ClusterSum, charge_from
 from securefl.runtime import transcript
 
 EVIDENCE: Final = "evidence"
@@ -58,3 +72,74 @@ def load_evidence(path: Path) -> Charge:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(str(path), "holds no charge", "a file of the folder evidence/") from error
+
+
+VectorWriter = Callable[[npt.NDArray[Any]], transcript.JsonValue]
+
+
+def entry_of(
+    report: AnyReport, run: str, lab: transcript.LabStore | None = None, length: int | None = None
+) -> tuple[str, dict[str, transcript.JsonValue]]:
+    """Kind and fields of a report, for :meth:`securefl.runtime.transcript.chain.TranscriptWriter.append`.
+
+    Bytes become hex digits, tuples lists, vectors what :func:`vector_record` says; numbers that are not
+    finite become null. The kind is the class's name: ``RoundDone`` is ``round_done``. ``length`` is that of
+    an update, which sums may have metric words behind; None if it is not known.
+
+    Raises:
+        UsageError: not one of the reports.
+        RunAbortedError: the lab's disk is full.
+    """
+
+    def record(vector: npt.NDArray[Any]) -> transcript.JsonValue:
+        # Integers are sums. Models of several task groups stand one behind the other, and have one part.
+        return transcript.vector_record(vector, run, lab, length if vector.dtype.kind in "iu" else None)
+
+    return kind_of(report), fields_of(report, record)
+
+
+def brief_entry_of(report: AnyReport) -> tuple[str, dict[str, transcript.JsonValue]]:
+    """The same with vectors by digest and length only, for a progress stream.
+
+    Raises:
+        UsageError: not one of the reports.
+    """
+    return kind_of(report), fields_of(
+        report, lambda vector: {"digest": digest_of(vector).hex(), "length": int(vector.size)}
+    )
+
+
+def kind_of(report: AnyReport) -> str:
+    """``round_done`` for a ``RoundDone``.
+
+    Raises:
+        UsageError: not one of the reports.
+    """
+    if not isinstance(report, AnyReport):
+        raise UsageError(f"{type(report).__qualname__} is no report and is not written down")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(report).__name__).lower()
+
+
+def fields_of(
+    report: AnyReport | ClusterSum | metrics.Measured | metrics.Doubted, vector: VectorWriter
+) -> dict[str, transcript.JsonValue]:
+    """The fields of a report as JSON values; ``vector`` says what becomes of arrays."""
+    return {field.name: _json(getattr(report, field.name), vector) for field in dataclasses.fields(report)}
+
+
+def _json(value: object, vector: VectorWriter) -> transcript.JsonValue:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case bytes() | np.ndarray():
+            return value.hex() if isinstance(value, bytes) else vector(value)
+        case tuple() | list():
+            return [_json(item, vector) for item in value]
+        case Mapping():
+            return {str(name): _json(item, vector) for name, item in value.items()}
+        case ClusterSum() | metrics.Measured() | metrics.Doubted():
+            return fields_of(value, vector)
+        case _:
+            raise UsageError(f"a report holds {type(value).__qualname__}, which has no place in a transcript")

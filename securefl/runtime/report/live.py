@@ -1,8 +1,12 @@
-"""The live display of a run on a terminal."""
+"""The live display of a run on a terminal.
+
+The state of a run as a display shows it: an immutable picture, redrawn with each report.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rich import box
@@ -14,9 +18,66 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.header import RunHeader
-from securefl.protocol.round import DONE, AnyReport, PartyState, without_late
-from securefl.runtime.report import display_state
+from securefl.protocol.round import DONE, AnyReport, PartyState, RoundDone, RunPicture, without_late
+from securefl.runtime.report.events import refusal_text
 from securefl.runtime.report.text import counted, curve, percent, printable, seconds
+
+STEPS: Final = {
+    "hello": "hello",
+    "reveal": "draw",
+    "training": "train and mask",
+    "certify": "certify",
+    "release": "open",
+    "consult": "own data",
+    "evaluate": "test",
+}
+"""Steps of a round in words."""
+
+OPTIONAL: Final = frozenset({"certify", "consult"})
+"""Steps that only some runs have."""
+
+_EVENTS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayState(RunPicture):
+    """State of a run, with its plan and its latest events."""
+
+    rounds: int
+    """Planned rounds."""
+    before: int = field(default=0, kw_only=True)
+    """Rounds that ended before a resume: their times are unknown."""
+    refusals: int = field(default=0, kw_only=True)
+    events: tuple[str, ...] = field(default=(), kw_only=True)
+    """The latest, newest last."""
+
+    def after(self, now: float, report: AnyReport) -> DisplayState:
+        """The state after a report."""
+        state = replace(self, now=now)
+        line = report.line()
+        if line is not None and not isinstance(report, RoundDone):
+            state = state.noting(line)
+        return report.show(state)
+
+    def left(self, in_round: float) -> float | None:
+        """Seconds until the last planned round has ended, at the pace so far; None before one has ended.
+
+        Args:
+            in_round: seconds since the latest round began.
+        """
+        if self.began is None or self.done == self.before:
+            return None
+        pace = (self.ended - self.began) / (self.done - self.before)
+        return max(0.0, pace * (self.rounds - self.done) - (self.since + in_round - self.ended))
+
+    def noting(self, text: str) -> DisplayState:
+        """The state with one more event."""
+        return replace(self, events=(*self.events, text)[-_EVENTS:])
+
+    def refusing(self, vantage: str, culprit: str, reason: str) -> DisplayState:
+        """The state after a refusal."""
+        return replace(self.noting(refusal_text(vantage, culprit, reason)), refusals=self.refusals + 1)
+
 
 _CURVE_WIDTH: Final = 48
 _CURVE_HEIGHT: Final = 4
@@ -40,7 +101,7 @@ class LiveProgress:
         """See :func:`securefl.runtime.report.progress.progress_for`."""
         self._console, self._explain = console, explain
         self._by = by
-        self._scene = display_state.DisplayState(rounds=1)
+        self._scene = DisplayState(rounds=1)
         self._began = self._seen = time.monotonic()
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
@@ -50,7 +111,7 @@ class LiveProgress:
             warns = line.split(": ", 1)[-1].lstrip()[:2].isupper()
             style = "bold red" if warns else "bold" if index == 0 else "dim"
             self._console.print(Text(printable(line, 1000), style=style))
-        self._scene = display_state.DisplayState(rounds=header.rounds, done=header.done, before=header.done)
+        self._scene = DisplayState(rounds=header.rounds, done=header.done, before=header.done)
         self._began = self._seen = time.monotonic()
         self._live.start()
 
@@ -87,7 +148,7 @@ class LiveProgress:
 
 
 def draw(
-    scene: display_state.DisplayState,
+    scene: DisplayState,
     elapsed: float,
     in_round: float,
     *,
@@ -129,7 +190,7 @@ def draw(
     )
 
 
-def _bar(scene: display_state.DisplayState, elapsed: float, left: float | None) -> RenderableType:
+def _bar(scene: DisplayState, elapsed: float, left: float | None) -> RenderableType:
     row = Table.grid(padding=(0, 2))
     row.add_column(width=32)
     row.add_column(no_wrap=True)
@@ -143,21 +204,21 @@ def _bar(scene: display_state.DisplayState, elapsed: float, left: float | None) 
     return row
 
 
-def _steps(scene: display_state.DisplayState, in_round: float, ascii_only: bool) -> Text:
+def _steps(scene: DisplayState, in_round: float, ascii_only: bool) -> Text:
     if not scene.step:
         return Text("waiting for parties" if scene.done == 0 else "beginning", style="dim")
     arrow = " > " if ascii_only else " → "
-    names = [name for name in display_state.STEPS if name not in display_state.OPTIONAL or scene.step == name]
+    names = [name for name in STEPS if name not in OPTIONAL or scene.step == name]
     at = len(names) if scene.step == DONE else names.index(scene.step) if scene.step in names else -1
     line = Text()
     for index, name in enumerate(names):
         style = "bold cyan" if index == at else "green" if index < at else "bright_black"
-        line.append(display_state.STEPS[name], style=style)
+        line.append(STEPS[name], style=style)
         line.append(arrow if index + 1 < len(names) else "   ", style="bright_black")
     return line.append(seconds(in_round), style="dim")
 
 
-def _parties(scene: display_state.DisplayState, ascii_only: bool, by: str) -> RenderableType:
+def _parties(scene: DisplayState, ascii_only: bool, by: str) -> RenderableType:
     here = len(scene.present)
     if not scene.standings:
         missing = f", {len(scene.missing)} missing" if scene.missing else ""
@@ -193,7 +254,7 @@ _WORD: Final[dict[PartyState, str]] = {
 }
 
 
-def _sums(scene: display_state.DisplayState) -> Text:
+def _sums(scene: DisplayState) -> Text:
     now = f"{scene.opened} of {scene.planned} opened, " if scene.planned else ""
     line = Text(f"{now}{scene.total_opened} in all")
     if scene.refusals:
@@ -201,7 +262,7 @@ def _sums(scene: display_state.DisplayState) -> Text:
     return line
 
 
-def _accuracy(scene: display_state.DisplayState, ascii_only: bool) -> Text:
+def _accuracy(scene: DisplayState, ascii_only: bool) -> Text:
     """The latest value and, from two rounds on, the curve, between its highest and lowest value."""
     values = scene.accuracies
     best = max(range(len(values)), key=values.__getitem__)

@@ -13,7 +13,7 @@ from securefl.protocol.round import AnyReport, RoundDone, RoundStarted, without_
 from securefl.runtime import transcript
 from securefl.runtime.report import events, records
 from securefl.runtime.report.draft import RoundDraft
-from securefl.runtime.report.entries import brief_entry_of
+from securefl.runtime.report.evidence import brief_entry_of
 from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import printable
 

@@ -28,8 +28,7 @@ from securefl.protocol.round import (
     convicts,
 )
 from securefl.runtime import process, transcript
-from securefl.runtime.report.entries import entry_of
-from securefl.runtime.report.evidence import keep_evidence
+from securefl.runtime.report.evidence import entry_of, keep_evidence
 from securefl.runtime.report.first import file_digest, versions
 from securefl.runtime.report.kept import FrameKeeper
 from securefl.runtime.report.text import listed, printable

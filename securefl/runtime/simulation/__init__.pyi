@@ -14,6 +14,6 @@ from .schedule import Schedule as Schedule
 from .schedule import schedule_of as schedule_of
 from .shadows import Pool as Pool
 from .shadows import one_cluster as one_cluster
+from .trainers import Trainings as Trainings
 from .trainers import TrainingTask as TrainingTask
 from .trainers import available_cores as available_cores
-from .trainings import Trainings as Trainings

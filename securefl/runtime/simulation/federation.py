@@ -18,7 +18,7 @@ from securefl.runtime import misbehaviour
 from securefl.runtime.simulation import holdings
 from securefl.runtime.simulation.limits import check_simulable
 from securefl.runtime.simulation.party import SimulatedParty
-from securefl.runtime.simulation.trainings import Trainings
+from securefl.runtime.simulation.trainers import Trainings
 from securefl.scenario import Behaviour, CoalitionAttack, Scenario
 from securefl.training import models, sgd
 from securefl.training.data import Dataset, load_data

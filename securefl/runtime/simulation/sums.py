@@ -26,7 +26,7 @@ from securefl.protocol.round import (
 )
 from securefl.runtime.simulation import attempts, outcomes
 from securefl.runtime.simulation.party import SimulatedParty
-from securefl.runtime.simulation.trainings import Trainings
+from securefl.runtime.simulation.trainers import Trainings
 
 
 def sum_up(

@@ -1,4 +1,3 @@
-from .canonical import JsonValue as JsonValue
 from .chain import EmptyTranscriptError as EmptyTranscriptError
 from .chain import Entry as Entry
 from .chain import Transcript as Transcript
@@ -6,6 +5,7 @@ from .chain import TranscriptWriter as TranscriptWriter
 from .chain import read_transcript as read_transcript
 from .ends import check_ends as check_ends
 from .ends import ends_in as ends_in
+from .lines import JsonValue as JsonValue
 from .lines import LineFile as LineFile
 from .lines import disk_failure as disk_failure
 from .lines import writing as writing

@@ -23,8 +23,7 @@ from typing import Final, Self
 from securefl.base import files
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
 from securefl.runtime.transcript import segments
-from securefl.runtime.transcript.canonical import JsonValue, canonical, parse
-from securefl.runtime.transcript.lines import LineFile, disk_failure
+from securefl.runtime.transcript.lines import JsonValue, LineFile, canonical, disk_failure, parse
 
 HEADER: Final = "header"
 SEGMENT: Final = "segment"

@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from securefl.base.errors import ConfigError
-from securefl.runtime.transcript import canonical, chain
+from securefl.runtime.transcript import chain, lines
 
 _TAIL: Final = 4096
 """Bytes in which an ``end`` entry fits."""
 
 
-def ends_in(folder: Path) -> dict[str, canonical.JsonValue]:
+def ends_in(folder: Path) -> dict[str, lines.JsonValue]:
     """Entries (header and end included) and last hash of each transcript, by name, that ended in good order.
 
     Only last lines are read; chains are not verified. A process that was stopped left no end and is not here.
     """
-    found: dict[str, canonical.JsonValue] = {}
+    found: dict[str, lines.JsonValue] = {}
     for path in sorted(folder.glob("*.jsonl")):
         try:
             with path.open("rb") as file:
                 file.seek(-min(_TAIL, file.seek(0, os.SEEK_END)), os.SEEK_END)
-                fields = canonical.parse(file.read().removesuffix(b"\n").rpartition(b"\n")[2])
+                fields = lines.parse(file.read().removesuffix(b"\n").rpartition(b"\n")[2])
         except (OSError, ValueError):
             continue
         if fields.get("kind") == chain.END and isinstance(last := fields.get("n"), int):

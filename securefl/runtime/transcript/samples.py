@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from securefl.base.arrays import I64, digest_of
 from securefl.base.errors import UsageError
-from securefl.runtime.transcript.canonical import JsonValue
-from securefl.runtime.transcript.lines import disk_failure
+from securefl.runtime.transcript.lines import JsonValue, disk_failure
 
 SAMPLES: Final = 4096
 _DOMAIN: Final = b"securefl/1 transcript sample positions\n"

@@ -28,8 +28,8 @@ import aiomqtt
 from paho.mqtt.reasoncodes import ReasonCode
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
+from securefl.runtime.transport.addresses import bound_client_id
 from securefl.runtime.transport.base import BrokerUrl, MqttLimits
-from securefl.runtime.transport.client_ids import bound_client_id
 
 _BAD_USER = {4, 134}
 _NOT_AUTHORISED = {5, 135}

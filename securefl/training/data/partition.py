@@ -2,6 +2,8 @@
 
 The kinds are in :mod:`securefl.training.data.partitions`, a file each. Every kind gives one index array per
 party: disjoint, none empty, in shuffled order. All but ``labels`` and ``roles`` also use every sample.
+
+Whole numbers in proportion: what partitions and samples are cut by.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from securefl import scenario
-from securefl.base.arrays import I64, expect
+from securefl.base.arrays import F64, I64, expect
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 
 
@@ -60,3 +62,27 @@ def _defect(shares: tuple[I64, ...], samples: int, parties: int) -> str:
     if np.bincount(taken, minlength=samples).max() > 1:
         return "gives a sample to two parties"
     return ""
+
+
+def even_sizes(total: int, parts: int) -> I64:
+    """``parts`` whole numbers that add up to ``total`` and differ by at most one, the larger ones first."""
+    sizes = np.full(parts, total // parts, dtype=np.int64)
+    sizes[: total % parts] += 1
+    return sizes
+
+
+def cut(order: I64, sizes: I64) -> list[I64]:
+    """``order`` in pieces of ``sizes``, which add up to its length."""
+    return np.split(order, np.cumsum(sizes)[:-1])
+
+
+def largest_remainders(total: int, weights: F64) -> I64:
+    """Whole numbers that add up to ``total``, in proportion to ``weights``, f64 ``(k,)``, not all 0.
+
+    Each is its exact share, rounded down, or up where the rounded off parts are largest (Hamilton's method).
+    """
+    ideal = total * (weights / weights.sum())
+    sizes: I64 = np.floor(ideal).astype(np.int64)
+    missing = total - int(sizes.sum())
+    sizes[np.argsort(sizes - ideal, kind="stable")[:missing]] += 1
+    return sizes

@@ -14,7 +14,7 @@ from securefl import scenario
 from securefl.base.arrays import I64, BoolArray
 from securefl.base.errors import ConfigError, UsageError
 from securefl.training.data import dataset, npz
-from securefl.training.data.apportion import largest_remainders
+from securefl.training.data.partition import largest_remainders
 
 Half = Literal["train", "test", "all"]
 """``all`` of data that come undivided."""

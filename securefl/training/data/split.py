@@ -14,9 +14,8 @@ from securefl import scenario
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
-from securefl.training.data.apportion import largest_remainders
 from securefl.training.data.dataset import Dataset, Roles
-from securefl.training.data.partition import partition
+from securefl.training.data.partition import largest_remainders, partition
 from securefl.training.data.server_set import server_rows
 from securefl.training.data.text import MIN_SPEECH
 

@@ -17,8 +17,7 @@ from securefl.base import narrowing
 from securefl.base.arrays import F32, F64, I64, BoolArray
 from securefl.base.errors import ConfigError
 from securefl.training.data import parquet_cells
-from securefl.training.data.cells import Cells, Words, shown
-from securefl.training.data.csv_cells import read_csv
+from securefl.training.data.cells import Cells, Words, read_csv, shown
 
 _NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 Incomplete = Literal["refuse", "drop", "keep"]

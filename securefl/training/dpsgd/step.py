@@ -1,4 +1,12 @@
-"""One step of DP-SGD at one party or many, all from the same parameters (docs/dataflow.md, steps 1 to 3)."""
+"""One step of DP-SGD at one party or many, all from the same parameters (docs/dataflow.md, steps 1 to 3).
+
+Passes of a batch through the model: the rows of each tensor, and the example in each row.
+
+A matrix product selects its kernel by the number of rows, and may compute the last rows of a tensor by
+another kernel than the first. So the last bits of an example's gradient depend on the number of rows and on
+the row of the example. In a *fixed* pass neither depends on the other examples of the batch: each tensor has
+the same number of rows, each example has a row that is drawn for it, and holes have a public sample.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +23,54 @@ from securefl.base.arrays import F32, F64, I64, BoolArray, expect
 from securefl.base.errors import UsageError
 from securefl.methods import privacy
 from securefl.training import models, sgd
-from securefl.training.dpsgd import passes
 from securefl.training.dpsgd.bounded import BoundedSums, PartyRows
 from securefl.training.dpsgd.examples import Examples
 from securefl.training.dpsgd.source import ExampleSource
 from securefl.training.dpsgd.ways import way_for
+
+
+class Pass(NamedTuple):
+    """Examples of one tensor."""
+
+    picks: I64
+    """Positions of the examples in the batch, i64 (k,), k >= 1."""
+    places: I64
+    """Row of each example, i64 (k,), no two alike."""
+    rows: int
+    """Rows of the tensor, k or more."""
+
+    def present(self, there: BoolArray) -> BoolArray:
+        """Return a mask of the rows that count, bool ``(rows,)``: those of the examples in ``there``."""
+        mask = np.zeros(self.rows, dtype=bool)
+        mask[self.places[there]] = True
+        return mask
+
+
+def dense_passes(examples: int, rows: int) -> list[Pass]:
+    """Return passes without holes, in the order of the batch; the last one has fewer rows."""
+    bounds = [(first, min(first + rows, examples)) for first in range(0, examples, rows)]
+    return [Pass(np.arange(first, last), np.arange(last - first), last - first) for first, last in bounds]
+
+
+def fixed_passes(slots: I64, rows: int) -> list[Pass]:
+    """Return passes of ``rows`` rows each, with the example of slot s in row s mod ``rows``.
+
+    Of several examples in one row, the first is in the first pass, the next in the second, and so on. The
+    pass of an example depends on the others; its row does not.
+
+    Args:
+        slots: of the batch's examples, i64 ``(k,)``.
+        rows: of each pass, at least 1.
+    """
+    places = slots % rows
+    order = np.argsort(places, kind="stable")
+    starts = np.searchsorted(places[order], places[order], side="left")
+    passes = np.empty_like(places)
+    passes[order] = np.arange(len(places)) - starts
+    count = int(passes.max(initial=-1)) + 1
+    members = [np.flatnonzero(passes == number) for number in range(count)]
+    return [Pass(picks, places[picks], rows) for picks in members]
+
 
 _CPU_PASS_BYTES: Final = 64 << 20
 """Memory of the examples of one pass on a CPU. More examples share the overhead of Python and small
@@ -121,7 +172,7 @@ class DpStep:
         if len(slots) != len(batch.x):
             raise UsageError(f"{len(slots)} slots for {len(batch.x)} examples")
         sums = self._sums([batch])
-        for each in passes.fixed_passes(slots, self.rows):
+        for each in fixed_passes(slots, self.rows):
             for computed in self._computed(batch.x, batch.y, each, slots):
                 rows = PartyRows(0, slice(0, len(computed.present)), computed.present)
                 with torch.inference_mode():
@@ -140,7 +191,7 @@ class DpStep:
         sums = self._sums(parties)
         x, y = (np.concatenate([party[i] for party in parties]) for i in (0, 1))
         bounds = list(pairwise([0, *accumulate(len(party.x) for party in parties)]))
-        for each in passes.dense_passes(len(x), self.chunk):
+        for each in dense_passes(len(x), self.chunk):
             for computed in self._computed(x, y, each, None):
                 with torch.inference_mode():
                     sums.add(computed.examples, _spans(bounds, int(computed.picks[0]), computed.present))
@@ -151,7 +202,7 @@ class DpStep:
         carries = [self._checked(party.carry) for party in parties]
         return BoundedSums(self._dp, self._batch, carries, self._length, self._source.device)
 
-    def _computed(self, x: I64, y: I64, each: passes.Pass, slots: I64 | None) -> Iterator[_Computed]:
+    def _computed(self, x: I64, y: I64, each: Pass, slots: I64 | None) -> Iterator[_Computed]:
         """Yield the gradients of one pass.
 
         An example on which data set, model or loss raise an exception of any class counts as zero. To let it
@@ -190,7 +241,7 @@ class DpStep:
                 yield _Computed(examples, each.picks[one : one + 1], present)
 
     def _placed(
-        self, samples: torch.Tensor, labels: torch.Tensor, each: passes.Pass
+        self, samples: torch.Tensor, labels: torch.Tensor, each: Pass
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return new tensors with the examples of a pass in their rows, and a public example in each hole."""
         x = samples.new_empty(each.rows, *samples.shape[1:])
@@ -207,7 +258,7 @@ class DpStep:
         """Return the gradient of one example, with holes for the others of its pass."""
         rows = 1 if slot is None else self._rows_of(_filler(sample))
         place = np.array([0 if slot is None else slot % rows])
-        each = passes.Pass(np.zeros(1, dtype=np.int64), place, rows)
+        each = Pass(np.zeros(1, dtype=np.int64), place, rows)
         present = each.present(np.ones(1, dtype=bool))
         return self.way.examples(*self._placed(sample, label, each), present), present
 

@@ -4,11 +4,12 @@ from .checkpoint import keep_model as keep_model
 from .checkpoint import load_model as load_model
 from .checkpoint import load_state_dict as load_state_dict
 from .checkpoint import model_path as model_path
+from .controls import averaged_names as averaged_names
+from .controls import averaged_state as averaged_state
 from .controls import control_name as control_name
 from .controls import controls_of as controls_of
 from .controls import is_control as is_control
 from .controls import without_controls as without_controls
-from .convolutions import Residual as Residual
 from .device import choose_device as choose_device
 from .device import limit_threads as limit_threads
 from .device import pass_bytes as pass_bytes
@@ -25,11 +26,10 @@ from .flatten import trained_parameters as trained_parameters
 from .generators import seeded as seeded
 from .generators import seeded_generators as seeded_generators
 from .layers import Images as Images
+from .layers import Residual as Residual
 from .parts.group_norm_cnn import GroupNormCnn as GroupNormCnn
 from .parts.mlp import Mlp as Mlp
 from .parts.softmax import Softmax as Softmax
-from .state import averaged_names as averaged_names
-from .state import averaged_state as averaged_state
 from .state_dict import completed_by as completed_by
 from .state_dict import plain_name as plain_name
 from .state_dict import state_head as state_head

@@ -1,10 +1,14 @@
-"""Control variates (SCAFFOLD) as further parameters of a model, which no sample meets."""
+"""Control variates (SCAFFOLD) as further parameters of a model, which no sample meets.
+
+Arrays of a model that the server averages, by name.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
+from securefl.methods import server_optimisers
 from securefl.training.models.flatten import trained_parameters
 
 _PREFIX = "control/"
@@ -40,3 +44,14 @@ def controls_of(module: nn.Module) -> list[nn.Parameter]:
 def without_controls(module: nn.Module) -> list[nn.Parameter]:
     """The parameters that samples meet and training changes, in the order of the vector."""
     return [weight for name, weight in trained_parameters(module).items() if not is_control(name)]
+
+
+def averaged_names(module: nn.Module) -> tuple[str, ...]:
+    """Return patterns of the names that the server averages: control variates, and those of the scenario."""
+    return CONTROLS, *getattr(module, "averaged", ())
+
+
+def averaged_state(module: nn.Module) -> server_optimisers.AveragedState:
+    """Return the coordinates of the module's vector that the server averages, whatever its optimiser."""
+    sizes = [(name, weight.numel()) for name, weight in trained_parameters(module).items()]
+    return server_optimisers.AveragedState.of(sizes, averaged_names(module))

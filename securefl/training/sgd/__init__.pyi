@@ -1,4 +1,4 @@
-from .confidence import Confidences as Confidences
+from .evaluation import Confidences as Confidences
 from .evaluation import Evaluator as Evaluator
 from .inversion import Search as Search
 from .inversion import from_neurons as from_neurons

@@ -12,10 +12,10 @@ import pytest
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
 from securefl.lab.audit.atom_seeds import atoms_checked
-from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
 from securefl.lab.audit.finding import Finding, Severity
 from securefl.lab.audit.load import load
+from securefl.lab.audit.openings import exposed_in
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay import audit_replay
 from securefl.lab.audit.wellformed import check_entries

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.finding import Chapter, Severity
 from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.openings import exposed_in
 from securefl.lab.audit.reconstruction import audit_reconstruction
 from tests.simulation.ledger_attacks import ATTACKS, Attack
 from tests.unit.audit.runs import record

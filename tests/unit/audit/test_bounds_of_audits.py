@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from securefl.lab.audit import exposed, exposure, exposure_theory
+from securefl.lab.audit import exposure, exposure_theory, openings
 from securefl.lab.audit.finding import Severity
 from securefl.lab.audit.load import load, load_truth
 from securefl.lab.audit.report import AuditReport
@@ -84,7 +84,7 @@ def test_parties_up_to_which_supports_are_searched(
 ) -> None:
     """Nothing was said beyond the bound, as if the limit that the scenario asks for had been checked."""
     before = breaches_of(plain)
-    monkeypatch.setattr(exposed, "SEARCHED", most)
+    monkeypatch.setattr(openings, "SEARCHED", most)
     monkeypatch.setattr(exposure, "SEARCHED", most)
     told = claims(plain, "exposure")
     searched = most == PARTIES

@@ -8,12 +8,11 @@ import pytest
 
 from securefl.base.ids import PartyId
 from securefl.lab.audit.exhibits import AuditHeatMap, AuditPlot, Table
-from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.exposure import audit_exposure
 from securefl.lab.audit.exposure_theory import expectation
 from securefl.lab.audit.finding import Chapter, Severity
 from securefl.lab.audit.load import load
-from securefl.lab.audit.openings import opened_versions
+from securefl.lab.audit.openings import exposed_in, opened_versions
 from securefl.lab.audit.recorded import Recorded
 from securefl.scenario.behaviours import NoNoise
 from securefl.scenario.scenario import Scenario

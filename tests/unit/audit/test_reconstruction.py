@@ -9,9 +9,9 @@ import pytest
 from securefl.base.arrays import F32, F64
 from securefl.base.ids import PartyId
 from securefl.lab.audit.estimates import solve
-from securefl.lab.audit.exposed import exposed_in
 from securefl.lab.audit.finding import Chapter, Severity
 from securefl.lab.audit.load import load, load_truth
+from securefl.lab.audit.openings import exposed_in
 from securefl.lab.audit.reconstruction import audit_reconstruction
 from tests.simulation.world import scenario
 from tests.unit.audit.runs import record

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from securefl.base.ids import SERVER
-from securefl.lab.audit.exposed import exposed_in
+from securefl.lab.audit.exposure import repeated_models
 from securefl.lab.audit.finding import Finding, Severity
 from securefl.lab.audit.load import load
-from securefl.lab.audit.openings import opened_versions
-from securefl.lab.audit.repeated_models import repeated_models
+from securefl.lab.audit.openings import exposed_in, opened_versions
 from securefl.protocol.round import walk
 from securefl.protocol.round.server import opening as server_open
 from tests.seen import patch_seen

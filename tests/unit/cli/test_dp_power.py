@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from securefl.cli import dp_power
+from securefl.cli import dp
 from securefl.lab.experiments.deviations import PowerSetting
 from tests.unit.cli.programs import call
 
@@ -15,7 +15,7 @@ from tests.unit.cli.programs import call
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = (PowerSetting(dim=500, members=3), PowerSetting(dim=600, members=1))
-    monkeypatch.setattr(dp_power, "SETTINGS", settings)
+    monkeypatch.setattr(dp, "SETTINGS", settings)
 
 
 def test_it_writes_a_record_and_a_page_and_says_what_it_found(tmp_path: Path) -> None:

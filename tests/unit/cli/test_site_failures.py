@@ -88,7 +88,7 @@ def test_a_trial_names_a_training_that_holds_the_interpreter_lock(
         SITES + "\nimport ctypes\nclass Holds(Ward):\n    def fit(self, parameters, told):\n"
         "        ctypes.PyDLL(None).usleep(1_600_000)\n        return parameters, 4, {}\n"
     )
-    monkeypatch.setattr("securefl.cli.site_trial.NOTED_SECONDS", 0.8)
+    monkeypatch.setattr("securefl.cli.site.NOTED_SECONDS", 0.8)
     held = call("site", "check", scenario, "wards_that_hold:Holds").stdout
     assert "the training holds the interpreter lock" in held
     assert "--site-python" in held

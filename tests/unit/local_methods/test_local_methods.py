@@ -27,11 +27,10 @@ from securefl.training.local_methods.parts.fedprox import FedProx
 from securefl.training.local_methods.parts.scaffold import Scaffold
 from securefl.training.local_methods.parts.sgd import LocalSgd
 from securefl.training.models.catalogue import build_model, model_of
-from securefl.training.models.controls import add_controls, is_control, without_controls
+from securefl.training.models.controls import add_controls, averaged_state, is_control, without_controls
 from securefl.training.models.flatten import dimension, load_vector, to_vector, trained_parameters
 from securefl.training.models.parts.mlp import Mlp
 from securefl.training.models.parts.softmax import Softmax
-from securefl.training.models.state import averaged_state
 from securefl.training.models.tensors import write_tensors
 from securefl.training.sgd.trainer import LocalTrainer
 from securefl.training.sites.site import Round

@@ -19,8 +19,7 @@ from securefl.protocol.messages.control import Here
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.shared.reports import RoundDone, SumOpened
 from securefl.runtime.misbehaviour.assignment import party_behaviour, server_machine
-from securefl.runtime.misbehaviour.faults import Crash, Presence, ResendLast, SendRaw
-from securefl.runtime.misbehaviour.seam import Action, EffectSeam
+from securefl.runtime.misbehaviour.seam import Action, Crash, EffectSeam, Presence, ResendLast, SendRaw
 from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.parts import find
 from securefl.scenario.scenario import Scenario

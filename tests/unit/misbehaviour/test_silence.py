@@ -15,8 +15,7 @@ from securefl.protocol.messages.masking import KeyAdvert, MaskedInput, Receipt, 
 from securefl.protocol.messages.rounds import Freeze, ModelAnnounce, Release
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.shared.reports import SharesReleased
-from securefl.runtime.misbehaviour.faults import Crash, Presence
-from securefl.runtime.misbehaviour.seam import Action
+from securefl.runtime.misbehaviour.seam import Action, Crash, Presence
 from securefl.runtime.misbehaviour.silence import DropsOut
 from securefl.scenario.behaviours import Drop, Kill, Phase
 from tests.simulation.world import scenario

@@ -10,7 +10,7 @@ import pytest
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Shape
 from securefl.lab.planning.freezing import p_aborted, p_any_lost, sample_freezes
-from securefl.lab.planning.losses import freezes, p_cluster_lost, p_round_loses
+from securefl.lab.planning.noise import freezes, p_cluster_lost, p_round_loses
 from securefl.methods.clustering.sizes import cluster_sizes
 from tests.unit.planning.rounds import agrees, alike, rounds
 

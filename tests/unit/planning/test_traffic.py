@@ -26,7 +26,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.secure_sum.validated.dealing import requests_of
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.envelope import peek
-from securefl.scenario.validation import DEAL_BYTES
+from securefl.scenario.privacy import DEAL_BYTES
 from tests.simulation.lying import verified
 from tests.simulation.world import RUN, World, scenario
 from tests.tiers import sampled

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from securefl.runtime.launch.heap import settled
+from securefl.runtime.launch.process import settled
 
 
 class Knot:
@@ -66,7 +66,7 @@ def test_garbage_that_grew_old_is_found_after_a_few_thousand_objects() -> None:
 
 ARENAS = """
 import ctypes, sys, threading
-from securefl.runtime.launch.heap import limit_arenas
+from securefl.runtime.launch.process import limit_arenas
 
 if sys.argv[1] == "limited":
     limit_arenas()

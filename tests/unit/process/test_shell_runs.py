@@ -32,8 +32,7 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.shared.reports import NothingLearned
 from securefl.protocol.wire import topics
 from securefl.protocol.wire.envelope import peek
-from securefl.runtime.misbehaviour.faults import Crash, Presence, ResendLast, SendRaw
-from securefl.runtime.misbehaviour.seam import Action
+from securefl.runtime.misbehaviour.seam import Action, Crash, Presence, ResendLast, SendRaw
 from tests.simulation.world import scenario
 from tests.unit.process.federation import RUN, Federation, Role, add_one, everybody, names
 from tests.unit.process.hurried import HurriedLoop

@@ -11,8 +11,7 @@ from threading import Barrier, Thread
 import pytest
 
 from securefl.protocol.kernel.effects import Finished
-from securefl.runtime.launch.process import run_process
-from securefl.runtime.launch.threads import THREADS, ready_threads
+from securefl.runtime.launch.process import THREADS, ready_threads, run_process
 from securefl.runtime.process.ports import OpenWitness
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.report.witness import News

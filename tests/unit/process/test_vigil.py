@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from securefl.runtime.process.vigil import FIRST_SECONDS, LONGEST_SECONDS, Vigil
+from securefl.runtime.process.standstill import FIRST_SECONDS, LONGEST_SECONDS, Vigil
 
 
 def test_waiting_is_said_ever_more_rarely_and_anew_with_each_step() -> None:

@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from securefl.protocol.round.shared.reports import RoundDone
-from securefl.runtime.report.display_state import DisplayState
-from securefl.runtime.report.live import draw
+from securefl.runtime.report.live import DisplayState, draw
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.present import print_summary

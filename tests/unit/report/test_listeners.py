@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from securefl.base.ids import PartyId
-from securefl.cli.news import plain_news
+from securefl.cli.ending import plain_news
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.reports import AnyReport, Versions
 from securefl.runtime.launch.following import Following
-from securefl.runtime.report.display_state import DisplayState
+from securefl.runtime.report.live import DisplayState
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.progress import PlainProgress
 from securefl.runtime.report.witness import Fact

@@ -34,7 +34,7 @@ from securefl.protocol.round.shared.reports import (
     SurvivorsFrozen,
     ValuesMoved,
 )
-from securefl.runtime.report.entries import brief_entry_of, entry_of
+from securefl.runtime.report.evidence import brief_entry_of, entry_of
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.records import RefusedMessage, RoundRecord, Volume

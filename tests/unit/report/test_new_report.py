@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from securefl.base.ids import PartyId
-from securefl.cli.news import plain_news
+from securefl.cli.ending import plain_news
 from securefl.protocol.round.shared import reports
-from securefl.runtime.report.entries import entry_of
+from securefl.runtime.report.evidence import entry_of
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.progress import PlainProgress
 from securefl.runtime.report.records import RoundRecord

@@ -29,10 +29,9 @@ from securefl.protocol.round.shared.reports import (
     SurvivorsFrozen,
 )
 from securefl.protocol.round.shared.slots import FIRST_SLOT
-from securefl.runtime.report.display_state import DisplayState
 from securefl.runtime.report.events import sieve
 from securefl.runtime.report.expect import Judgement
-from securefl.runtime.report.live import LiveProgress, draw
+from securefl.runtime.report.live import DisplayState, LiveProgress, draw
 from securefl.runtime.report.metrics import RunMetrics
 from securefl.runtime.report.outcome import RunEnd
 from securefl.runtime.report.present import print_summary

@@ -11,7 +11,7 @@ from securefl.methods.server_optimisers.averaged import NO_STATE, AveragedState,
 from securefl.methods.server_optimisers.parts.adam import Adam
 from securefl.methods.server_optimisers.parts.sgd import Sgd
 from securefl.methods.server_optimisers.stepping import first_moments, past_update, server_step
-from securefl.scenario.optimiser import ServerOptimiser
+from securefl.scenario.local_method import ServerOptimiser
 
 BUFFERS = ("*running_mean", "*running_var")
 SIZES = [("0.weight", 3), ("1.running_mean", 2), ("1.running_var", 2), ("2.weight", 1), ("3.running_var", 2)]

@@ -24,7 +24,7 @@ from securefl.methods.server_optimisers.parts.yogi import Yogi
 from securefl.methods.server_optimisers.stepping import first_moments, past_update, server_step
 from securefl.scenario.draws import drawn_digest
 from securefl.scenario.load import parse_scenario
-from securefl.scenario.optimiser import ServerOptimiser
+from securefl.scenario.local_method import ServerOptimiser
 from securefl.scenario.parts import find, names
 from securefl.scenario.resolved import to_toml
 from tests.looped import looped

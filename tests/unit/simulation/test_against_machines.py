@@ -48,8 +48,7 @@ from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.party import SimulatedParty
 from securefl.runtime.simulation.rounds import SimulatedRounds
-from securefl.runtime.simulation.trainers import one_by_one
-from securefl.runtime.simulation.trainings import Trainings
+from securefl.runtime.simulation.trainers import Trainings, one_by_one
 from securefl.scenario.behaviours import Behaviour, Drop, Kill, NoClip, NoNoise, Phase, WrongShare
 from securefl.scenario.scenario import Scenario
 from securefl.training.rounds import Trainer

@@ -15,8 +15,7 @@ from securefl.methods.attacks.parts.label_flip import LabelFlip
 from securefl.protocol.round.party.upload import Occasion
 from securefl.runtime.misbehaviour.knowledge import tellers
 from securefl.runtime.simulation.federation import SimulatedCoalition
-from securefl.runtime.simulation.trainers import one_by_one
-from securefl.runtime.simulation.trainings import Trainings
+from securefl.runtime.simulation.trainers import Trainings, one_by_one
 from securefl.scenario.behaviours import Behaviour, Drop, Phase
 from securefl.training.rounds import Trainer
 from securefl.training.sgd.outcomes import TrainingDivergedError

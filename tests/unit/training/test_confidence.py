@@ -8,7 +8,7 @@ from securefl.training.data.shards import Shard
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import to_vector
 from securefl.training.models.parts.mlp import Mlp
-from securefl.training.sgd.confidence import Confidences
+from securefl.training.sgd.evaluation import Confidences
 
 
 def test_the_loss_follows_from_the_confidence() -> None:

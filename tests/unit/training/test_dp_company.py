@@ -17,9 +17,8 @@ from securefl.training.data.pool import SamplePool
 from securefl.training.dpsgd import step as dp_step
 from securefl.training.dpsgd.bounded import BoundedSums, PartyRows
 from securefl.training.dpsgd.examples import Examples
-from securefl.training.dpsgd.passes import fixed_passes
 from securefl.training.dpsgd.source import DatasetSource, PoolSource
-from securefl.training.dpsgd.step import DpStep, DrawnBatch
+from securefl.training.dpsgd.step import DpStep, DrawnBatch, fixed_passes
 from securefl.training.dpsgd.ways import OneByOne
 from securefl.training.models.flatten import to_vector
 from tests.tiers import covering

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefl.training.dpsgd.passes import dense_passes, fixed_passes
+from securefl.training.dpsgd.step import dense_passes, fixed_passes
 
 
 @given(slots=st.sets(st.integers(0, 99), max_size=60), rows=st.integers(1, 40))

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
-from securefl.runtime.transcript.canonical import JsonValue, canonical, parse
 from securefl.runtime.transcript.chain import EmptyTranscriptError, TranscriptWriter, read_transcript
+from securefl.runtime.transcript.lines import JsonValue, canonical, parse
 from tests.tiers import examples
 
 HEADER = {"run": "r1", "vantage": "server"}

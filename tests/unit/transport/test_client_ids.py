@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from securefl.base.errors import ConfigError
+from securefl.runtime.transport.addresses import bound_client_id
 from securefl.runtime.transport.base import BrokerUrl
-from securefl.runtime.transport.client_ids import bound_client_id
 
 PLAIN = BrokerUrl("mqtt", "localhost", 1883)
 

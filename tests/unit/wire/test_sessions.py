@@ -11,9 +11,9 @@ from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.control import Here, RollCall
+from securefl.protocol.wire.carried import ASKING, MAX_EPOCH, NOBODY, epoch_of, session_of_server
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
-from securefl.protocol.wire.sessions import ASKING, MAX_EPOCH, NOBODY, epoch_of, session_of_server
 from tests.simulation.rosters import seeded_identities
 
 RUN = RunId("run")

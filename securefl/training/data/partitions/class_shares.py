@@ -6,7 +6,7 @@ import numpy as np
 
 from securefl import scenario
 from securefl.base.arrays import I64
-from securefl.training.data import apportion
+from securefl.training.data import partition
 
 
 class ClassShares(scenario.Partition, tag="class-shares", frozen=True, kw_only=True):
@@ -33,8 +33,8 @@ def _by_class_shares(labels: I64, parties: int, rng: np.random.Generator) -> lis
     for label in np.unique(labels):
         samples = rng.permutation(np.flatnonzero(labels == label))
         # In (0, 1], so that not all of them can be 0.
-        sizes = apportion.largest_remainders(len(samples), 1.0 - rng.random(parties))
-        for own, piece in zip(pieces, apportion.cut(samples, sizes), strict=True):
+        sizes = partition.largest_remainders(len(samples), 1.0 - rng.random(parties))
+        for own, piece in zip(pieces, partition.cut(samples, sizes), strict=True):
             own.append(piece)
     line = np.concatenate([piece for own in pieces for piece in own])
-    return [rng.permutation(part) for part in apportion.cut(line, apportion.even_sizes(len(labels), parties))]
+    return [rng.permutation(part) for part in partition.cut(line, partition.even_sizes(len(labels), parties))]

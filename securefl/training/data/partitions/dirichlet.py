@@ -6,7 +6,7 @@ import numpy as np
 
 from securefl import scenario
 from securefl.base.arrays import F64, I64
-from securefl.training.data.apportion import even_sizes
+from securefl.training.data.partition import even_sizes
 
 
 class Dirichlet(scenario.Partition, tag="dirichlet", frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
-from securefl.training.data import apportion
+from securefl.training.data import partition
 
 
 class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def _by_labels(labels: I64, parties: int, wanted: int, rng: np.random.Generator)
         # The larger pieces go to those who have least so far.
         poorest = sorted(members, key=lambda member: (int(sizes[member]), member))
         for member, piece in zip(
-            poorest, apportion.cut(samples, apportion.even_sizes(len(samples), len(members))), strict=True
+            poorest, partition.cut(samples, partition.even_sizes(len(samples), len(members))), strict=True
         ):
             pieces[member].append(piece)
             sizes[member] += len(piece)

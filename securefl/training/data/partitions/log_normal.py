@@ -6,7 +6,7 @@ import numpy as np
 
 from securefl import scenario
 from securefl.base.arrays import I64
-from securefl.training.data import apportion
+from securefl.training.data import partition
 
 
 class LogNormal(scenario.Partition, tag="log-normal", frozen=True, kw_only=True):
@@ -17,10 +17,10 @@ class LogNormal(scenario.Partition, tag="log-normal", frozen=True, kw_only=True)
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         # The mean of the logarithms would scale all draws alike and cancel in the proportions.
         sizes = _log_normal_sizes(len(labels), parties, self.sigma, rng)
-        return apportion.cut(rng.permutation(len(labels)), sizes)
+        return partition.cut(rng.permutation(len(labels)), sizes)
 
 
 def _log_normal_sizes(total: int, parties: int, sigma: float, rng: np.random.Generator) -> I64:
     """One sample each, the rest in proportion to exp(sigma z), z ~ N(0, 1), by largest remainders."""
     exponents = sigma * rng.standard_normal(parties)
-    return 1 + apportion.largest_remainders(total - parties, np.exp(exponents - exponents.max()))
+    return 1 + partition.largest_remainders(total - parties, np.exp(exponents - exponents.max()))

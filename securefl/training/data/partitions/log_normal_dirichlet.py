@@ -10,7 +10,7 @@ from msgspec import Meta
 from securefl import scenario
 from securefl.base.arrays import I64
 from securefl.base.errors import ConfigError
-from securefl.training.data.apportion import cut
+from securefl.training.data.partition import cut
 
 
 class LogNormalDirichlet(scenario.Partition, tag="log-normal-dirichlet", frozen=True, kw_only=True):

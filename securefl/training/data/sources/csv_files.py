@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from securefl import scenario
-from securefl.training.data.cells import Cells
-from securefl.training.data.csv_cells import read_csv
+from securefl.training.data.cells import Cells, read_csv
 from securefl.training.data.table_source import TableSource
 
 

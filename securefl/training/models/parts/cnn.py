@@ -22,8 +22,7 @@ class Cnn(scenario.Model, tag="cnn", frozen=True, kw_only=True):
         """conv5x5 - ReLU - maxpool2, twice, then dense - ReLU - dense: as McMahan et al. 2017, section 3."""
         from torch import nn
 
-        from securefl.training.models.convolutions import check_image
-        from securefl.training.models.layers import Images, dense
+        from securefl.training.models.layers import Images, check_image, dense
 
         if len(self.channels) != 2:
             raise ConfigError(

@@ -35,8 +35,7 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
         """
         from torch import nn
 
-        from securefl.training.models.convolutions import check_image, normalised
-        from securefl.training.models.layers import Images, dense
+        from securefl.training.models.layers import Images, check_image, dense, normalised
 
         if not self.channels:
             raise ConfigError("model.channels", "needs one number per convolution", "[16, 16, 16]")

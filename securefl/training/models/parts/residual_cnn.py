@@ -31,8 +31,7 @@ class ResidualCnn(scenario.Model, tag="residual-cnn", frozen=True, kw_only=True)
         """
         from torch import nn
 
-        from securefl.training.models.convolutions import Residual, check_image, normalised
-        from securefl.training.models.layers import Images, dense
+        from securefl.training.models.layers import Images, Residual, check_image, dense, normalised
 
         colours, _, _ = check_image(input_shape, "residual-cnn", self.blocks + 2)
         channels = self.channels
