@@ -42,7 +42,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.randomness import party_entropy
 from securefl.protocol.round.shared.reports import SumOpened
 from securefl.protocol.secure_sum import adverts
-from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.secure_sum.removal import MemoryStore
 from securefl.protocol.wire.inbox import Delivery
 from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.simulation.federation import SimulatedFederation

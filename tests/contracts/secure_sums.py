@@ -26,14 +26,13 @@ from securefl.protocol.messages.union import AnyMessage, SumToMember, SumToServe
 from securefl.protocol.secure_sum import collecting, port
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten import server as crypten
-from securefl.protocol.secure_sum.crypten.engine import CryptenEngine
 from securefl.protocol.secure_sum.crypten.kind import SharesServer
+from securefl.protocol.secure_sum.crypten.peers import CryptenEngine
 from securefl.protocol.secure_sum.masking import client, opening, server
 from securefl.protocol.secure_sum.masking.kind import Masking
 from securefl.protocol.secure_sum.plain.kind import PlainSums
-from securefl.protocol.secure_sum.removal import Removable
+from securefl.protocol.secure_sum.removal import MemoryStore, Removable
 from securefl.protocol.secure_sum.setup import Setup
-from securefl.protocol.secure_sum.store import MemoryStore
 from securefl.protocol.wire.outbox import Outbox
 
 RUN = RunId("contract")

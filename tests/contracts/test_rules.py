@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Kept, Stack
-from securefl.methods.robust import blocks
+from securefl.methods.robust import distances
 from securefl.methods.robust.catalogue import aggregate
 from securefl.methods.robust.rules.bulyan import Bulyan
 from securefl.methods.robust.rules.centred_clipping import CentredClipping
@@ -384,7 +384,7 @@ def test_result_does_not_depend_on_the_blocks(case: Case, monkeypatch: pytest.Mo
     means, weights = rng.normal(size=(clusters, 101)).round(1), rng.integers(1, 4, clusters) / 4.0
     whole = aggregate(case.rule, stack_of(means, weights))
     for values in (1, 7 * clusters, 101 * clusters):
-        monkeypatch.setattr(blocks, "BLOCK_VALUES", values)
+        monkeypatch.setattr(distances, "BLOCK_VALUES", values)
         parts = aggregate(case.rule, stack_of(means, weights))
         np.testing.assert_allclose(parts.vector, whole.vector, rtol=1e-14, atol=1e-15)
         np.testing.assert_array_equal(parts.kept, whole.kept)

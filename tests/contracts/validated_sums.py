@@ -28,8 +28,8 @@ from securefl.protocol.secure_sum import collecting
 from securefl.protocol.secure_sum.crypten import member
 from securefl.protocol.secure_sum.crypten import server as crypten
 from securefl.protocol.secure_sum.crypten.kind import SharesServer
+from securefl.protocol.secure_sum.removal import MemoryStore
 from securefl.protocol.secure_sum.setup import Setup
-from securefl.protocol.secure_sum.store import MemoryStore
 from securefl.protocol.secure_sum.validated import evaluation as validated_check
 from securefl.protocol.secure_sum.validated import member as validated_member
 from securefl.protocol.secure_sum.validated import server as validated_server

@@ -19,7 +19,7 @@ from securefl.protocol.round.party import phases as party_phases
 from securefl.protocol.round.party.following import followed
 from securefl.protocol.round.server import phases as server_phases
 from securefl.protocol.round.shared.reports import RunEffect
-from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.secure_sum.removal import MemoryStore
 from tests.simulation.world import Node, World, scenario
 from tests.tiers import examples
 

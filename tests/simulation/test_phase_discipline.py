@@ -48,7 +48,7 @@ from securefl.protocol.round.party.phases import PartyPhase
 from securefl.protocol.round.server import phases as server_phases
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import ServerPhase
-from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.secure_sum.removal import MemoryStore
 from tests.simulation.lying import verified
 from tests.simulation.world import Node, Op, World, scenario
 from tests.tiers import covering

@@ -69,7 +69,7 @@ from securefl.protocol.round.server.resuming import drawn_clusters
 from securefl.protocol.round.shared.chain import ChainLink, first_of
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import AnyReport, RunEffect
-from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.secure_sum.removal import MemoryStore
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
 from securefl.runtime.process.checkpoint import checkpoint_bytes, checkpoint_from

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from securefl.lab.planning import disclosure, frames, noise
+from securefl.lab.planning import frames, freezing, noise
 from securefl.lab.planning.demand import Demand
 from securefl.lab.planning.design import Design, Shape, kept_of
 from securefl.lab.planning.drafting import draft
@@ -249,8 +249,8 @@ def predict(demand: Demand, design: Design, data: str) -> Row:
         p_alone=limits.p_alone_in_run,
         p_exceeded=max(p_exceeded(demand, shape, design.colluders), limits.p_shares_fail),
         enough=clustering.r_star(shape.units(n), clusters),
-        dimensions=disclosure.dimensions_left(n, shape, clusters),
-        leverage=disclosure.mean_leverage(n, shape, clusters),
+        dimensions=freezing.dimensions_left(n, shape, clusters),
+        leverage=freezing.mean_leverage(n, shape, clusters),
         multiplier=multiplier,
         noise=noise_deviation(demand, design, multiplier),
         variance=sampling_variance(demand, design),
@@ -288,7 +288,7 @@ def looked_at(demand: Demand, row: Row) -> Row:
         cascade = noise.freezes(demand, shape, row.design.min_survivors, FREEZES).p_cascade
     still = replace(shape, reclusterings=shape.openings, new_work=False)
     reckoned = colluders_together(demand, shape, row.design.colluders)
-    found = disclosure.disclosed(n, demand.colluders, still, reckoned, demand.k, DRAWS)
+    found = freezing.disclosed(n, demand.colluders, still, reckoned, demand.k, DRAWS)
     return replace(
         row,
         p_cascade=cascade,

@@ -4,6 +4,7 @@ from .assignment import is_byzantine as is_byzantine
 from .assignment import is_of_server as is_of_server
 from .assignment import party_names as party_names
 from .assignment import silence as silence
+from .needs import acting as acting
 from .needs import backdoor_of as backdoor_of
 from .needs import check_on_data as check_on_data
 from .needs import check_runnable as check_runnable
@@ -14,5 +15,4 @@ from .needs import trigger_of as trigger_of
 from .parts.alie import Alie as Alie
 from .parts.alie import alie as alie
 from .parts.alie import alie_z as alie_z
-from .placement import acting as acting
 from .sparse import sparse_energy as sparse_energy

@@ -1,6 +1,8 @@
 """Requirements of attacks: on the numbers of parties and attackers, and on the data.
 
 Arithmetic and refusals only; the attacks themselves are in :mod:`securefl.methods.attacks`.
+
+Placement of attackers in the round's clusters: all in few of them, or one in each of many.
 """
 
 from __future__ import annotations
@@ -16,6 +18,16 @@ from securefl.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from securefl.base.arrays import I64, Inputs
+
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from math import comb
+from typing import Literal
+
+from securefl.base import sums
+from securefl.base.ids import PartyId
 
 ONLY_IN_SIMULATIONS = "omniscient attackers exist only in simulate"
 
@@ -98,3 +110,85 @@ def same_poison(first: scenario.Poisoning, second: scenario.Poisoning) -> bool:
 
 def _bare(attack: scenario.Poisoning) -> scenario.Poisoning:
     return replace(attack, parties=(), count=0, rounds=(), honest_until=0.0)
+
+
+Clusters = Sequence[Sequence[Sequence[PartyId]]]
+"""By reclustering and cluster: its members."""
+Placement = Literal["concentrate", "spread"]
+
+EXACT_UP_TO = 20_000
+"""Choices that are all looked at; where there are more, the greedy choice is taken."""
+
+
+def acting(
+    coalition: Iterable[PartyId], clusters: Clusters, actors: int, placement: Placement
+) -> frozenset[PartyId]:
+    """Choose ``actors`` of the coalition's members that are in the clusters; all if there are no more.
+
+    A cluster is hit if an actor is in it; over R reclusterings every actor hits R clusters. ``concentrate``
+    hits the fewest (the attack outweighs the others there, and the rule has few clusters to find), ``spread``
+    the most (few clusters stay clean).
+
+    The choice is optimal for R = 1, and where at most :data:`EXACT_UP_TO` choices exist. Beyond, spreading is
+    greedy and hits at least 1 - 1/e of the possible clusters (Nemhauser, Wolsey and Fisher 1978); greedy
+    concentration has no such bound. Everybody who knows the clusters finds the same actors.
+
+    Knows: the round's clusters, which every participant does, and its mates.
+    Source: SHARE (Velicheti et al. 2021), section 4: the rule has to withstand as many clusters as have an
+    attacker, at worst one for each.
+    """
+    hits = _hits(coalition, clusters)
+    if actors >= len(hits):
+        return frozenset(hits)
+    if len(clusters) == 1 or comb(len(hits), actors) > EXACT_UP_TO:
+        return _greedily(hits, actors, placement)
+    best = min if placement == "concentrate" else max
+    bits = {party: sums.exact_sum(1 << cluster for cluster in own) for party, own in hits.items()}
+    return frozenset(best(combinations(sorted(hits), actors), key=lambda chosen: _bits_set(bits, chosen)))
+
+
+def hit(actors: Iterable[PartyId], clusters: Clusters) -> int:
+    """The number of clusters with an actor in them, over all reclusterings."""
+    return len(set().union(*_hits(actors, clusters).values()))
+
+
+def _hits(parties: Iterable[PartyId], clusters: Clusters) -> dict[PartyId, frozenset[int]]:
+    """By party that is in any cluster: the numbers of its clusters."""
+    wanted, hits = set(parties), dict[PartyId, frozenset[int]]()
+    numbered = enumerate(members for reclustering in clusters for members in reclustering)
+    for number, members in numbered:
+        for party in wanted.intersection(members):
+            hits[party] = hits.get(party, frozenset()) | {number}
+    return hits
+
+
+def _bits_set(bits: Mapping[PartyId, int], chosen: Iterable[PartyId]) -> int:
+    union = 0
+    for party in chosen:
+        union |= bits[party]
+    return union.bit_count()
+
+
+def _greedily(
+    hits: Mapping[PartyId, frozenset[int]], actors: int, placement: Placement
+) -> frozenset[PartyId]:
+    """One after the other, who adds the fewest or most clusters.
+
+    Of equal ones, to concentrate, one whose clusters have many mates left: for R = 1 that fills the largest
+    groups first, which is optimal.
+    """
+    sign = 1 if placement == "concentrate" else -1
+    left = Counter(cluster for own in hits.values() for cluster in own)
+    waiting, covered, chosen = set(hits), set[int](), set[PartyId]()
+
+    def rank(party: PartyId) -> tuple[int, int, PartyId]:
+        own = hits[party]
+        return sign * len(own - covered), -sign * sums.exact_sum(left[cluster] for cluster in own), party
+
+    while len(chosen) < actors:
+        best = min(waiting, key=rank)
+        waiting.remove(best)
+        chosen.add(best)
+        covered |= hits[best]
+        left.subtract(hits[best])
+    return frozenset(chosen)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust import blocks, products
+from securefl.methods.robust import distances, products
 
 Places = npt.NDArray[np.int64]
 
@@ -41,8 +41,8 @@ def weight_trimmed_mean(stack: Stack, beta: float) -> Aggregate:
     low, high = beta * whole, (1 - beta) * whole
     vector = np.empty(stack.dimension)
     survived = np.zeros(stack.clusters, dtype=np.int64)
-    mask = blocks.tag_mask(stack.clusters)
-    for block in blocks.column_blocks(stack.means, tagged=True):
+    mask = distances.tag_mask(stack.clusters)
+    for block in distances.column_blocks(stack.means, tagged=True):
         whose: Places = block.ranked.view(np.int64) & mask
         share = _within(stack.weights[whose], low, high)
         counts = share > 0
@@ -71,7 +71,7 @@ def _within(ranked: F64, low: float, high: float) -> F64:
     return upto
 
 
-def _value(block: blocks.Block, whose: Places, rank: npt.NDArray[np.intp]) -> F64:
+def _value(block: distances.Block, whose: Places, rank: npt.NDArray[np.intp]) -> F64:
     columns = np.arange(block.rows.shape[1])
     value: F64 = block.rows[whose[rank, columns], columns]
     return value

@@ -18,7 +18,9 @@ from .port import MemberStep as MemberStep
 from .port import Opening as Opening
 from .port import Running as Running
 from .port import SecureSum as SecureSum
+from .removal import MemoryStore as MemoryStore
 from .removal import Removable as Removable
+from .removal import VectorStore as VectorStore
 from .removal import components_from as components_from
 from .removal import noise_secret as noise_secret
 from .repeated import ProvenVectors as ProvenVectors
@@ -31,8 +33,6 @@ from .repeated import repeatable_from as repeatable_from
 from .setup import Setup as Setup
 from .setup import share_kinds as share_kinds
 from .setup import share_leaf as share_leaf
-from .store import MemoryStore as MemoryStore
-from .store import VectorStore as VectorStore
 from .validated.dealing import requests_of as requests_of
 from .validated.validation import CHECK_NUMBERS as CHECK_NUMBERS
 from .validated.validation import SHARE_NUMBER as SHARE_NUMBER

@@ -19,8 +19,8 @@ from securefl.base.ids import PartyId
 from securefl.protocol import messages
 from securefl.protocol.secure_sum import evidence
 from securefl.protocol.secure_sum.adverts import check_advert
+from securefl.protocol.secure_sum.removal import VectorStore
 from securefl.protocol.secure_sum.setup import Setup, key_list_digest
-from securefl.protocol.secure_sum.store import VectorStore
 
 
 class ServerPhase(Protocol):

@@ -31,8 +31,8 @@ from securefl.protocol.secure_sum.collecting import (
     on_input,
     on_receipt,
 )
+from securefl.protocol.secure_sum.removal import VectorStore
 from securefl.protocol.secure_sum.setup import Setup
-from securefl.protocol.secure_sum.store import VectorStore
 
 Opening = messages.InstanceShares | messages.InstanceSeed
 """What a member lets go of after the freeze, so that a sum opens."""

@@ -10,12 +10,15 @@ the next ones, none gives an earlier one. So one secret, the one numbered by the
 superfluous components and no needed one.
 
 Source: Jiang et al. (Dordis, arXiv 2209.12528), XNoise; there each component has a seed of its own.
+
+The store of masked inputs at the server between arrival and freeze: a port, and its simple form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from securefl import scenario
 from securefl.base import crypto
@@ -81,3 +84,41 @@ def components_from(
     context = crypto.digest("noise component", *instance, owner)
     for place, one in enumerate(secret_chain(secret, removable.components - number), number + 1):
         yield removable.expand(place, crypto.derive_key(one, "noise component", context))
+
+
+class VectorStore(Protocol):
+    """Keeps wire vectors under handles. Masked inputs are uniform bytes: storing them discloses nothing."""
+
+    def put(self, vector: bytes) -> int:
+        """Keep ``vector`` and return its handle."""
+        ...
+
+    def get(self, handle: int) -> bytes | memoryview:
+        """Return the vector of ``handle``."""
+        ...
+
+    def discard_all(self) -> None:
+        """Forget everything: the round is over."""
+        ...
+
+
+class MemoryStore:
+    """A ``VectorStore`` in memory."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[int, bytes] = {}
+        self._next = 0
+
+    def put(self, vector: bytes) -> int:
+        """Keep ``vector`` and return its handle."""
+        self._next += 1
+        self._vectors[self._next] = vector
+        return self._next
+
+    def get(self, handle: int) -> bytes:
+        """Return the vector of ``handle``."""
+        return self._vectors[handle]
+
+    def discard_all(self) -> None:
+        """Forget everything."""
+        self._vectors.clear()

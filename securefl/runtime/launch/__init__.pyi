@@ -8,8 +8,8 @@ from .observer import ObserverSettings as ObserverSettings
 from .observer import watch as watch
 from .options import BROKER_PATIENCE as BROKER_PATIENCE
 from .options import BrokerFiles as BrokerFiles
+from .options import NoProgress as NoProgress
+from .options import RoundLines as RoundLines
 from .options import RunOptions as RunOptions
 from .options import SimulationOptions as SimulationOptions
-from .quiet import NoProgress as NoProgress
-from .quiet import RoundLines as RoundLines
 from .simulation import run_simulation as run_simulation

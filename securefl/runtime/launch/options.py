@@ -1,11 +1,14 @@
 """Options of a run on this machine, besides its scenario.
 
 Options of a simulation. Imports no torch.
+
+Progress for programs: nothing at all, or a line a round.
 """
 
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,8 +16,11 @@ from typing import Any, Final, get_args
 
 from securefl.base import files
 from securefl.base.errors import ConfigError
+from securefl.base.header import RunHeader
 from securefl.base.ids import RunId
+from securefl.protocol.round import AnyReport
 from securefl.runtime import process, transport
+from securefl.runtime.report import PlainProgress
 
 LOCAL_BROKERS = get_args(transport.BrokerWish)
 
@@ -109,3 +115,29 @@ class SimulationOptions(process.Options):
     """Maker of each party's site; the one that ``site`` names if None."""
     again: tuple[str, ...] = ()
     """The command line without --out and --resume, to say how to go on after an interruption."""
+
+
+class NoProgress:
+    """Progress that nobody hears."""
+
+    def start(self, header: RunHeader) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+
+    def on_report(self, now: float, report: AnyReport) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+
+    def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+
+    def note(self, text: str) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+
+    def finish(self) -> None:
+        """See :class:`securefl.runtime.report.progress.Progress`."""
+
+
+class RoundLines(PlainProgress):
+    """Lines on standard output, as of a command whose output is no terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout)

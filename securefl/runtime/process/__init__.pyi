@@ -15,6 +15,7 @@ from .ground_truth import upload_file as upload_file
 from .lifeline import scratch_folder as scratch_folder
 from .local_setup import LocalSetup as LocalSetup
 from .local_setup import local_setup as local_setup
+from .model_files import keep_result as keep_result
 from .party_process import run_party as run_party
 from .ports import OpenWitness as OpenWitness
 from .ports import Witness as Witness
@@ -22,7 +23,6 @@ from .privacy import declared_length as declared_length
 from .privacy import length_of as length_of
 from .privacy import settle_setup as settle_setup
 from .publisher import GONE as GONE
-from .result_keeper import keep_result as keep_result
 from .server_process import run_server as run_server
 from .settings import Options as Options
 from .settings import ProcessSettings as ProcessSettings

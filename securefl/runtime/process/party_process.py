@@ -13,10 +13,9 @@ from securefl.runtime.process import assemble, ports
 from securefl.runtime.process.accomplice import accomplice_of
 from securefl.runtime.process.ground_truth import recording
 from securefl.runtime.process.memory import remembered
-from securefl.runtime.process.model_files import HeardModel
+from securefl.runtime.process.model_files import HeardModel, ResultKeeper
 from securefl.runtime.process.own_work import own_work
 from securefl.runtime.process.privacy import check_own_privacy
-from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 from securefl.runtime.process.software import own_software

@@ -31,9 +31,8 @@ from securefl.runtime import misbehaviour
 from securefl.runtime.process import assemble, ports
 from securefl.runtime.process.checkpoint import CheckpointFile
 from securefl.runtime.process.journal import FileJournal
-from securefl.runtime.process.model_files import RoundModels
+from securefl.runtime.process.model_files import ResultKeeper, RoundModels
 from securefl.runtime.process.publisher import FAREWELL_SECONDS
-from securefl.runtime.process.result_keeper import ResultKeeper
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.process.shell import Shell
 from securefl.runtime.process.software import own_software

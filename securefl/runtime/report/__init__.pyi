@@ -1,5 +1,4 @@
 from .console import Terminal as Terminal
-from .events import sieve as sieve
 from .evidence import EVIDENCE as EVIDENCE
 from .evidence import load_evidence as load_evidence
 from .first import file_digest as file_digest
@@ -32,6 +31,7 @@ from .text import listed as listed
 from .text import percent as percent
 from .text import printable as printable
 from .text import seconds as seconds
+from .text import sieve as sieve
 from .text import size as size
 from .witness import Ending as Ending
 from .witness import Fact as Fact

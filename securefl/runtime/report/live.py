@@ -19,8 +19,7 @@ from rich.text import Text
 
 from securefl.base.header import RunHeader
 from securefl.protocol.round import DONE, AnyReport, PartyState, RoundDone, RunPicture, without_late
-from securefl.runtime.report.events import refusal_text
-from securefl.runtime.report.text import counted, curve, percent, printable, seconds
+from securefl.runtime.report.text import counted, curve, percent, printable, refusal_text, seconds
 
 STEPS: Final = {
     "hello": "hello",

@@ -19,10 +19,10 @@ from securefl.methods import clustering, metrics
 from securefl.protocol.round import CLOSED, metrics_text, on_metrics, tested_text, without_late
 from securefl.runtime.report import statistics, text
 from securefl.runtime.report.checks import check_lines
-from securefl.runtime.report.events import late_text, sieve
 from securefl.runtime.report.expect import in_words
 from securefl.runtime.report.records import LeftOut, RoundRecord, best_evaluated, unused_rounds
 from securefl.runtime.report.summary import Summary
+from securefl.runtime.report.text import late_text, sieve
 from securefl.runtime.report.weighing import weighing_lines
 from securefl.scenario import Scenario
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from securefl.base.header import RunHeader
 from securefl.protocol.round import AnyReport, RoundDone, RoundStarted, without_late
 from securefl.runtime import transcript
-from securefl.runtime.report import events, records
+from securefl.runtime.report import records, text
 from securefl.runtime.report.draft import RoundDraft
 from securefl.runtime.report.evidence import brief_entry_of
 from securefl.runtime.report.summary import Summary
@@ -53,7 +53,7 @@ class PlainProgress:
 
         Args:
             stream: gets the lines.
-            by: what leaves sums out (:func:`securefl.runtime.report.events.sieve`).
+            by: what leaves sums out (:func:`securefl.runtime.report.text.sieve`).
             name: of the one process that tells, where several may write to one log: lines begin with it.
             explain: show the explanation instead of the header.
         """
@@ -91,7 +91,7 @@ class PlainProgress:
             return
         self._refusals += 1
         if self._refusals <= _MAX_REFUSALS:
-            self._tell(self._without_name(vantage, events.refusal_text(vantage, culprit, reason)))
+            self._tell(self._without_name(vantage, text.refusal_text(vantage, culprit, reason)))
         if self._refusals == _MAX_REFUSALS:
             self._tell("further refusals are counted in metrics.jsonl only")
 
@@ -114,7 +114,7 @@ class PlainProgress:
             self._refusals += 1
             if self._refusals > _MAX_REFUSALS:
                 continue
-            self._tell(self._without_name(vantage, events.late_text(vantage, culprits, what)))
+            self._tell(self._without_name(vantage, text.late_text(vantage, culprits, what)))
 
     def _without_name(self, vantage: str, text: str) -> str:
         return text.removeprefix(f"{self._name} ") if self._name == vantage else text
@@ -174,7 +174,7 @@ def progress_for(
     Args:
         console: that shows it.
         as_json: whether for programs.
-        by: what leaves sums out (:func:`securefl.runtime.report.events.sieve`).
+        by: what leaves sums out (:func:`securefl.runtime.report.text.sieve`).
         name: that plain lines begin with.
         explain: show the explanation instead of the header; JSON lines have both.
     """

@@ -1,11 +1,15 @@
-"""Small pieces of text for people: sizes and curves, beside those of :mod:`securefl.base.text`."""
+"""Small pieces of text for people: sizes and curves, beside those of :mod:`securefl.base.text`.
+
+Lines for people on refusals, and names in lines of events.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from securefl import scenario
 from securefl.base.text import counted, digits, listed, printable, seconds
 from securefl.base.text import rate as percent
 
@@ -43,3 +47,25 @@ def curve(values: Sequence[float], width: int, height: int = 1, *, ascii_only: b
         "".join(blocks[min(8, max(0, level - 8 * row))] for level in levels)
         for row in reversed(range(height))
     ]
+
+
+def sieve(groups: scenario.Groups) -> str:
+    """The name of what leaves opened sums out, besides the checks."""
+    return "rule" if groups.screen is None else "rule or screen"
+
+
+def refusal_text(vantage: str, culprit: str, reason: str) -> str:
+    """One line on a refusal."""
+    return f"{printable(vantage, 32)} refused {printable(culprit, 32)}: {printable(reason)}"
+
+
+def late_text(vantage: str, culprits: Mapping[str, int], what: str) -> str:
+    """One line on late messages, which accuse no peer.
+
+    Args:
+        vantage: the process that ignored them.
+        culprits: their senders, and how many each sent.
+        what: the messages and the cause, as in ``securefl.protocol.round.without_late``.
+    """
+    messages = counted(sum(culprits.values()), "late message")
+    return f"{printable(vantage, 32)} ignored {messages} of {listed(culprits)}: {printable(what)}"

@@ -20,7 +20,7 @@ from securefl import scenario
 from securefl.base.arrays import F32, expect
 from securefl.base.errors import UsageError
 from securefl.training import data, dpsgd, models
-from securefl.training.batched.order import BatchStep, Job, steps_of
+from securefl.training.batched.fleet import BatchStep, Job, steps_of
 
 _CPU_CHUNK_BYTES: Final = 64 << 20
 """A chunk's parameters and activations on a CPU."""

@@ -20,7 +20,7 @@ from securefl.training.models import control_name, pick_device, plain_name, seed
 from securefl.training.sites import loaders, site, transfer
 from securefl.training.sites.held import HeldTensors
 from securefl.training.sites.layout import SiteError
-from securefl.training.sites.records import RecordSteps
+from securefl.training.sites.transfer import RecordSteps
 
 Loss = Callable[[Any, Any], torch.Tensor]
 OptimiserOf = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]

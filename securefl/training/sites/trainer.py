@@ -17,7 +17,7 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.methods import server_optimisers
 from securefl.methods.metrics import MetricError, beyond_range, said_by
 from securefl.training import models
-from securefl.training.sites import records
+from securefl.training.sites import transfer
 from securefl.training.sites.columns import ColumnSite
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.log import SiteLog
@@ -93,7 +93,7 @@ class SiteTrainer:
         self._evaluation = evaluation
         self._declared = site.samples
         self._steps = (
-            records.record_steps(site, training.batch_size, training.dp_sgd) if training.dp_sgd else None
+            transfer.record_steps(site, training.batch_size, training.dp_sgd) if training.dp_sgd else None
         )
 
     def update(
@@ -160,7 +160,7 @@ class SiteTrainer:
         """The model by name, as a model file holds it."""
         return server_optimisers.prepare_arrays(self._given(params))
 
-    def _step(self, steps: records.RecordSteps, params: F32, carry: F64 | None, entropy: Entropy) -> SiteFit:
+    def _step(self, steps: transfer.RecordSteps, params: F32, carry: F64 | None, entropy: Entropy) -> SiteFit:
         carried = None if carry is None else self._layout.views(carry)
         update = self._layout.vector(steps.step(self._layout.views(params), carried, entropy), "a step gave")
         return SiteFit(update, self._declared, {"failed": float(steps.failed)}, None)

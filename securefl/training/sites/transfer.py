@@ -1,4 +1,7 @@
-"""Named arrays in main memory, from and to the tensors of a device."""
+"""Named arrays in main memory, from and to the tensors of a device.
+
+Steps of DP-SGD at a site (``privacy.unit = "record"``): the library samples, bounds and steps.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
+from securefl import scenario
+from securefl.base.arrays import F32, F64
+from securefl.base.entropy import Entropy
+from securefl.base.errors import ConfigError
+from securefl.training import dpsgd, models
 from securefl.training.sites.layout import SiteError
 from securefl.training.sites.site import Arrays
 
@@ -88,3 +97,85 @@ def _ends(tensors: Mapping[str, torch.Tensor]) -> list[int]:
     """Where each tensor but the last ends in their concatenation."""
     ends: list[int] = np.cumsum([tensor.numel() for tensor in tensors.values()])[:-1].tolist()
     return ends
+
+
+class RecordSteps:
+    """One step a round on bounded gradients of single examples, as ``DpSgdTrainer`` makes on a shard.
+
+    Args:
+        model: overwritten in each call.
+        dataset: map-style, of pairs (input, target); each item is a record.
+        loss: of outputs and targets; it sees one example at a time.
+        batch: expected size of a batch.
+        dp: sampler, bound and momentum.
+        device: where ``model`` computes.
+
+    Raises:
+        ConfigError: fewer records than a batch, no examples by number, or a model that mixes them.
+    """
+
+    def __init__(
+        self, model: nn.Module, dataset: Any, loss: Any, batch: int, dp: scenario.DpSgd, device: torch.device
+    ) -> None:
+        self._dp, self._batch, self._device = dp, batch, device
+        source = dpsgd.DatasetSource(dataset, loss, device)
+        self._records = len(dataset)
+        dpsgd.check_batch(batch, self._records)
+        self._step = dpsgd.DpStep(model, source, batch, dp)
+        self._shapes = {
+            name: tuple(weight.shape) for name, weight in models.trained_parameters(model).items()
+        }
+
+    @property
+    def failed(self) -> int:
+        """Examples of the last batch on which data set, model or loss raised."""
+        return self._step.failed
+
+    def step(
+        self, parameters: Mapping[str, F32], carry: Mapping[str, F64] | None, entropy: Entropy
+    ) -> dict[str, F64]:
+        """Minus the sum of bounded gradients over the expected size of the batch, by parameter.
+
+        Args:
+            parameters: of the round's model.
+            carry: what momentum goes on from, of the same names; None for zeros.
+            entropy: of this update. What is drawn of it must stay secret.
+
+        Raises:
+            TrainingDivergedError: the parameters are beyond repair, whatever the records are.
+        """
+        rows = dpsgd.draw_batch(self._dp.sampler, self._records, self._batch, dpsgd.batch_entropy(entropy))
+        with models.seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device):
+            self._step.load(self._vector(parameters).astype(np.float32))
+            carried = None if carry is None else self._vector(carry).astype(np.float64)
+            slots = dpsgd.draw_slots(self._step.slots, len(rows), dpsgd.slot_entropy(entropy))
+            update = self._step.update(dpsgd.DrawnBatch(rows, rows, carried), slots)
+        return self._named(update)
+
+    def _vector(self, arrays: Mapping[str, Any]) -> Any:
+        """In the order of the model's parameters, which that of a federation need not be."""
+        return np.concatenate([np.ravel(arrays[name]) for name in self._shapes])
+
+    def _named(self, vector: F64) -> dict[str, F64]:
+        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes.values()])
+        parts = np.split(vector, ends[:-1])
+        return {
+            name: part.reshape(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }
+
+
+def record_steps(site: object, batch: int, dp: scenario.DpSgd) -> RecordSteps:
+    """The steps of a site where single records are hidden.
+
+    Raises:
+        ConfigError: its training is its own, so that nobody can say what a record does to an update.
+    """
+    make = getattr(site, "record_steps", None)
+    if make is None:
+        raise ConfigError(
+            "--site",
+            f"{type(site).__name__} trains as it likes, and a record is hidden by a bound on its gradient",
+            'securefl.TorchSite without train=, in the party\'s own process; or privacy.unit = "party"',
+        )
+    steps: RecordSteps = make(batch, dp)
+    return steps

@@ -10,7 +10,7 @@ import numpy as np
 
 from securefl.base.ids import PartyId
 from securefl.lab.planning.design import Shape
-from securefl.lab.planning.disclosure import drawn_clusters
+from securefl.lab.planning.freezing import drawn_clusters
 from securefl.methods.attacks.assignment import party_names
 from securefl.methods.clustering.survivors import survivor_set
 

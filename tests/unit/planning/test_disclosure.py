@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from securefl.lab.planning.design import Shape
-from securefl.lab.planning.disclosure import dimensions_left, disclosed, mean_leverage
+from securefl.lab.planning.freezing import dimensions_left, disclosed, mean_leverage
 from securefl.methods.attacks.assignment import party_names
 from securefl.methods.clustering.assignment import draw_assignment
 from securefl.methods.clustering.reclustering import r_star

@@ -25,7 +25,7 @@ from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import ServerContext
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone
-from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.secure_sum.removal import MemoryStore
 from securefl.protocol.wire import topics
 from securefl.protocol.wire.inbox import Delivery, Inbox
 from securefl.protocol.wire.outbox import Outbox

@@ -29,7 +29,6 @@ from securefl.protocol.round.shared.reports import (
     SurvivorsFrozen,
 )
 from securefl.protocol.round.shared.slots import FIRST_SLOT
-from securefl.runtime.report.events import sieve
 from securefl.runtime.report.expect import Judgement
 from securefl.runtime.report.live import DisplayState, LiveProgress, draw
 from securefl.runtime.report.metrics import RunMetrics
@@ -38,7 +37,7 @@ from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.progress import JsonProgress, PlainProgress, Progress, progress_for
 from securefl.runtime.report.records import OVERSIZED, LeftOut
 from securefl.runtime.report.summary import Summary, server_view, summarise
-from securefl.runtime.report.text import counted, curve, listed, printable, seconds, size
+from securefl.runtime.report.text import counted, curve, listed, printable, seconds, sieve, size
 from securefl.scenario.scenario import Groups
 from tests.unit.report.runs import eventful
 from tests.unit.report.test_metrics import heard

@@ -9,7 +9,7 @@ import numpy as np
 
 from securefl.base.arrays import F64
 from securefl.base.stack import Stack
-from securefl.methods.robust.blocks import column_blocks, tag_mask
+from securefl.methods.robust.distances import column_blocks, tag_mask
 from securefl.methods.robust.rules.median import weighted_median
 from tests.looped import looped
 

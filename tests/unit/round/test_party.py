@@ -14,7 +14,7 @@ from securefl.protocol.messages.rounds import ModelAnnounce
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import Ended, Informed, Outside, PartyContext
 from securefl.protocol.round.shared.reports import NothingLearned, RoundDone, SatOut, SumOpened
-from securefl.protocol.secure_sum.store import MemoryStore
+from securefl.protocol.secure_sum.removal import MemoryStore
 from tests.simulation.world import Op, World, scenario
 
 P1 = PartyId("p01")

@@ -16,8 +16,7 @@ from securefl.base.errors import UsageError
 from securefl.scenario.model import Model
 from securefl.scenario.scenario import Training
 from securefl.training.batched import fleet
-from securefl.training.batched.fleet import DenseFleet
-from securefl.training.batched.order import Job
+from securefl.training.batched.fleet import DenseFleet, Job
 from securefl.training.data.pool import pool_samples
 from securefl.training.data.shards import Shard
 from securefl.training.models.catalogue import build_model

@@ -10,7 +10,7 @@ from securefl import scenario
 from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust import blocks
+from securefl.methods.robust import distances
 from securefl.methods.robust.products import fold
 
 
@@ -65,7 +65,7 @@ def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:
     """
     vector = np.empty(rows.shape[1])
     counts = np.zeros(len(rows), dtype=np.int64)
-    for block in blocks.column_blocks(rows):
+    for block in distances.column_blocks(rows):
         ranked, distance = block.ranked, block.scratch
         median = (ranked[(len(rows) - 1) // 2] + ranked[len(rows) // 2]) / 2.0
         radius = _radius(block, median, keep)
@@ -88,7 +88,7 @@ def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:
     return vector, counts
 
 
-def _radius(block: blocks.Block, median: F64, keep: int) -> F64:
+def _radius(block: distances.Block, median: F64, keep: int) -> F64:
     """Distance of the ``keep``-th nearest value: the nearest ones are neighbours in the ranking.
 
     Leaves differences in ``block.ranked``: fresh memory would cost more than taking them.

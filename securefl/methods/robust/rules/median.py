@@ -10,7 +10,7 @@ import numpy.typing as npt
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.stack import Aggregate, Stack, everyone
-from securefl.methods.robust import blocks
+from securefl.methods.robust import distances
 
 WEIGHT_UNITS = 1 << 32
 """Weights are compared as integers, in units of the largest weight / 2^32: sums are then exact in float64 for
@@ -53,7 +53,7 @@ def weighted_median(stack: Stack) -> Aggregate:
     equal = bool((units == units[0]).all())
     middle = _Middle(units)
     vector = np.empty(stack.dimension)
-    for block in blocks.column_blocks(stack.means, tagged=not equal):
+    for block in distances.column_blocks(stack.means, tagged=not equal):
         if equal:
             lower, upper = block.ranked[(stack.clusters - 1) // 2], block.ranked[stack.clusters // 2]
         else:
@@ -69,7 +69,7 @@ class _Middle:
 
     def __init__(self, units: F64) -> None:
         self.units = units
-        self.mask = blocks.tag_mask(len(units))
+        self.mask = distances.tag_mask(len(units))
         half, slack = float(units.sum()) / 2.0, 2.0 * len(units)
         self.enough, self.too_much = half - slack, half + slack
         # The lower median's rank is lowest if the heaviest clusters come first and highest if they come last.
@@ -77,7 +77,7 @@ class _Middle:
         self.lowest = int(np.searchsorted(np.cumsum(ascending[::-1]), self.enough))
         self.highest = int(np.searchsorted(np.cumsum(ascending), self.enough))
 
-    def find(self, block: blocks.Block) -> tuple[F64, F64]:
+    def find(self, block: distances.Block) -> tuple[F64, F64]:
         """Lower and upper weighted median of each column, from tagged ranks."""
         width = block.rows.shape[1]
         columns = np.arange(width)

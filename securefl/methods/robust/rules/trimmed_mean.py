@@ -13,7 +13,7 @@ from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.stack import Aggregate, Stack
-from securefl.methods.robust.blocks import column_blocks
+from securefl.methods.robust.distances import column_blocks
 from securefl.methods.robust.products import fold
 from securefl.methods.robust.weight_trimmed_mean import weight_trimmed_mean
 

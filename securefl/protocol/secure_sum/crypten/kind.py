@@ -65,7 +65,7 @@ class CryptenSums(port.SecureSum):
     def prepared(self) -> port.SecureSum:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         self.check_machine()
-        from securefl.protocol.secure_sum.crypten.engine import CryptenEngine  # noqa: PLC0415 - imports torch and CrypTen
+        from securefl.protocol.secure_sum.crypten.peers import CryptenEngine  # noqa: PLC0415 - imports torch and CrypTen
 
         return replace(self, engine=CryptenEngine(self.device))
 

@@ -40,8 +40,8 @@ from securefl.protocol.secure_sum.masking.server import (
     close_keys,
     on_boxes,
 )
+from securefl.protocol.secure_sum.removal import VectorStore
 from securefl.protocol.secure_sum.setup import Setup
-from securefl.protocol.secure_sum.store import VectorStore
 
 
 class Masking(port.SecureSum):

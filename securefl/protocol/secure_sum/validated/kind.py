@@ -19,8 +19,8 @@ from securefl.protocol.secure_sum.collecting import CollectingInputs, Collecting
 from securefl.protocol.secure_sum.crypten.kind import SharesServer
 from securefl.protocol.secure_sum.crypten.library import check_machine
 from securefl.protocol.secure_sum.crypten.member import Submitted, seed_for
+from securefl.protocol.secure_sum.removal import VectorStore
 from securefl.protocol.secure_sum.setup import Setup
-from securefl.protocol.secure_sum.store import VectorStore
 from securefl.protocol.secure_sum.validated import evaluation, member, phases, server
 from securefl.protocol.secure_sum.validated.dealer import answer
 from securefl.protocol.secure_sum.validated.server import (

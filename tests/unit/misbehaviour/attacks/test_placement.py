@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefl.base.ids import PartyId
-from securefl.methods.attacks import placement as module
-from securefl.methods.attacks.placement import Clusters, Placement, acting, hit
+from securefl.methods.attacks import needs as module
+from securefl.methods.attacks.needs import Clusters, Placement, acting, hit
 from tests.tiers import examples
 
 PARTIES = tuple(PartyId(f"p{index:02d}") for index in range(12))
