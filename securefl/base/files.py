@@ -66,12 +66,14 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
     """Refuse ``path`` with one line if it cannot be read within.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: it cannot be read, or is not text in its encoding.
     """
     try:
         yield
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}", remedy) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "is not text", remedy) from error
 
 
 def read_if_there(path: Path) -> bytes | None:

@@ -83,7 +83,9 @@ class Asked(Effort):
             " computes today. With --figure or --table: those alone.",
         ),
     ] = False
-    scale: Annotated[str, typer.Option(help="desk: minutes; paper: the paper's own sizes, hours.")] = "desk"
+    scale: Annotated[
+        experiments.ScaleName, typer.Option(help="desk: minutes; paper: the paper's own sizes, hours.")
+    ] = "desk"
     seeds: Annotated[
         int | None,
         typer.Option(

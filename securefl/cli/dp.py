@@ -12,7 +12,7 @@ import math
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -46,7 +46,6 @@ from securefl.methods.privacy import (
     Accountant,
     Relation,
     ReleaseEvent,
-    Sampler,
     calibrate,
     epsilon,
     need_dp_accounting,
@@ -195,7 +194,8 @@ def _write(path: Path, text: str) -> None:
 
 MAX_STEPS = 1_000_000
 _MAX_RECORDS = 10**7
-_SAMPLERS: tuple[Sampler, ...] = ("poisson", "fixed-size")
+_Drawn = Literal["poisson", "fixed-size"]
+_Accountants = Literal["pld", "rdp", "both"]
 _NAMES: dict[Accountant, str] = {"pld": "PLD", "rdp": "RDP"}
 
 app = Program(add_completion=False, no_args_is_help=True)
@@ -217,11 +217,9 @@ def calibrate_command(
         float, typer.Option(help="Passes over the data: T = epochs x records / batch, rounded up.")
     ],
     delta: Annotated[float | None, typer.Option(help="records^-1.1 when left out.")] = None,
-    relation: Annotated[
-        str, typer.Option(help="Neighbouring data sets: add-remove or replace-one.")
-    ] = "add-remove",
-    sampler: Annotated[str, typer.Option(help="How batches are drawn: poisson or fixed-size.")] = "poisson",
-    accountant: Annotated[str, typer.Option(help="pld, rdp (looser; a cross-check) or both.")] = "both",
+    relation: Annotated[Relation, typer.Option(help="Neighbouring data sets.")] = "add-remove",
+    sampler: Annotated[_Drawn, typer.Option(help="How batches are drawn.")] = "poisson",
+    accountant: Annotated[_Accountants, typer.Option(help="rdp is looser, a cross-check.")] = "both",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Print the smallest noise multiplier sigma for DP-SGD with per-example gradients of norm at most 1.
@@ -244,9 +242,9 @@ def _calibrate(
     batch: int,
     epochs: float,
     delta: float | None,
-    relation: str,
-    sampler: str,
-    accountant: str,
+    relation: Relation,
+    sampler: _Drawn,
+    accountant: _Accountants,
 ) -> dict[str, Any]:
     if not 2 <= records <= _MAX_RECORDS:
         raise ConfigError("--records", f"{records} examples", f"from 2 to {_MAX_RECORDS}")
@@ -258,13 +256,6 @@ def _calibrate(
         raise ConfigError(
             "--epochs", f"{epochs:g} epochs of {records} / {batch} steps", f"1 to {MAX_STEPS} steps"
         )
-    for option, value, choices in (
-        ("--relation", relation, get_args(Relation)),
-        ("--sampler", sampler, _SAMPLERS),
-        ("--accountant", accountant, (*get_args(Accountant), "both")),
-    ):
-        if value not in choices:
-            raise ConfigError(option, f"{value!r} is none", " or ".join(choices))
     at = records**-1.1 if delta is None else delta
     if not MIN_DELTA <= at < 1 / records:
         raise ConfigError(
@@ -276,13 +267,13 @@ def _calibrate(
     event = ReleaseEvent(
         noise_multiplier=1.0,
         steps=steps_of_epochs(epochs, records, batch),
-        relation=cast("Relation", relation),
-        sampler=cast("Sampler", sampler),
+        relation=relation,
+        sampler=sampler,
         records=records,
         batch=batch,
         denominator=batch,
     )
-    chosen = cast("tuple[Accountant, ...]", get_args(Accountant) if accountant == "both" else (accountant,))
+    chosen: tuple[Accountant, ...] = tuple(_NAMES) if accountant == "both" else (accountant,)
     results = {name: _result(event, target, at, name) for name in chosen}
     return {
         "unit": event.unit,

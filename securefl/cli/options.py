@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import typer
 
@@ -58,17 +58,6 @@ CertOption = Annotated[Path | None, typer.Option(help="This process's client cer
 KeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert (PEM).")]
 
 
-def device_name(text: str | None) -> str | None:
-    """Return a checked device.
-
-    Raises:
-        ConfigError: the kind of device is unknown.
-    """
-    if text not in {None, "auto", "cpu", "cuda"}:
-        raise ConfigError("--device", f"{text!r} is no device", "auto, cpu or cuda")
-    return text
-
-
 def _kept_rounds(text: str) -> int | None:
     """Return the number of rounds whose models are kept; None for all."""
     if text == "all":
@@ -83,8 +72,7 @@ def _bytes(megabytes: int | None) -> int | None:
 
 
 DeviceOption = Annotated[
-    str | None,
-    typer.Option(callback=device_name, help="Override training.device on this machine: auto, cpu or cuda."),
+    Literal["auto", "cpu", "cuda"] | None, typer.Option(help="Override training.device on this machine.")
 ]
 SiteOption = Annotated[
     str,

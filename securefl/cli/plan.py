@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -47,7 +47,7 @@ class PlanOptions:
     colluders: Annotated[int, typer.Option(help="q: parties that collude with the server, whole run.")] = 0
     byzantine: Annotated[float, typer.Option(help="Share of parties that send anything, 0 to 0.5.")] = 0.0
     case: Annotated[
-        str, typer.Option(help="worst: they are where it hurts most; average: where chance puts them.")
+        Case, typer.Option(help="worst: they are where it hurts most; average: where chance puts them.")
     ] = "average"
     dropout: Annotated[
         float, typer.Option(help="Probability that a party's update stays away, each party and round.")
@@ -55,9 +55,9 @@ class PlanOptions:
     k: Annotated[int, typer.Option(help="Fewest honest members that an opened sum may hold.")] = 2
     parameters: Annotated[int, typer.Option(help="d: parameters of the model.")] = 10_000
     rounds: Annotated[int, typer.Option(help="T.")] = 20
-    server: Annotated[str, typer.Option(help="curious (looks) or active (does anything).")] = "curious"
+    server: Annotated[Server, typer.Option(help="curious (looks) or active (does anything).")] = "curious"
     verify: Annotated[
-        str, typer.Option(help="Who repeats steps of an active server: committee, all, or off (nobody).")
+        Verify, typer.Option(help="Who repeats steps of an active server: committee, all, or off (nobody).")
     ] = "committee"
     epsilon: Annotated[
         float | None, typer.Option(help="Of the whole run; without it no differential privacy.")
@@ -65,7 +65,7 @@ class PlanOptions:
     delta: Annotated[
         float | None, typer.Option(help="Beside epsilon; records (or parties) ^ -1.1 when left out.")
     ] = None
-    unit: Annotated[str, typer.Option(help="What epsilon hides: a record (DP-SGD), or a party.")] = "record"
+    unit: Annotated[Unit, typer.Option(help="What epsilon hides: a record (DP-SGD), or a party.")] = "record"
     records: Annotated[
         int | None, typer.Option(help="Training samples of the smallest party; an equal share of --data.")
     ] = None
@@ -109,7 +109,6 @@ def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
     with answers(only=as_json) as stdout:
         out, data, parties = given.out, given.data, given.parties
         check_free(out, _FILES, force=given.force)
-        _check_choices(given)
         most = _share(data, parties)
         held = most if given.records is None else given.records
         batch = min(16, held) if given.batch is None else given.batch
@@ -158,17 +157,6 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
     text = "".join(f"# {line}\n" for line in lines) + "\n" + to_toml(scenario)
     feasibility.check(parse_scenario(text, source="plan.toml"))
     return text
-
-
-def _check_choices(given: PlanOptions) -> None:
-    for option, value, choices in (
-        ("--case", given.case, get_args(Case)),
-        ("--server", given.server, get_args(Server)),
-        ("--verify", given.verify, get_args(Verify)),
-        ("--unit", given.unit, get_args(Unit)),
-    ):
-        if value not in choices:
-            raise ConfigError(option, f"{value!r} is none", " or ".join(choices))
 
 
 def _share(data: str, parties: int) -> int:

@@ -116,7 +116,7 @@ def _unfit(error: Any) -> str:
         words = _UNFIT.get(detail["type"])
         if words is not None:
             return f"{detail['input']!r} {words.format(**detail.get('ctx', {}))}"
-    return _clause(error.message)
+    return _clause(error.message).removeprefix("value error, ")
 
 
 def _name(parameter: Any) -> str:

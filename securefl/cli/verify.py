@@ -10,8 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from securefl.base.errors import ConfigError
-from securefl.cli.console import answers, check_free, one_line_errors
+from securefl.cli.console import answers, check_free, make_folder
 from securefl.cli.options import DataDirOption, JsonOption
 from securefl.lab.audit import (
     COLUMNS,
@@ -53,27 +52,20 @@ def verify(
     be checked, or refused (rounds that were not verified, damaged transcripts, a scenario that no party
     signed, a missing file of the first model); 3 the page cannot be written.
     """
-    with one_line_errors(), answers(only=as_json) as stdout:
+    with answers(only=as_json) as stdout:
         if out is not None:
             check_free(out, (_PAGE,), force=force)
         recorded = load(run, roster=roster)
         check_verifiable(recorded)
         verified = verify_run(recorded, known_of(recorded, run, data_dir, roster, key or ()))
         if out is not None:
-            _write(out, verified)
+            make_folder(out)
+            report.RunDirectory(out).write_text(_PAGE, verification_page(verified))
         if as_json:
             typer.echo(json.dumps(verification_json(verified), allow_nan=False), stdout)
         else:
             _show(verified)
         raise typer.Exit(verified.exit_code)
-
-
-def _write(folder: Path, verified: VerifiedRun) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(str(folder), f"cannot be made: {error.strerror}", "choose another --out") from error
-    report.RunDirectory(folder).write_text(_PAGE, verification_page(verified))
 
 
 def _show(verified: VerifiedRun) -> None:

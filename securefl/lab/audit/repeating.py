@@ -31,6 +31,8 @@ from securefl.protocol.round import (
 )
 from securefl.runtime import report
 
+_Proof = KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]
+
 
 @dataclass(frozen=True, slots=True)
 class RepeatedHere:
@@ -67,11 +69,9 @@ def repeat_proofs(
     same, unread, unsigned = set[tuple[bytes, kernel.Place]](), 0, list[finding.Finding]()
     differing: dict[
         tuple[bytes, kernel.Place, str],
-        list[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]],
+        list[_Proof],
     ] = {}
-    rounded: dict[
-        tuple[kernel.Place, str], list[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]]
-    ] = {}
+    rounded: dict[tuple[kernel.Place, str], list[_Proof]] = {}
     rounds = {one.round: one for one in chain.rounds}
     for proof in _proofs(kept):
         one = rounds.get(proof.place.round)
@@ -113,7 +113,7 @@ def _why(error: PeerError) -> str:
 
 def _proofs(
     kept: KeptMessages,
-) -> Iterator[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]]:
+) -> Iterator[_Proof]:
     yield from kept.of(messages.OpeningProof)
     yield from kept.of(messages.StepProof)
 
@@ -122,7 +122,7 @@ def _before(
     plan: RunPlan,
     kept: KeptMessages,
     one: links.CheckedRound,
-    proof: KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof],
+    proof: _Proof,
 ) -> Past | PeerError | None:
     """Return what the verifier knew when the proof came; None where these transcripts do not tell."""
     certified = None if one.seen is None else one.seen.certified
@@ -191,9 +191,7 @@ def _what(place: kernel.Place) -> str:
     return "step" if place.reclustering < 0 else f"sum of cluster {place.reclustering}.{place.cluster}"
 
 
-def _unsigned(
-    proof: KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof], why: str
-) -> finding.Finding:
+def _unsigned(proof: _Proof, why: str) -> finding.Finding:
     return finding.warning(
         AUDIT,
         f"{proof.by} has a proof of the {_what(proof.place)} of round {proof.place.round} that its server has"
@@ -206,7 +204,7 @@ def _unsigned(
 def _rounds_otherwise(
     place: kernel.Place,
     why: str,
-    proofs: Sequence[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]],
+    proofs: Sequence[_Proof],
 ) -> finding.Finding:
     return finding.warning(
         AUDIT,
@@ -219,7 +217,7 @@ def _rounds_otherwise(
 def _differs(
     place: kernel.Place,
     why: str,
-    proofs: Sequence[KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]],
+    proofs: Sequence[_Proof],
 ) -> finding.Finding:
     told = report.listed(sorted(proof.by for proof in proofs))
     where = f"{_what(place)} of round {place.round}, as proved to {told}"

@@ -16,7 +16,6 @@ from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.echelon import Echelon
 from securefl.methods.leakage.ledger import LeakageLedger
-from securefl.methods.leakage.proofs import Combination, prove_support
 from securefl.methods.leakage.support import (
     ALWAYS,
     UnluckyError,
@@ -59,7 +58,7 @@ def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions
     """Parties that any ``colluders`` others expose, by exhaustive search.
 
     Nobody is missed, but for twice the doubt of the ledger. An entry too many is a coincidence modulo the
-    prime, less likely than 1e-8 for 100 parties and 1e-3 for 1,000; :func:`prove_coalitions` excludes it.
+    prime, less likely than 1e-8 for 100 parties and 1e-3 for 1,000.
     Three colluders cost up to N^3 / 2 steps of some 0.5 microseconds, fewer up to N^2 / 2.
 
     Raises:
@@ -79,19 +78,6 @@ def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions
             {names[i]: tuple(names[j] for j in sorted(support)) for i, support in sorted(found.items())},
         )
     raise UsageError("no projection of the parties' points was of use: the prime misled")
-
-
-def prove_coalitions(ledger: LeakageLedger, answer: Coalitions) -> dict[PartyId, Combination | None]:
-    """For each party a combination of the sums with it and at most its coalition inside, checked exactly.
-
-    None where the prime misled.
-    """
-    proofs: dict[PartyId, Combination | None] = {}
-    for party, support in answer.supports.items():
-        proof = prove_support(ledger, [ledger.parties.index(member) for member in support])
-        contains = proof is not None and ledger.parties.index(party) in proof.support
-        proofs[party] = proof if contains else None
-    return proofs
 
 
 class _Search:

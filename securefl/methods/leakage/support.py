@@ -125,7 +125,7 @@ class LeastSupport:
     at_least: int
     """No support is smaller: an exhaustive search, right but for the doubt of the ledger.
 
-    A proof where :func:`securefl.methods.leakage.proofs.rank_is_proved`.
+    A proof if the rank modulo the prime is that over the integers.
     """
     proof: proofs.Combination
     """A combination of the sums with this support, over the integers."""

@@ -46,7 +46,6 @@ from .quantile_clip import words_of as words_of
 from .release import OTHER as OTHER
 from .release import Relation as Relation
 from .release import ReleaseEvent as ReleaseEvent
-from .release import Sampler as Sampler
 from .release import Unit as Unit
 from .response import randomised_response as randomised_response
 from .response import truth_probability as truth_probability

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from securefl.base import files
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.files import write_whole
 from securefl.runtime.report.first import FIRST_MODEL, check_first_model, keep_first_model
 from securefl.runtime.report.kept import FRAMES
 from securefl.runtime.report.records import RoundRecord, without_infinities
@@ -181,7 +181,7 @@ class RunDirectory:
         """
         path = self.path / name
         with writing(path):
-            write_whole(path, text.encode(), durable=True)
+            files.write_whole(path, text.encode(), durable=True)
         return path
 
     def write_json(self, name: str, value: JsonValue) -> Path:
@@ -318,7 +318,7 @@ class RunDirectory:
 
     def _each_row(self) -> Iterator[dict[str, Any]]:
         path = self.metrics_file
-        with _readable(path), path.open(encoding="utf-8") as file:
+        with files.reading(path), path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.endswith("\n"):
                     yield _object(line, f"{path}:{number}")
@@ -406,19 +406,8 @@ def _dumps(value: JsonValue, indent: int | None = None) -> str:
 
 
 def _read(path: Path) -> str:
-    with _readable(path):
+    with files.reading(path):
         return path.read_text(encoding="utf-8")
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Say of a file that cannot be read why."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(str(path), "is not text") from error
 
 
 def _object(text: str, where: str) -> dict[str, Any]:

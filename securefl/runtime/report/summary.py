@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from securefl.base import entropy, version
 from securefl.base.ids import PartyId
@@ -129,7 +129,7 @@ class Summary:
     seconds: float
     files: Mapping[str, str]
     """What lies where: a word for people and a path."""
-    ends: Mapping[str, transcript.JsonValue]
+    ends: Mapping[str, transcript.JsonValue] = field(default_factory=dict)
     """How far each transcript went (:func:`securefl.runtime.transcript.ends.ends_in`)."""
 
     @property
@@ -286,30 +286,13 @@ def _backdoor(success: float | None) -> dict[str, transcript.JsonValue]:
     return {} if success is None else {"backdoor_success": success}
 
 
-def summarise(
-    *,
-    run: str,
-    scenario: Scenario,
-    metrics: RunMetrics,
-    insecure: bool,
-    seconds: float,
-    files: Mapping[str, str],
-    seed: int = 0,
-    simulated: bool = False,
-    ends: Mapping[str, transcript.JsonValue] | None = None,
-) -> Summary:
+def summarise(*, scenario: Scenario, metrics: RunMetrics, **known: Any) -> Summary:
     """Draw up the summary of a run that has ended.
 
     Args:
-        run: id of the run.
         scenario: as it was run; its ``[[expect]]`` are judged.
         metrics: what listened to the run; told of its end by ``on_finished`` or ``on_aborted``.
-        insecure: ``Entropy.insecure`` of the run.
-        seconds: how long it took.
-        files: label to path, in the order in which they are to be printed.
-        seed: the public seed of the run.
-        simulated: whether it was a simulation.
-        ends: how far its transcripts went, where it left any.
+        known: the other fields of :class:`Summary`, by name.
     """
     outcome = metrics.outcome()
     volumes = metrics.traffic().values()
@@ -318,7 +301,6 @@ def summarise(
         up = up.plus(*volume.get("up", Volume()))
         down = down.plus(*volume.get("down", Volume()))
     return Summary(
-        run=run,
         scenario=scenario,
         outcome=outcome,
         judgements=judge(scenario.expect, outcome),
@@ -327,14 +309,9 @@ def summarise(
         refusals=metrics.refusals(),
         up=up,
         down=down,
-        insecure=insecure,
-        seed=seed,
-        simulated=simulated,
         privacy=metrics.account(),
         checked=metrics.checked(),
         claims=metrics.claims,
         columns=metrics.columns(),
-        seconds=seconds,
-        files=files,
-        ends=ends or {},
+        **known,
     )

@@ -58,9 +58,9 @@ def test_json() -> None:
         ({"epochs": "nan"}, "--epochs: nan epochs"),
         ({"epsilon": "0.001"}, "--epsilon: no calibration for epsilon = 0.001 (from 0.05 to 50)"),
         ({"epsilon": "1000"}, "--epsilon: no calibration for epsilon = 1000"),
-        ({"relation": "swap"}, "--relation: 'swap' is none (add-remove or replace-one)"),
-        ({"sampler": "shuffle"}, "--sampler: 'shuffle' is none (poisson or fixed-size)"),
-        ({"accountant": "gdp"}, "--accountant: 'gdp' is none (pld or rdp or both)"),
+        ({"relation": "swap"}, "--relation: 'swap' is not one of 'add-remove', 'replace-one'"),
+        ({"sampler": "shuffle"}, "--sampler: 'shuffle' is not one of 'poisson', 'fixed-size'"),
+        ({"accountant": "gdp"}, "--accountant: 'gdp' is not one of 'pld', 'rdp', 'both'"),
     ],
 )
 def test_one_line_each(changed: dict[str, str], said: str) -> None:

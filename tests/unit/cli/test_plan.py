@@ -110,7 +110,7 @@ def test_an_earlier_plan_is_replaced_on_demand_only(tmp_path: Path) -> None:
         (("--parties", "12", "--reclusterings", "0"), "--reclusterings: 0 is out of range"),
         (("--parties", "12", "--k", "13"), "--k: 13 is out of range (from 1 to 12)"),
         (("--parties", "12", "--colluders", "3", "--k", "10"), "--k: k = 10, but besides q = 3 colluders"),
-        (("--parties", "12", "--case", "best"), "--case: 'best' is none (worst or average)"),
+        (("--parties", "12", "--case", "best"), "--case: 'best' is not one of 'worst', 'average'"),
         (("--parties", "12", "--data", "faces"), "--data: 'faces' is none (digits or mnist"),
         (
             ("--parties", "12", "--records", "500"),

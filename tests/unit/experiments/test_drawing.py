@@ -137,8 +137,11 @@ def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:
             " (leave out one or the other)",
         ),
         (("tiny", "--figure", "9z"), "--figure: there is no figure '9z' (7b, or all)"),
-        (("tiny", "--figure", "7b", "--scale", "moon"), "--scale: 'moon' is no scale (desk or paper)"),
-        (("tiny", "--figure", "7b", "--device", "tpu"), "--device: 'tpu' is no device (auto, cpu or cuda)"),
+        (("tiny", "--figure", "7b", "--scale", "moon"), "--scale: 'moon' is not one of 'desk', 'paper'"),
+        (
+            ("tiny", "--figure", "7b", "--device", "tpu"),
+            "--device: 'tpu' is not one of 'auto', 'cpu', 'cuda'",
+        ),
     ],
 )
 def test_bad_calls_are_one_line(arguments: tuple[str, ...], message: str, paper: Path) -> None:

@@ -18,9 +18,7 @@ from securefl.base.errors import UsageError
 from securefl.base.stack import Stack
 from securefl.methods.clustering.reclustering import (
     exact_variance_factor,
-    p_never_clean,
     p_withstands,
-    worst_case_tolerance,
 )
 from securefl.methods.clustering.sizes import cluster_sizes
 from securefl.methods.robust.catalogue import aggregate
@@ -34,6 +32,7 @@ from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.methods.robust.tolerance import breakdown
 from securefl.scenario.aggregation import Rule
 from tests.unit.findings.partitions import Clusters, partitions
+from tests.unit.findings.reclustering_bounds import p_never_clean, worst_case_tolerance
 
 
 def result_of(rule: Rule, rows: F64, gradient: F64 | None = None) -> F64:

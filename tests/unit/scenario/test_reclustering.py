@@ -11,12 +11,11 @@ from securefl.base.errors import UsageError
 from securefl.methods.clustering import odds
 from securefl.methods.clustering.reclustering import (
     exact_variance_factor,
-    p_never_clean,
     p_withstands,
-    worst_case_tolerance,
 )
 from securefl.methods.clustering.sizes import cluster_sizes
 from tests.looped import looped
+from tests.unit.findings.reclustering_bounds import p_never_clean, worst_case_tolerance
 
 DRAWS = 4_000
 

@@ -247,7 +247,7 @@ def test_garbage_alone_is_left_out_and_said(tmp_path: Path) -> None:
     ("arguments", "reason"),
     [
         (("--set", "data.set=mnist"), "--data-dir"),
-        (("--device", "tpu"), "is no device"),
+        (("--device", "tpu"), "is not one of 'auto'"),
         (("--device", "cuda"), "cuda"),
         (("--set", "data.partition={type='labels',labels=99}"), "labels"),
     ],

@@ -16,8 +16,9 @@ from securefl.base.arrays import I64
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.ledger import LeakageLedger
-from securefl.methods.leakage.proofs import Combination, prove_sum
+from securefl.methods.leakage.proofs import Combination
 from securefl.methods.leakage.support import image
+from tests.unit.clustering.leakage.exact_proofs import prove_sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def smallest_group(ledger: LeakageLedger, below: int, budget: int = 2_000_000) -
     """The smallest determined group of fewer than ``below`` parties: an exhaustive search.
 
     None says that there is no such group, right but for the doubt of the ledger. It is a proof where
-    :func:`securefl.methods.leakage.proofs.rank_is_proved`.
+    :func:`tests.unit.clustering.leakage.exact_proofs.rank_is_proved`.
 
     Args:
         ledger: the sums, without the columns of known colluders.

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.leakage.colluders import coalitions, prove_coalitions
+from securefl.methods.leakage.colluders import coalitions
 from securefl.methods.leakage.ledger import LeakageLedger
 from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
+from tests.unit.clustering.leakage.exact_proofs import prove_coalitions
 from tests.unit.clustering.leakage.oracle import drawn, ledger_of, names, rows_of
 
 

@@ -14,12 +14,11 @@ from securefl.methods.leakage.proofs import (
     decide,
     find_witness,
     prove_exposed,
-    prove_sum,
     prove_support,
-    rank_is_proved,
 )
 from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
+from tests.unit.clustering.leakage.exact_proofs import prove_sum, rank_is_proved
 from tests.unit.clustering.leakage.oracle import PRIME, drawn, ledger_of, names, rows_of
 
 
