@@ -96,11 +96,7 @@ def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Findin
         audit,
         f"There are {what}: the atoms of this run are not the same everywhere and in all rounds.",
         evidence=tuple(
-            Evidence(
-                one.evidence.source,
-                one.evidence.entry,
-                f"round {one.round}, atom seed {seed[:16] or 'none'}",
-            )
+            one.evidence.with_text(f"round {one.round}, atom seed {seed[:16] or 'none'}")
             for seed, one in first.items()
         ),
         remedy=_REMEDY,

@@ -273,9 +273,7 @@ def _combination(one: Exposed, proofs: Mapping[PartyId, leakage.Combination]) ->
     party, proof = min(proofs.items(), key=lambda item: (sum(map(bool, item[1].factors)), item[0]))
     used = [(k, factor) for k, factor in enumerate(proof.factors) if factor]
     shown = tuple(
-        finding.Evidence(
-            at.source, at.entry, f"{factor:+d} x sum of {report.listed(one.opened.openings[k].survivors)}"
-        )
+        at.with_text(f"{factor:+d} x sum of {report.listed(one.opened.openings[k].survivors)}")
         for k, factor in used[:_SHOWN]
         for at in (one.opened.openings[k].evidence,)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import IntEnum
 from functools import partial
 
@@ -39,6 +39,10 @@ class Evidence:
     """``n`` of the transcript's entry; None for a file without numbered entries."""
     text: str = ""
     """What the entry says, in a few words."""
+
+    def with_text(self, text: str) -> Evidence:
+        """Return the same place with another text."""
+        return replace(self, text=text)
 
     def __str__(self) -> str:
         place = self.source if self.entry is None else f"{self.source} #{self.entry}"

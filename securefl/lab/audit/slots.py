@@ -142,7 +142,7 @@ def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> finding.F
     told = told_counts(recorded).get((slot.round, slot.opening.cluster), ())
     evidence = (
         slot.opening.evidence,
-        *(finding.Evidence(t.evidence.source, t.evidence.entry, "counts") for t in told),
+        *(t.evidence.with_text("counts") for t in told),
     )
     return _finding(audit, finding.Severity.BREACH, claim, evidence[:4], members)
 

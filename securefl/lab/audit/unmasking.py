@@ -124,7 +124,7 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
                 + (f" {report.listed(alone)} gave both." if alone else "")
                 + (" They are there: the update is open." if open_ else ""),
                 evidence=tuple(
-                    finding.Evidence(one.evidence.source, one.evidence.entry, f"{kind} of {member}")
+                    one.evidence.with_text(f"{kind} of {member}")
                     for kind, them in (("seed share", seeds), ("key share", keys))
                     for one in them
                 ),
@@ -147,7 +147,7 @@ def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
                     f" {report.listed(sorted(p for p, _ in without))}: it asked for both kinds of its"
                     " shares.",
                     evidence=tuple(
-                        finding.Evidence(e.source, e.entry, f"{member} {what}")
+                        e.with_text(f"{member} {what}")
                         for what, them in (("survives", with_[:3]), ("is dropped", without[:3]))
                         for _, e in them
                     ),

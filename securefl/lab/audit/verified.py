@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final
 
 from securefl.base import version
@@ -33,19 +34,7 @@ def verification_json(run: chain.VerifiedRun) -> dict[str, transcript.JsonValue]
         "run": run.run,
         "transcripts": run.transcripts,
         "model": run.digest,
-        "rounds": [
-            {
-                "round": line.round,
-                "root": line.root,
-                "signatures": line.signatures,
-                "sums": line.sums,
-                "step": line.step,
-                "repeated": line.repeated,
-                "verdict": str(line.verdict),
-                "why": line.why,
-            }
-            for line in run.lines
-        ],
+        "rounds": [asdict(line) for line in run.lines],
         "findings": [
             {
                 "severity": finding.severity.label,

@@ -155,10 +155,7 @@ def _split(
             else " None of them released."
         ),
         evidence=tuple(
-            finding.Evidence(
-                group[0].evidence.source, group[0].evidence.entry, f"{topic.name} {group[0].value[:24]}"
-            )
-            for group in ordered
+            group[0].evidence.with_text(f"{topic.name} {group[0].value[:24]}") for group in ordered
         ),
         remedy=f"the server split its parties: do not trust it; {topic.stops}",
         parties=tuple(odd),

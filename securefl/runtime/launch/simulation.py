@@ -211,12 +211,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         scenario=scenario,
         simulated=True,
         seconds=time.monotonic() - started,
-        files={
-            **directory.models(scenario.groups.count),
-            "metrics": str(directory.metrics_file),
-            "scenario": str(directory.scenario_file),
-            "summary": str(directory.summary_file),
-        },
+        files=directory.files(scenario.groups.count, transcripts=False),
     )
     if not end.interrupted:
         checkpoint.unlink(missing_ok=True)

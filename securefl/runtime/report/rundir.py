@@ -139,12 +139,12 @@ class RunDirectory:
         rounds = {"round models": str(self.round_models)} if self.round_models.exists() else {}
         return {"model": str(first), **further, **best, **rounds, **told}
 
-    def files(self, count: int) -> dict[str, str]:
+    def files(self, count: int, *, transcripts: bool = True) -> dict[str, str]:
         """Paths of all that a live run with ``count`` models leaves, by label, in the order to print them."""
         return {
             **self.models(count),
             "metrics": str(self.metrics_file),
-            "transcripts": str(self.transcript_folder),
+            **({"transcripts": str(self.transcript_folder)} if transcripts else {}),
             "scenario": str(self.scenario_file),
             "summary": str(self.summary_file),
         }

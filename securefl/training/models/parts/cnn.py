@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from securefl import scenario
 from securefl.base.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class Cnn(scenario.Model, tag="cnn", frozen=True, kw_only=True):
@@ -18,7 +13,7 @@ class Cnn(scenario.Model, tag="cnn", frozen=True, kw_only=True):
     channels: tuple[scenario.Positive, ...] = (16, 32)
     dense: scenario.Positive = 64
 
-    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         """conv5x5 - ReLU - maxpool2, twice, then dense - ReLU - dense: as McMahan et al. 2017, section 3."""
         from torch import nn
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta
 
 from securefl import scenario
 from securefl.base.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class CustomModel(scenario.Model, tag="custom", frozen=True, kw_only=True):
@@ -24,7 +21,7 @@ class CustomModel(scenario.Model, tag="custom", frozen=True, kw_only=True):
     def is_own(self) -> bool:
         return True
 
-    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         module_name, function_name = self.factory.split(":")
         try:
             function = getattr(importlib.import_module(module_name), function_name)
@@ -38,5 +35,5 @@ class CustomModel(scenario.Model, tag="custom", frozen=True, kw_only=True):
                 f"importing {module_name} failed: {type(error).__name__}: {error}",
                 "it must be importable by every party: install it or set PYTHONPATH",
             ) from error
-        made: nn.Module = function(input_shape, classes)
+        made: object = function(input_shape, classes)
         return made

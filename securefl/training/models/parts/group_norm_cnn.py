@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from securefl import scenario
 from securefl.base.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=True):
@@ -27,7 +22,7 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
     dense: scenario.Positive = 32
     activation: scenario.Activation = "elu"
 
-    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         """Conv - activation - GroupNorm for each of ``channels``, mean pool, dense - activation - dense.
 
         Xiang et al. 2023, Table 7. Convolutions have stride 1 and no padding; the norms have no parameters:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from securefl import scenario
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class Lstm(scenario.Model, tag="lstm", frozen=True, kw_only=True):
@@ -18,7 +13,7 @@ class Lstm(scenario.Model, tag="lstm", frozen=True, kw_only=True):
     hidden: scenario.Positive = 64
     layers: scenario.Positive = 2
 
-    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         from securefl.training.models.layers import NextCharacter
 
         return NextCharacter(classes, self.embedding, self.hidden, self.layers)

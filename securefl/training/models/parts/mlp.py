@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta
 
 from securefl import scenario
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class Mlp(scenario.Model, tag="mlp", frozen=True, kw_only=True):
@@ -27,7 +24,7 @@ class Mlp(scenario.Model, tag="mlp", frozen=True, kw_only=True):
     def draws(self) -> bool:
         return self.dropout > 0
 
-    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         from securefl.training.models.layers import dense_network
 
         return dense_network(input_shape, self.hidden, classes, self.activation, self.dropout)

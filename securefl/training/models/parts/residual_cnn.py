@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from securefl import scenario
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class ResidualCnn(scenario.Model, tag="residual-cnn", frozen=True, kw_only=True):
@@ -23,7 +18,7 @@ class ResidualCnn(scenario.Model, tag="residual-cnn", frozen=True, kw_only=True)
     dense: scenario.Positive = 32
     activation: scenario.Activation = "elu"
 
-    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         """conv3x3 - activation - GroupNorm, ``blocks`` blocks, mean over pixels, dense - activation - dense.
 
         The text of Xiang et al. 2023 says of its network for Colorectal only that there is "a residual

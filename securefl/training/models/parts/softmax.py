@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from securefl import scenario
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class Softmax(scenario.Model, tag="softmax", frozen=True, kw_only=True):
@@ -17,7 +13,7 @@ class Softmax(scenario.Model, tag="softmax", frozen=True, kw_only=True):
     class_biases = True
     flat = True
 
-    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         from securefl.training.models.layers import dense_network
 
         return dense_network(input_shape, (), classes)

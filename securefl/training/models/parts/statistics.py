@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from securefl import scenario
-
-if TYPE_CHECKING:
-    from torch import nn
 
 NAME = "statistics"
 """Of the number."""
@@ -20,7 +17,7 @@ class StatisticsOnly(scenario.Model, tag="statistics", frozen=True, kw_only=True
     by_sites: ClassVar[bool] = True
     by_columns: ClassVar[bool] = True
 
-    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         import numpy as np
 
         from securefl.training.models.tensors import Tensors

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from securefl import scenario
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 class SiteWeights(scenario.Model, tag="weights", frozen=True, kw_only=True):
@@ -33,7 +30,7 @@ class SiteWeights(scenario.Model, tag="weights", frozen=True, kw_only=True):
     def first_file(self) -> str:
         return self.file
 
-    def build(self, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         from securefl.training.models.tensors import read_tensors
 
         del input_shape, classes
