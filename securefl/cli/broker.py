@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.base.ids import SERVER, is_name
+from securefl.base.ids import SERVER
 from securefl.cli import console
 from securefl.methods import attacks
 from securefl.protocol import messages
@@ -65,10 +65,7 @@ def checked_bridges(names: Sequence[str], *, acl: bool) -> Sequence[str]:
         ConfigError: one is not, or they are given for nothing.
     """
     for name in names:
-        if not is_name(name):
-            raise ConfigError(
-                "--bridge", f"{name!r} is no name", "use a-z, 0-9, - and _, at most 32 characters"
-            )
+        console.name_of("--bridge", name)
     if names and not acl:
         raise ConfigError("--bridge", "is for --acl: a broker of this machine has no bridges")
     return names

@@ -19,6 +19,7 @@ import typer
 from rich.text import Text
 
 from securefl.base.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, SecureflError
+from securefl.base.ids import is_name
 from securefl.runtime import report
 
 _EXTRAS = {"torch": "learn", "sklearn": "learn"}
@@ -113,3 +114,14 @@ def answers(*, only: bool) -> Iterator[IO[str]]:
             stdout.flush()
             own.flush()
             os.dup2(own.fileno(), number)
+
+
+def name_of(option: str, text: str, what: str = "name") -> str:
+    """Return ``text`` if a party or a run may have this name.
+
+    Raises:
+        ConfigError: none may; names ``option``.
+    """
+    if not is_name(text):
+        raise ConfigError(option, f"{text!r} is no {what}", "use a-z, 0-9, - and _, at most 32 characters")
+    return text

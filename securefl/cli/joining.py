@@ -10,7 +10,7 @@ import typer
 
 from securefl.base import crypto
 from securefl.base.errors import ConfigError
-from securefl.base.ids import DEALER, PartyId, RunId, is_name
+from securefl.base.ids import DEALER, PartyId, RunId
 from securefl.cli import console, options
 from securefl.methods import feasibility
 from securefl.runtime import launch, process, transport
@@ -44,11 +44,7 @@ class JoinOptions(launch.BrokerFiles):
         Raises:
             ConfigError: it would not be safe in topics and file names.
         """
-        if not is_name(self.run):
-            raise ConfigError(
-                "--run", f"{self.run!r} is no run id", "use a-z, 0-9, - and _, at most 32 characters"
-            )
-        return RunId(self.run)
+        return RunId(console.name_of("--run", self.run, "run id"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,8 +126,4 @@ def party_id(text: str) -> PartyId:
     Raises:
         ConfigError: it would not be safe in topics and file names, or it has a meaning of its own.
     """
-    if not is_name(text):
-        raise ConfigError(
-            "--name", f"{text!r} is no party name", "use a-z, 0-9, - and _, at most 32 characters"
-        )
-    return PartyId(text)
+    return PartyId(console.name_of("--name", text, "party name"))

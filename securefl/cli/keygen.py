@@ -53,7 +53,7 @@ def _one(name: str, out: Path) -> None:
     if not is_name(name) and name != SERVER:
         if name in RESERVED:
             raise ConfigError("--party", f"{name!r} is a reserved name", "choose another one")
-        raise ConfigError("--party", f"{name!r} is no name", "use a-z, 0-9, - and _, at most 32 characters")
+        console.name_of("--party", name)
     _expect_free(out, (name,))
     identity = crypto.Identity.generate(PartyId(name), entropy.OsEntropy())
     console.make_folder(out)

@@ -16,37 +16,34 @@ class Dirichlet(scenario.Partition, tag="dirichlet", frozen=True, kw_only=True):
     alpha: scenario.PositiveReal
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
-        return _by_dirichlet(labels, parties, self.alpha, rng)
+        """Equal sizes; each party draws its class mix q ~ Dir(alpha) and samples from q without replacement.
 
-
-def _by_dirichlet(labels: I64, parties: int, alpha: float, rng: np.random.Generator) -> list[I64]:
-    """Equal sizes; each party draws its class mix q ~ Dir(alpha) and its samples from q, without replacement.
-
-    Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
-    Classification" (arXiv 1909.06335), section 3, with a uniform prior. A class that runs out is left out of
-    the mixes after it, so the parties served last follow their mix least; the order of service is random.
-    """
-    classes = np.unique(labels)
-    stock = [rng.permutation(np.flatnonzero(labels == label)) for label in classes]
-    left = np.array([len(samples) for samples in stock], dtype=np.int64)
-    sizes = even_sizes(len(labels), parties)
-    shares: list[I64] = [np.empty(0, dtype=np.int64)] * parties
-    for party in rng.permutation(parties):
-        mix = _dirichlet(len(classes), alpha, rng)
-        pieces = []
-        due = int(sizes[party])
-        while due:
-            open_mix = np.where(left > 0, mix, 0.0)
-            if not open_mix.sum() > 0.0:
-                open_mix = left.astype(np.float64)
-            takes = np.minimum(rng.multinomial(due, open_mix / open_mix.sum()), left)
-            for column in np.flatnonzero(takes):
-                stop = left[column]
-                pieces.append(stock[column][stop - takes[column] : stop])
-            left -= takes
-            due -= int(takes.sum())
-        shares[party] = rng.permutation(np.concatenate(pieces))
-    return shares
+        Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+        Classification" (arXiv 1909.06335), section 3, with a uniform prior. A class that runs out is left out
+        of the mixes after it, so the parties served last follow their mix least; the order of service is
+        random.
+        """
+        classes = np.unique(labels)
+        stock = [rng.permutation(np.flatnonzero(labels == label)) for label in classes]
+        left = np.array([len(samples) for samples in stock], dtype=np.int64)
+        sizes = even_sizes(len(labels), parties)
+        shares: list[I64] = [np.empty(0, dtype=np.int64)] * parties
+        for party in rng.permutation(parties):
+            mix = _dirichlet(len(classes), self.alpha, rng)
+            pieces = []
+            due = int(sizes[party])
+            while due:
+                open_mix = np.where(left > 0, mix, 0.0)
+                if not open_mix.sum() > 0.0:
+                    open_mix = left.astype(np.float64)
+                takes = np.minimum(rng.multinomial(due, open_mix / open_mix.sum()), left)
+                for column in np.flatnonzero(takes):
+                    stop = left[column]
+                    pieces.append(stock[column][stop - takes[column] : stop])
+                left -= takes
+                due -= int(takes.sum())
+            shares[party] = rng.permutation(np.concatenate(pieces))
+        return shares
 
 
 def _dirichlet(size: int, alpha: float, rng: np.random.Generator) -> F64:

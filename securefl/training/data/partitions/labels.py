@@ -17,45 +17,41 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
     labels: scenario.Positive
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
-        return _by_labels(labels, parties, self.labels, rng)
+        """Each party gets ``labels`` classes, each class about equally many holders; a class is split evenly.
 
-
-def _by_labels(labels: I64, parties: int, wanted: int, rng: np.random.Generator) -> list[I64]:
-    """Each party gets ``wanted`` classes, every class about equally many holders; a class is split evenly.
-
-    Classes that nobody holds (``parties * wanted`` below the number of classes) stay unused.
-    """
-    classes = np.unique(labels)
-    if wanted > len(classes):
-        raise ConfigError(
-            "data.partition.labels",
-            f"{wanted} classes per party, but the data has {len(classes)}",
-            f"at most {len(classes)}",
-        )
-    holders: list[list[int]] = [[] for _ in classes]
-    taken = np.zeros(len(classes), dtype=np.int64)
-    for party in range(parties):
-        # The least taken classes first, ties at random: holders per class then differ by at most one.
-        for column in np.lexsort((rng.random(len(classes)), taken))[:wanted]:
-            holders[column].append(party)
-            taken[column] += 1
-    pieces: list[list[I64]] = [[] for _ in range(parties)]
-    sizes = np.zeros(parties, dtype=np.int64)
-    for label, members in zip(classes, holders, strict=True):
-        if not members:
-            continue
-        samples = rng.permutation(np.flatnonzero(labels == label))
-        # The larger pieces go to those who have least so far.
-        poorest = sorted(members, key=lambda member: (int(sizes[member]), member))
-        for member, piece in zip(
-            poorest, partition.cut(samples, partition.even_sizes(len(samples), len(members))), strict=True
-        ):
-            pieces[member].append(piece)
-            sizes[member] += len(piece)
-    if not sizes.all():
-        raise ConfigError(
-            "data.partition.labels",
-            f"{int(np.count_nonzero(sizes == 0))} of {parties} parties would hold no sample",
-            "use fewer parties, more labels per party or a larger data.train_limit",
-        )
-    return [rng.permutation(np.concatenate(own)) for own in pieces]
+        Classes that nobody holds (``parties * labels`` below the number of classes) stay unused.
+        """
+        classes = np.unique(labels)
+        if self.labels > len(classes):
+            raise ConfigError(
+                "data.partition.labels",
+                f"{self.labels} classes per party, but the data has {len(classes)}",
+                f"at most {len(classes)}",
+            )
+        holders: list[list[int]] = [[] for _ in classes]
+        taken = np.zeros(len(classes), dtype=np.int64)
+        for party in range(parties):
+            # The least taken classes first, ties at random: holders per class then differ by at most one.
+            for column in np.lexsort((rng.random(len(classes)), taken))[: self.labels]:
+                holders[column].append(party)
+                taken[column] += 1
+        pieces: list[list[I64]] = [[] for _ in range(parties)]
+        sizes = np.zeros(parties, dtype=np.int64)
+        for label, members in zip(classes, holders, strict=True):
+            if not members:
+                continue
+            samples = rng.permutation(np.flatnonzero(labels == label))
+            # The larger pieces go to those who have least so far.
+            poorest = sorted(members, key=lambda member: (int(sizes[member]), member))
+            for member, piece in zip(
+                poorest, partition.cut(samples, partition.even_sizes(len(samples), len(members))), strict=True
+            ):
+                pieces[member].append(piece)
+                sizes[member] += len(piece)
+        if not sizes.all():
+            raise ConfigError(
+                "data.partition.labels",
+                f"{int(np.count_nonzero(sizes == 0))} of {parties} parties would hold no sample",
+                "use fewer parties, more labels per party or a larger data.train_limit",
+            )
+        return [rng.permutation(np.concatenate(own)) for own in pieces]

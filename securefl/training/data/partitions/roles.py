@@ -15,16 +15,12 @@ class ByRole(scenario.Partition, tag="roles", frozen=True, kw_only=True):
     by_role = True
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
-        return _by_role(labels, parties, rng)
-
-
-def _by_role(roles: I64, parties: int, rng: np.random.Generator) -> list[I64]:
-    shares = [rng.permutation(np.flatnonzero(roles == role)) for role in range(parties)]
-    empty = sum(not len(own) for own in shares)
-    if empty:
-        raise ConfigError(
-            "data.partition",
-            f"{empty} of {parties} roles would hold no sample",
-            "raise data.train_limit, lower data.server_fraction or use fewer parties",
-        )
-    return shares
+        shares = [rng.permutation(np.flatnonzero(labels == role)) for role in range(parties)]
+        empty = sum(not len(own) for own in shares)
+        if empty:
+            raise ConfigError(
+                "data.partition",
+                f"{empty} of {parties} roles would hold no sample",
+                "raise data.train_limit, lower data.server_fraction or use fewer parties",
+            )
+        return shares
