@@ -1,3 +1,5 @@
+from . import attacks as attacks
+from . import rules as rules
 from ._api import RunResult as RunResult
 from ._api import audit as audit
 from ._api import explain as explain

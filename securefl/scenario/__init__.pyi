@@ -67,13 +67,13 @@ from .scenario import SecureSum as SecureSum
 from .scenario import Stop as Stop
 from .scenario import Training as Training
 from .scenario import Weighting as Weighting
+from .section import FileTable as FileTable
 from .section import Fraction as Fraction
 from .section import Name as Name
 from .section import NonNegative as NonNegative
 from .section import NonNegativeReal as NonNegativeReal
 from .section import Positive as Positive
 from .section import PositiveReal as PositiveReal
-from .section import Section as Section
 from .sizes import atom_sizes as atom_sizes
 from .sizes import atoms_per_cluster as atoms_per_cluster
 from .sizes import cluster_sizes as cluster_sizes

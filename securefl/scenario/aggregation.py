@@ -8,7 +8,7 @@ formula and source.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import field
 
@@ -59,6 +59,27 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
+    def __call__(
+        self, x: Any, *, weights: Any = None, server_gradient: Any = None, reference: Any = None
+    ) -> Any:
+        """Aggregate vectors of your own, as in ``TrimmedMean(trim=1)(x)``.
+
+        Args:
+            x: c rows of one shape, ``(c, ...)``: a numpy array, a torch tensor, or a list of either.
+            weights: of the rows, ``(c,)``, > 0; equal ones when left out.
+            server_gradient: of the loss on the server's own data, of a row's shape, for rules that need it.
+            reference: the previous result, for rules with a memory.
+
+        Returns:
+            The aggregate in the shape of a row, with the dtype of ``x`` (f64 for integers), on its device.
+
+        Raises:
+            ConfigError: fewer rows than the rule needs, another shape, or a value that is not finite.
+        """
+        from securefl.scenario import direct  # noqa: PLC0415 - numpy
+
+        return direct.aggregate(self, x, weights, server_gradient, reference)
+
     def facts(self, plan: Aggregation, p_clean: float) -> Iterator[header.Sentence]:
         """Yield sentences for the header of a run.
 
@@ -105,6 +126,20 @@ class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
         None for the latter: the same. ``seed`` is 16 bytes or more that nobody could choose or foresee.
         """
         raise NotImplementedError
+
+    def __call__(self, x: Any, *, seed: int = 0) -> Any:
+        """Return the rows that a rule gets in place of your own rows ``x``.
+
+        Args:
+            x: as for :meth:`Rule.__call__`; the result has its form.
+            seed: at least 0; of what is drawn.
+
+        Raises:
+            ConfigError: ``x`` is refused.
+        """
+        from securefl.scenario import direct  # noqa: PLC0415 - numpy
+
+        return direct.prepare(self, x, seed)
 
 
 class Aggregation(section.Section, frozen=True, kw_only=True):

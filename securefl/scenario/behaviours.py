@@ -7,7 +7,7 @@ here is what all of a kind have in common, and all that is no attack. ``docs/sce
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta
 
@@ -122,7 +122,23 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def settled(self, parties: int, attackers: int) -> UpdateAttack:  # noqa: ARG002 - for those that override it
+    def __call__(self, x: Any, *, before: Any = None, byzantine: int = 1, seed: int | None = None) -> Any:  # noqa: ARG002
+        """Return what an attacker sends in place of the update ``x`` that it trained.
+
+        Args:
+            x: an array or tensor of any shape; the result has its form.
+            before: parameters of the round in the shape of ``x``; 0 when left out.
+            byzantine: number of attackers, on which only coalitions depend.
+            seed: of the attack's own draws; fresh ones when left out.
+
+        Raises:
+            ConfigError: ``x`` has a value that is not finite.
+        """
+        from securefl.scenario import direct  # noqa: PLC0415 - numpy
+
+        return direct.craft(self, x, before, seed)
+
+    def settled(self, parties: int, attackers: int) -> Self:  # noqa: ARG002 - for those that override it
         """The same with what follows from the numbers of all parties and of attackers written out."""
         return self
 
@@ -151,6 +167,25 @@ class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
     def alike(self) -> bool:
         """Whether all members send the same; it is then made once."""
         return True
+
+    def __call__(self, x: Any, *, before: Any = None, byzantine: int = 1, seed: int | None = None) -> Any:  # noqa: ARG002
+        """Return what each attacker sends that knows the honest updates ``x``, as in ``ALIE(z=1.5)(x)``.
+
+        Args:
+            x: k updates of one shape, ``(k, ...)``: a numpy array, a torch tensor, or a list of either.
+            before: not used.
+            byzantine: number of attackers, beside those k.
+            seed: of the attack's own draws; fresh ones when left out.
+
+        Returns:
+            One update, with the dtype of ``x`` (f64 for integers), on its device.
+
+        Raises:
+            ConfigError: fewer updates than the attack needs, or it has no effect for these numbers.
+        """
+        from securefl.scenario import direct  # noqa: PLC0415 - numpy
+
+        return direct.collude(self, x, byzantine, seed)
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
         """The update f64 ``(d,)`` that is sent.

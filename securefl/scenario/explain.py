@@ -13,9 +13,9 @@ from msgspec import inspect
 from securefl.base.errors import ConfigError
 from securefl.scenario import data, parts
 from securefl.scenario.scenario import Scenario
-from securefl.scenario.section import Section
+from securefl.scenario.section import FileTable
 
-S = TypeVar("S", bound=Section)
+S = TypeVar("S", bound=FileTable)
 _WHERE = re.compile(r" - at `\$(?P<path>.*)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
@@ -32,7 +32,7 @@ _REFERENCE = "docs/scenarios.md lists all fields"
 def explain(
     error: msgspec.ValidationError,
     raw: dict[str, Any],
-    root: type[Section] = Scenario,
+    root: type[FileTable] = Scenario,
     above: Sequence[str] = (),
 ) -> ConfigError:
     """The error for a person.
@@ -132,7 +132,7 @@ def _missing_field(name: str, segments: Sequence[str], node: inspect.Type) -> Co
 
 
 def _look_up(
-    segments: Sequence[str], raw: dict[str, Any], root: type[Section], depth: int
+    segments: Sequence[str], raw: dict[str, Any], root: type[FileTable], depth: int
 ) -> tuple[inspect.Type, Any]:
     """The declared type and the raw value at a path; of a tagged union, the member that the raw tag names.
 

@@ -21,10 +21,10 @@ from securefl.scenario.overrides import apply_override
 from securefl.scenario.parts import OWN_NAME, Part, find, own_parts_from
 from securefl.scenario.retired import without_retired
 from securefl.scenario.scenario import Scenario
-from securefl.scenario.section import Section
+from securefl.scenario.section import FileTable
 from securefl.scenario.sum_defaults import with_derived_sums
 
-S = TypeVar("S", bound=Section)
+S = TypeVar("S", bound=FileTable)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOML_PLACE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 

@@ -18,13 +18,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
-from msgspec import StructMeta, inspect
+from msgspec import inspect
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
-from securefl.scenario.section import Section
+from securefl.scenario.section import CheckedMeta, Section
 
 
-class PartMeta(StructMeta):
+class PartMeta(CheckedMeta):
     """Names a part by its tag; one's own, which has none, by ``module:name``."""
 
     def __new__(

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, inspect
 
+from securefl import scenario
 from securefl.scenario.draws import DEFAULTS_VERSION, chosen_fields, drawn_digest
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.parts import expanded
@@ -80,16 +81,17 @@ def test_defaults_are_the_committed_ones() -> None:
 def test_a_new_field_at_its_default_changes_no_draw() -> None:
     """A schema of tomorrow: the same scenario with a field more, in itself and in one of its tables."""
     today = parse_scenario(SMALL)
-    stop = msgspec.defstruct(
-        "Stop", [("grace", float, 2.0)], bases=(type(today.stop),), frozen=True, kw_only=True
-    )
-    scenario = msgspec.defstruct(
-        "Scenario", [("tomorrow", bool, False)], bases=(Scenario,), frozen=True, kw_only=True
-    )
+
+    class Stop(scenario.Stop, frozen=True, kw_only=True):
+        grace: float = 2.0
+
+    class Later(scenario.Scenario, frozen=True, kw_only=True):
+        tomorrow: bool = False
+
     given: dict[str, Any] = msgspec.structs.asdict(today)
 
     def made(grace: float, *, tomorrow: bool) -> Any:
-        return scenario(**given | {"stop": stop(rounds=3, grace=grace), "tomorrow": tomorrow})
+        return Later(**given | {"stop": Stop(rounds=3, grace=grace), "tomorrow": tomorrow})
 
     assert drawn_digest(made(2.0, tomorrow=False)) == drawn_digest(today)
     assert drawn_digest(made(3.0, tomorrow=False)) != drawn_digest(today)

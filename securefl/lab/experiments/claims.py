@@ -33,7 +33,7 @@ _COUNTED: dict[Ruling, tuple[str, str]] = {
 """In words, of one claim and of several."""
 
 
-class Claim(scenario.Section, tag_field="kind", frozen=True, kw_only=True):
+class Claim(scenario.FileTable, tag_field="kind", frozen=True, kw_only=True):
     """A statement of the paper, and how to decide it.
 
     ``final``: mean accuracy over the file's ``last`` rounds. ``unrest``: mean change of accuracy from one

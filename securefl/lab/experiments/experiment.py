@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from msgspec import Meta, field
 
 from securefl.lab.experiments.claims import AnyClaim, Labels, Text
-from securefl.scenario import Positive, PositiveReal, Section
+from securefl.scenario import FileTable, Positive, PositiveReal
 
 ScaleName = Literal["desk", "paper"]
 Kind = Literal["table", "figure"]
@@ -40,7 +40,7 @@ Place = tuple[str, ...]
 """The choice along each axis, by its label; empty of a cell apart from the axes."""
 
 
-class StudyDataset(Section, frozen=True, kw_only=True):
+class StudyDataset(FileTable, frozen=True, kw_only=True):
     """One of the data sets of a study."""
 
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
@@ -66,7 +66,7 @@ UNNAMED: Final = StudyDataset(name="", title="-")
 """The data set of an experiment whose scenario says what the data are."""
 
 
-class Study(Section, frozen=True, kw_only=True):
+class Study(FileTable, frozen=True, kw_only=True):
     """Settings that all experiments of a paper share."""
 
     title: Text
@@ -81,7 +81,7 @@ class Study(Section, frozen=True, kw_only=True):
     datasets: Annotated[tuple[StudyDataset, ...], Meta(min_length=1)]
 
 
-class Choice(Section, frozen=True, kw_only=True):
+class Choice(FileTable, frozen=True, kw_only=True):
     """One of the alternatives along an axis."""
 
     label: Label
@@ -91,7 +91,7 @@ class Choice(Section, frozen=True, kw_only=True):
     """What the others are compared with: drawn apart, grey and broken."""
 
 
-class Dimension(Section, frozen=True, kw_only=True):
+class Dimension(FileTable, frozen=True, kw_only=True):
     """A varied setting, and its values."""
 
     name: Label
@@ -112,7 +112,7 @@ class CellChoice(NamedTuple):
         return any(level.baseline for level in self.levels)
 
 
-class RunScale(Section, frozen=True, kw_only=True):
+class RunScale(FileTable, frozen=True, kw_only=True):
     """One size at which an experiment can be run."""
 
     scenario: Annotated[str, Meta(pattern=r"^_[a-z0-9-]+\.toml$")]
@@ -126,14 +126,14 @@ class RunScale(Section, frozen=True, kw_only=True):
     """By the name of an axis: the choices that are run; all of them where nothing is said."""
 
 
-class Quoted(Section, frozen=True, kw_only=True):
+class Quoted(FileTable, frozen=True, kw_only=True):
     """A number that the paper prints of somebody else's method. It is shown, and nothing is compared."""
 
     what: Text
     accuracy: float
 
 
-class Auxiliary(Section, frozen=True, kw_only=True):
+class Auxiliary(FileTable, frozen=True, kw_only=True):
     """A further data set that an item needs; ``$auxiliary`` stands for it."""
 
     place: Text
@@ -142,7 +142,7 @@ class Auxiliary(Section, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-class Item(Section, frozen=True, kw_only=True):
+class Item(FileTable, frozen=True, kw_only=True):
     """One numbered table or figure."""
 
     kind: Kind
@@ -177,7 +177,7 @@ class Item(Section, frozen=True, kw_only=True):
         return f"{self.kind}-{self.number}"
 
 
-class Experiment(Section, frozen=True, kw_only=True):
+class Experiment(FileTable, frozen=True, kw_only=True):
     """A family of tables and figures."""
 
     title: Text
@@ -246,7 +246,7 @@ class Experiment(Section, frozen=True, kw_only=True):
         return numbers[row][column]
 
 
-class Panel(Section, frozen=True, kw_only=True):
+class Panel(FileTable, frozen=True, kw_only=True):
     """The short form for a figure whose cells are single curves, all on the data of one scenario."""
 
     panel: Annotated[str, Meta(pattern=r"^[0-9]{1,2}[a-z]?$")]
@@ -282,7 +282,7 @@ class Panel(Section, frozen=True, kw_only=True):
         )
 
 
-class Comparison(Section, frozen=True, kw_only=True):
+class Comparison(FileTable, frozen=True, kw_only=True):
     """The short form for all combinations of some choices (rule x attack x clustering x split)."""
 
     title: Text

@@ -26,7 +26,7 @@ IN_WORDS: Final[dict[Noise, str]] = {
 }
 
 
-class Accounting(scenario.Section, frozen=True, kw_only=True):
+class Accounting(scenario.FileTable, frozen=True, kw_only=True):
     """A run over which noise is accounted for: records, Poisson sampling, add-remove."""
 
     multiplier: scenario.PositiveReal

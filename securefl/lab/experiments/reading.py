@@ -15,7 +15,7 @@ from securefl.base.errors import ConfigError
 from securefl.lab.experiments.claims import AnyClaim, labels_of
 
 _WHERE = re.compile(r" - at `\$\.?(?P<path>.*)`$")
-_Table = TypeVar("_Table", bound=scenario.Section)
+_Table = TypeVar("_Table", bound=scenario.FileTable)
 
 
 def read_section(path: Path, kind: type[_Table]) -> _Table:

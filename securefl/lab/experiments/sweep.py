@@ -36,7 +36,7 @@ Colluders = Annotated[int, Meta(ge=0, le=10_000)] | Literal["mates"]
 Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class Sweep(scenario.Section, frozen=True, kw_only=True):
+class Sweep(scenario.FileTable, frozen=True, kw_only=True):
     """Every combination of the lists is a setting; the reclusterings are the columns."""
 
     name: scenario.Name

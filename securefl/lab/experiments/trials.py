@@ -60,7 +60,7 @@ own group.
 """
 
 
-class Common(scenario.Section, frozen=True, kw_only=True):
+class Common(scenario.FileTable, frozen=True, kw_only=True):
     """Settings that all figures of the paper share (``_trials.toml``)."""
 
     title: Text
@@ -77,7 +77,7 @@ class Common(scenario.Section, frozen=True, kw_only=True):
     """Distance of the start from the truth, as a share of the separation."""
 
 
-class Method(scenario.Section, frozen=True, kw_only=True):
+class Method(scenario.FileTable, frozen=True, kw_only=True):
     """One line of the plot."""
 
     label: experiment.Label
@@ -92,7 +92,7 @@ class Method(scenario.Section, frozen=True, kw_only=True):
     baseline: bool = False
 
 
-class Point(scenario.Section, frozen=True, kw_only=True):
+class Point(scenario.FileTable, frozen=True, kw_only=True):
     """A point at which all methods are run."""
 
     groups: scenario.Positive
@@ -103,14 +103,14 @@ class Point(scenario.Section, frozen=True, kw_only=True):
     """Fewest points of a machine; unequal counts are drawn from there up."""
 
 
-class Size(scenario.Section, frozen=True, kw_only=True):
+class Size(scenario.FileTable, frozen=True, kw_only=True):
     """One scale."""
 
     trials: scenario.Positive
     points: Annotated[tuple[Point, ...], Meta(min_length=1)]
 
 
-class TrialSheet(scenario.Section, frozen=True, kw_only=True):
+class TrialSheet(scenario.FileTable, frozen=True, kw_only=True):
     """One figure."""
 
     panel: Annotated[str, Meta(pattern=r"^[0-9a-z-]{1,12}$")]

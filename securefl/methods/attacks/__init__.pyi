@@ -12,7 +12,7 @@ from .needs import first_round as first_round
 from .needs import is_omniscient as is_omniscient
 from .needs import shares_updates as shares_updates
 from .needs import trigger_of as trigger_of
-from .parts.alie import Alie as Alie
+from .parts.alie import ALIE as ALIE
 from .parts.alie import alie as alie
 from .parts.alie import alie_z as alie_z
 from .sparse import sparse_energy as sparse_energy

@@ -88,7 +88,7 @@ def on_behaviours(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Ite
 
 def _details(one: Behaviour, scenario: Scenario) -> str:
     facts = [f"{one.samples:,} samples declared"] if isinstance(one, FalseCount) else []
-    if isinstance(one, attacks.Alie) and one.z is None:
+    if isinstance(one, attacks.ALIE) and one.z is None:
         facts.append(f"z = {attacks.alie_z(scenario.parties, one.members):.3g}")
     if isinstance(one, UpdateAttack) and one.actors is not None:
         where = "in the fewest clusters" if one.placement == "concentrate" else "over the most clusters"

@@ -16,7 +16,7 @@ from securefl.lab.experiments.exhibits import CellPlan, Exhibit, exhibits
 from securefl.lab.experiments.experiment import ScaleName
 from securefl.lab.experiments.sources import Source, nowhere, with_auxiliary
 from securefl.lab.experiments.tabulate import ExhibitResults, sheet_key, tabulate
-from securefl.methods.attacks.parts.alie import Alie
+from securefl.methods.attacks.parts.alie import ALIE
 from securefl.methods.attacks.parts.gaussian import Gaussian
 from securefl.methods.attacks.parts.inner_product_manipulation import InnerProductManipulation
 from securefl.methods.attacks.parts.label_flip import LabelFlip
@@ -171,7 +171,7 @@ def test_turning_base_rates_and_the_attacks_of_others() -> None:
     rates = {m.server_optimiser.learning_rate for m in plan("figure-3", "paper").scenarios.values()}
     assert rates == {0.02, 0.04, 0.08, 0.2, 0.4, 0.8, 1.0}
     others = plan("table-2", "paper").scenarios
-    assert isinstance(others["60 %, a little"].behaviours[0], Alie)
+    assert isinstance(others["60 %, a little"].behaviours[0], ALIE)
     assert isinstance(others["60 %, inner"].behaviours[0], InnerProductManipulation)
     auxiliary = plan("table-17", "paper").scenarios
     assert {m.data.server_set for m in auxiliary.values()} == {"npz:--"}

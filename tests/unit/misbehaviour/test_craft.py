@@ -10,7 +10,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks.parts import local_model_poisoning as poisoning
-from securefl.methods.attacks.parts.alie import Alie, alie
+from securefl.methods.attacks.parts.alie import ALIE, alie
 from securefl.methods.attacks.parts.backdoor import Backdoor
 from securefl.methods.attacks.parts.fall_of_empires import FallOfEmpires
 from securefl.methods.attacks.parts.gaussian import Gaussian
@@ -68,8 +68,8 @@ HONEST = ROWS[[1, 3, 5]]
             InnerProductManipulation(parties=MATES, epsilon=0.5, knowledge="omniscient"),
             -0.5 * HONEST.mean(axis=0),
         ),
-        (Alie(parties=MATES, z=0.7), alie(KNOWN, 0.7)),
-        (Alie(parties=MATES, z=0.7, knowledge="omniscient"), alie(HONEST, 0.7)),
+        (ALIE(parties=MATES, z=0.7), alie(KNOWN, 0.7)),
+        (ALIE(parties=MATES, z=0.7, knowledge="omniscient"), alie(HONEST, 0.7)),
         (Mimic(parties=MATES), mimic(KNOWN)),
         (MinMax(parties=MATES, direction="sign"), min_max(KNOWN, "sign")),
         (MinSum(parties=MATES, direction="unit"), min_sum(KNOWN, "unit")),

@@ -10,7 +10,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks.assignment import behaviours_of, silence
 from securefl.methods.attacks.needs import backdoor_of, check_on_data, check_runnable
-from securefl.methods.attacks.parts.alie import Alie, alie_z
+from securefl.methods.attacks.parts.alie import ALIE, alie_z
 from securefl.methods.attacks.parts.backdoor import Backdoor
 from securefl.methods.attacks.parts.label_shift import LabelShift
 from securefl.methods.attacks.parts.scale import Scale
@@ -83,10 +83,10 @@ def test_taken(behaviours: str) -> None:
 
 def test_a_coalition_is_written_out_with_its_z() -> None:
     cast = behaviours_of(small("behaviours=[{kind='alie', count=5}, {kind='scale', parties=['p03']}]"), 4)
-    coalition = tuple(sorted(party for party, shown in cast.items() if isinstance(shown[0], Alie)))
+    coalition = tuple(sorted(party for party, shown in cast.items() if isinstance(shown[0], ALIE)))
     assert len(coalition) == 5
     shown = {cast[party] for party in coalition}
-    assert shown == {(Alie(parties=coalition, z=alie_z(12, 5)),)}
+    assert shown == {(ALIE(parties=coalition, z=alie_z(12, 5)),)}
     assert cast[PartyId("p03")] == (Scale(parties=("p03",)),)
 
 
@@ -127,7 +127,7 @@ def test_the_largest_patch_and_the_last_class_are_taken() -> None:
 
 
 def test_omniscience_is_for_simulations() -> None:
-    behaviours = (Scale(count=1), Alie(count=4, knowledge="omniscient"))
+    behaviours = (Scale(count=1), ALIE(count=4, knowledge="omniscient"))
     check_runnable(behaviours[:1])
     with pytest.raises(ConfigError, match="only in simulate") as caught:
         check_runnable(behaviours)

@@ -9,7 +9,7 @@ import numpy as np
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy, InsecureSeededEntropy
 from securefl.base.ids import PartyId
-from securefl.methods.attacks.parts.alie import Alie
+from securefl.methods.attacks.parts.alie import ALIE
 from securefl.methods.attacks.parts.fall_of_empires import FallOfEmpires
 from securefl.methods.attacks.parts.label_flip import LabelFlip
 from securefl.protocol.round.party.upload import Occasion
@@ -90,7 +90,7 @@ def test_who_tells() -> None:
 
 
 def test_an_omniscient_coalition_knows_all_honest_parties_of_the_round() -> None:
-    attack = Alie(parties=MATES[:2], z=1.0, knowledge="omniscient")
+    attack = ALIE(parties=MATES[:2], z=1.0, knowledge="omniscient")
     cast: dict[PartyId, tuple[Behaviour, ...]] = {PartyId(name): (attack,) for name in attack.parties}
     cast[NAMES[4]] = (LabelFlip(parties=("p04",)),)
     cast[NAMES[5]] = (Drop(phase="after-keys"),)

@@ -13,13 +13,20 @@ from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
 
 
-class Alie(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
-    """A little is enough: the mean of the known updates minus ``z`` standard deviations."""
+class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
+    """A little is enough: the mean of the known updates minus ``z`` standard deviations.
+
+    mean(x) - z std(x), coordinate by coordinate.
+
+    Example:
+        >>> ALIE(z=1.5)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]]).round(6)
+        array([0.775255, 1.775255])
+    """
 
     z: scenario.PositiveReal | None = None
     """None: the largest that the numbers of parties and attackers allow to hide."""
 
-    def settled(self, parties: int, attackers: int) -> Alie:
+    def settled(self, parties: int, attackers: int) -> ALIE:
         return self if self.z is not None else replace(self, z=alie_z(parties, attackers))
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:

@@ -8,7 +8,14 @@ from securefl.base.entropy import Entropy
 
 
 class FallOfEmpires(scenario.CoalitionAttack, tag="fall-of-empires", frozen=True, kw_only=True):
-    """The mean of the coalition's updates times ``factor`` (SHARE, appendix D.1.1: beta)."""
+    """The mean of the coalition's updates times ``factor`` (SHARE, appendix D.1.1: beta).
+
+    factor * mean(x).
+
+    Example:
+        >>> FallOfEmpires(factor=-1.0)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]])
+        array([-2., -3.])
+    """
 
     factor: float = -1.0
 

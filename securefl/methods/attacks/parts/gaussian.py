@@ -11,7 +11,14 @@ from securefl.base.entropy import Entropy
 
 
 class Gaussian(scenario.UpdateAttack, tag="gaussian", frozen=True, kw_only=True):
-    """Independent Gaussian noise instead of the update, or on top of it."""
+    """Independent Gaussian noise instead of the update, or on top of it.
+
+    N(0, std^2) in each coordinate, or x + N(0, std^2) with ``add``.
+
+    Example:
+        >>> Gaussian(std=1.0)([1.0, 2.0], seed=1).round(6)
+        array([-1.201767, -0.641254])
+    """
 
     std: scenario.PositiveReal = 1.0
     """Of each coordinate, parameters' own unit."""

@@ -10,7 +10,14 @@ from securefl.base.entropy import Entropy
 class InnerProductManipulation(
     scenario.InformedAttack, tag="inner-product-manipulation", frozen=True, kw_only=True
 ):
-    """Minus ``epsilon`` times the mean of the known honest updates."""
+    """Minus ``epsilon`` times the mean of the known honest updates.
+
+    -epsilon * mean(x).
+
+    Example:
+        >>> InnerProductManipulation(epsilon=0.5)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]])
+        array([-1. , -1.5])
+    """
 
     epsilon: scenario.PositiveReal = 0.5
 

@@ -29,7 +29,14 @@ _MARGIN = 1e-4
 
 
 class LocalModelPoisoning(scenario.InformedAttack, tag="local-model-poisoning", frozen=True, kw_only=True):
-    """Optimised against one rule: as far against the direction of training as the rule lets through."""
+    """Optimised against one rule: as far against the direction of training as the rule lets through.
+
+    Against s = sign(mean(x)): beyond the extremes of x, or the largest -lambda s that Krum selects.
+
+    Example:
+        >>> LocalModelPoisoning()([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]], seed=1).round(6)
+        array([-0.926107,  0.309907])
+    """
 
     against: Literal["trimmed-mean", "krum"] = "trimmed-mean"
     """``trimmed-mean`` is the one against the median too."""

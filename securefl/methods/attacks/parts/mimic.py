@@ -10,7 +10,14 @@ from securefl.base.entropy import Entropy
 
 
 class Mimic(scenario.InformedAttack, tag="mimic", frozen=True, kw_only=True):
-    """All send what one of the known parties trained, so that its data counts too much."""
+    """All send what one of the known parties trained, so that its data counts too much.
+
+    x_i with the largest |z . x_i|, z the direction of the largest variance of x.
+
+    Example:
+        >>> Mimic()([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]])
+        array([3., 4.])
+    """
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
         return mimic(known)

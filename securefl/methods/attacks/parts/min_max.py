@@ -15,7 +15,15 @@ Direction = Literal["unit", "sign", "std"]
 
 
 class MinMax(scenario.InformedAttack, tag="min-max", frozen=True, kw_only=True):
-    """The farthest update from the known mean within the distance of the two most distant known updates."""
+    """The farthest update from the known mean within the distance of the two most distant known updates.
+
+    mean(x) + gamma p, the largest gamma with max_i ||result - x_i|| <= max_ij ||x_i - x_j||, p by
+    ``direction``.
+
+    Example:
+        >>> MinMax()([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]]).round(6)
+        array([1., 2.])
+    """
 
     direction: Direction = "std"
 

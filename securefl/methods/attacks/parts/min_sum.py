@@ -13,7 +13,14 @@ from securefl.methods.attacks.parts import min_max
 
 
 class MinSum(scenario.InformedAttack, tag="min-sum", frozen=True, kw_only=True):
-    """The farthest update from the known mean within the sum of squared distances of a known update."""
+    """The farthest update from the known mean within the sum of squared distances of a known update.
+
+    mean(x) + gamma p, the largest gamma with sum_i ||result - x_i||^2 <= max_i sum_j ||x_i - x_j||^2.
+
+    Example:
+        >>> MinSum()([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]]).round(6)
+        array([1., 2.])
+    """
 
     direction: min_max.Direction = "std"
 

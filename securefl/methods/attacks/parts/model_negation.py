@@ -10,7 +10,14 @@ from securefl.base.entropy import Entropy
 
 
 class ModelNegation(scenario.UpdateAttack, tag="model-negation", frozen=True, kw_only=True):
-    """Sends minus the model, which as an update is -2 times the round's parameters: pulls it towards zero."""
+    """Sends minus the model, which as an update is -2 times the round's parameters: pulls it towards zero.
+
+    -2 theta for the parameters theta of the round.
+
+    Example:
+        >>> ModelNegation()([1.0, 2.0], before=[0.5, 0.5])
+        array([-1., -1.])
+    """
 
     def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
         return model_negation(before)

@@ -12,7 +12,17 @@ from securefl.methods.robust.pre_aggregation.norm_clipping import clipped
 
 
 class AdaptiveClipping(scenario.PreAggregation, tag="arc", frozen=True, kw_only=True):
-    """Scale the longest cluster means down to the longest of the others (ARC)."""
+    """Scale the longest cluster means down to the longest of the others (ARC).
+
+    The floor(2 (f / c) (c - f)) longest rows, f = ``byzantine``, are clipped to the norm of the next one.
+
+    Example:
+        >>> AdaptiveClipping(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]]).round(6)
+        array([[ 1.      ,  2.      ],
+               [ 2.      ,  3.      ],
+               [ 3.      ,  4.      ],
+               [ 4.472136, -2.236068]])
+    """
 
     byzantine: scenario.NonNegative
 

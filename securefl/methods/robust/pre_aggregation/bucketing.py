@@ -15,7 +15,15 @@ from securefl.methods.robust import products
 
 
 class Bucketing(scenario.PreAggregation, tag="bucketing", frozen=True, kw_only=True):
-    """Replace the cluster means by the means of random buckets of ``size``."""
+    """Replace the cluster means by the means of random buckets of ``size``.
+
+    Weighted means of ceil(c / size) random sets of ``size`` rows.
+
+    Example:
+        >>> Bucketing(size=2)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]], seed=1)
+        array([[  2. ,   3. ],
+               [ 51. , -23.5]])
+    """
 
     size: scenario.Positive
 

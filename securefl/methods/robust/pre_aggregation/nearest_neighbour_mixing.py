@@ -18,7 +18,17 @@ from securefl.methods.robust.distances import squared_distances
 class NearestNeighbourMixing(
     scenario.PreAggregation, tag="nearest-neighbour-mixing", frozen=True, kw_only=True
 ):
-    """Replace each cluster mean by the mean of its c - ``byzantine`` nearest ones, itself included."""
+    """Replace each cluster mean by the mean of its c - ``byzantine`` nearest ones, itself included.
+
+    For each i the mean of the c - byzantine rows x_j with the smallest ||x_j - x_i||.
+
+    Example:
+        >>> NearestNeighbourMixing(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
+        array([[  2.        ,   3.        ],
+               [  2.        ,   3.        ],
+               [  2.        ,   3.        ],
+               [ 35.        , -14.33333333]])
+    """
 
     byzantine: scenario.NonNegative
 

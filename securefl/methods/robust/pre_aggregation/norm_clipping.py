@@ -14,7 +14,17 @@ from securefl.methods.robust.distances import lengths
 
 
 class NormClipping(scenario.PreAggregation, tag="norm-clipping", frozen=True, kw_only=True):
-    """Scale cluster means that are longer than ``radius`` down to it."""
+    """Scale cluster means that are longer than ``radius`` down to it.
+
+    x_i min(1, radius / ||x_i||).
+
+    Example:
+        >>> NormClipping(radius=5.0)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]]).round(6)
+        array([[ 1.      ,  2.      ],
+               [ 2.      ,  3.      ],
+               [ 3.      ,  4.      ],
+               [ 4.472136, -2.236068]])
+    """
 
     radius: scenario.PositiveReal
     """L2, parameters' own unit."""

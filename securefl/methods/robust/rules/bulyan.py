@@ -13,7 +13,16 @@ from securefl.methods.robust.rules.mean_around_median import mean_of_nearest
 
 
 class Bulyan(scenario.Rule, tag="bulyan", frozen=True, kw_only=True):
-    """Krum, repeated to select c - 2 byzantine rows, then coordinate-wise the mean around their median."""
+    """Krum, repeated to select c - 2 byzantine rows, then coordinate-wise the mean around their median.
+
+    Of c - 2 f selected rows, f = ``byzantine``: in each coordinate the mean of the c - 4 f values nearest
+    to the median.
+
+    Example:
+        >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [2.0, 2.0], [1.0, 3.0], [2.0, 4.0], [100.0, -50.0]]
+        >>> Bulyan(byzantine=1)(rows)
+        array([2.        , 2.88888889])
+    """
 
     byzantine: scenario.NonNegative
 

@@ -12,7 +12,15 @@ from securefl.methods.robust.products import total
 
 
 class CentredClipping(scenario.Rule, tag="centred-clipping", frozen=True, kw_only=True):
-    """The previous aggregate plus the mean of the differences to it, each clipped to ``radius``."""
+    """The previous aggregate plus the mean of the differences to it, each clipped to ``radius``.
+
+    v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i around the previous result v.
+
+    Example:
+        >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]]
+        >>> CentredClipping(radius=2.0)(rows, reference=[1.0, 2.0]).round(6)
+        array([2.046206, 2.371049])
+    """
 
     radius: scenario.PositiveReal
     """L2, parameters' own unit."""

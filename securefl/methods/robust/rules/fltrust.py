@@ -10,7 +10,15 @@ from securefl.methods.robust import distances, products
 
 
 class FlTrust(scenario.Rule, tag="fltrust", frozen=True, kw_only=True):
-    """Cluster means as long as the server's own update, weighted by how much they point its way."""
+    """Cluster means as long as the server's own update, weighted by how much they point its way.
+
+    sum_i TS_i (||g|| / ||x_i||) x_i / sum_i TS_i, TS_i = max(0, cos(x_i, g)), g = - server gradient.
+
+    Example:
+        >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]]
+        >>> FlTrust()(rows, server_gradient=[-1.0, -1.0]).round(6)
+        array([0.806453, 1.01187 ])
+    """
 
     @property
     def server_data(self) -> scenario.ServerData:

@@ -13,7 +13,14 @@ from securefl.methods.robust.distances import Span
 
 
 class GeometricMedian(scenario.Rule, tag="geometric-median", frozen=True, kw_only=True):
-    """The point with the smallest weighted sum of distances to the cluster means (RFA)."""
+    """The point with the smallest weighted sum of distances to the cluster means (RFA).
+
+    argmin_z sum_i w_i ||x_i - z||, by smoothed Weiszfeld steps.
+
+    Example:
+        >>> GeometricMedian()([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]]).round(6)
+        array([2.00166 , 2.999104])
+    """
 
     smoothing: scenario.PositiveReal = 1e-6
     """Distance, in parameters' own unit, below which a row no longer pulls harder."""

@@ -24,7 +24,15 @@ _LARGEST = 1e290
 
 
 class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True):
-    """Cluster means whose members have, so far, gone along with descent on the server's data most."""
+    """Cluster means whose members have, so far, gone along with descent on the server's data most.
+
+    The mean of the share ``gamma`` of rows with the highest scores -<x_i, server gradient>.
+
+    Example:
+        >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [-30.0, -40.0]]
+        >>> InnerProduct(gamma=0.75)(rows, server_gradient=[-1.0, -1.0]).round(6)
+        array([2., 3.])
+    """
 
     gamma: scenario.Fraction
     """Share of the cluster means that are believed to be honest."""

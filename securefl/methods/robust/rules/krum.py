@@ -13,7 +13,14 @@ from securefl.methods.robust.products import fold
 
 
 class Krum(scenario.Rule, tag="krum", frozen=True, kw_only=True):
-    """The cluster mean closest to its c - byzantine - 2 nearest ones."""
+    """The cluster mean closest to its c - byzantine - 2 nearest ones.
+
+    x_i with the smallest sum_j ||x_i - x_j||^2 over its c - byzantine - 2 nearest x_j.
+
+    Example:
+        >>> Krum(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
+        array([1., 2.])
+    """
 
     byzantine: scenario.NonNegative
 

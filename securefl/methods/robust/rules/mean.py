@@ -10,7 +10,14 @@ from securefl.methods.robust.products import combine
 
 
 class Mean(scenario.Rule, tag="mean", frozen=True, kw_only=True):
-    """Weighted mean of the cluster means: with no faults equal to FedAvg."""
+    """Weighted mean of the cluster means: with no faults equal to FedAvg.
+
+    sum_i w_i x_i / sum_i w_i.
+
+    Example:
+        >>> Mean()([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
+        array([ 26.5 , -10.25])
+    """
 
     by_coordinate: ClassVar[bool] = True
 

@@ -15,7 +15,14 @@ from securefl.methods.robust.products import fold
 
 
 class MeanAroundMedian(scenario.Rule, tag="mean-around-median", frozen=True, kw_only=True):
-    """Coordinate-wise mean of the c - ``byzantine`` values nearest to the median."""
+    """Coordinate-wise mean of the c - ``byzantine`` values nearest to the median.
+
+    In each coordinate the mean of the c - byzantine values x_i with the smallest |x_i - median|.
+
+    Example:
+        >>> MeanAroundMedian(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
+        array([2., 3.])
+    """
 
     by_coordinate: ClassVar[bool] = True
 

@@ -21,7 +21,14 @@ Ranks = npt.NDArray[np.intp]
 
 
 class Median(scenario.Rule, tag="median", frozen=True, kw_only=True):
-    """Coordinate-wise (weighted) median of the cluster means."""
+    """Coordinate-wise (weighted) median of the cluster means.
+
+    In each coordinate the midpoint of the lower and the upper weighted median.
+
+    Example:
+        >>> Median()([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
+        array([2.5, 2.5])
+    """
 
     by_coordinate: ClassVar[bool] = True
 

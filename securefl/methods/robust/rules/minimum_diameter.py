@@ -23,7 +23,14 @@ Graph = list[int]
 
 
 class MinimumDiameter(scenario.Rule, tag="minimum-diameter", frozen=True, kw_only=True):
-    """The mean of those c - ``byzantine`` cluster means that lie within the smallest diameter; exact."""
+    """The mean of those c - ``byzantine`` cluster means that lie within the smallest diameter; exact.
+
+    The mean over the set S of c - byzantine rows with the smallest max_{i, j in S} ||x_i - x_j||.
+
+    Example:
+        >>> MinimumDiameter(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
+        array([2., 3.])
+    """
 
     byzantine: Annotated[int, Meta(ge=0, le=MAX_DIAMETER_BYZANTINE)]
 

@@ -12,7 +12,14 @@ from securefl.methods.robust.rules.krum import krum_scores
 
 
 class MultiKrum(scenario.Rule, tag="multi-krum", frozen=True, kw_only=True):
-    """The mean of the ``keep`` cluster means with the best Krum scores."""
+    """The mean of the ``keep`` cluster means with the best Krum scores.
+
+    sum over the ``keep`` rows of smallest Krum score of w_i x_i / sum of their w_i.
+
+    Example:
+        >>> MultiKrum(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
+        array([2., 3.])
+    """
 
     byzantine: scenario.NonNegative
     keep: scenario.Positive | None = None

@@ -14,7 +14,14 @@ from securefl.methods.robust.rules.median import WEIGHT_UNITS
 
 
 class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True):
-    """Coordinate-wise a fixed step in the direction that most cluster means have (signSGD)."""
+    """Coordinate-wise a fixed step in the direction that most cluster means have (signSGD).
+
+    step * sign(sum_i sign(x_i)).
+
+    Example:
+        >>> SignMajority(step=0.1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
+        array([0.1, 0.1])
+    """
 
     by_coordinate: ClassVar[bool] = True
 

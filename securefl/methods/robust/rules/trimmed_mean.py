@@ -19,7 +19,15 @@ from securefl.methods.robust.weight_trimmed_mean import weight_trimmed_mean
 
 
 class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
-    """Coordinate-wise mean without the smallest and the largest values."""
+    """Coordinate-wise mean without the smallest and the largest values.
+
+    In each coordinate, of sorted values v_1 <= ... <= v_c: (v_{t+1} + ... + v_{c-t}) / (c - 2 t), t =
+    ``trim``.
+
+    Example:
+        >>> TrimmedMean(trim=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
+        array([2.5, 2.5])
+    """
 
     by_coordinate: ClassVar[bool] = True
     remedies: ClassVar[Mapping[str, str]] = {"trim": 'a number, or { trim = "count", beta = 0.1 }'}

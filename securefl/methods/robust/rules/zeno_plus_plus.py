@@ -15,7 +15,15 @@ from securefl.methods.robust import distances, products
 
 
 class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
-    """Cluster means that pass a test on a gradient of the server's validation data."""
+    """Cluster means that pass a test on a gradient of the server's validation data.
+
+    The mean of rows, scaled, with -<x_i, g> - rho ||x_i||^2 >= -eps, g = server gradient.
+
+    Example:
+        >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [-30.0, -40.0]]
+        >>> ZenoPlusPlus()(rows, server_gradient=[-1.0, -1.0]).round(6)
+        array([1.5 , 2.25])
+    """
 
     scale: Literal["sum", "mean", "normalised"] = "normalised"
     """Of the scored vector: the cluster's share n_i / n of the sum, its mean, or its mean made as long as the

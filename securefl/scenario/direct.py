@@ -1,0 +1,124 @@
+"""Rules and attacks on arrays and tensors of one's own: conversion to f64 rows and back.
+
+Rules take a :class:`~securefl.base.stack.Stack`, and attacks take f64 vectors and entropy. A notebook has
+arrays or tensors of any shape, dtype and device. Parts are ``Any`` here: their base classes call this module.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from securefl.base.arrays import F64
+from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
+from securefl.base.errors import ConfigError, UsageError
+from securefl.base.stack import Stack
+
+Like = Callable[[F64], Any]
+"""Gives a vector f64 ``(d,)``, or rows ``(k, d)``, the shape, dtype and device of what was read."""
+
+
+def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: Any) -> Any:
+    """Return the aggregate of rows ``x``; see :meth:`Rule.__call__`."""
+    rule.check(type(rule).__name__)
+    rows, like = _read_rows(x)
+    count, length = rows.shape
+    _need(rows, rule.clusters_needed, "rows", rule.name)
+    if rule.server_data != "none" and server_gradient is None:
+        raise ConfigError("server_gradient", "missing", f"{rule.name} needs it")
+    with _refused(rule):
+        stack = Stack(
+            rows,
+            np.ones(count) if weights is None else _read_vector(weights, "weights", count),
+            np.ones(count, dtype=np.int64),
+            reference=None if reference is None else _read_vector(reference, "reference", length),
+            server_gradient=(
+                None if server_gradient is None else _read_vector(server_gradient, "server_gradient", length)
+            ),
+        )
+        return like(rule.aggregate(stack).vector)
+
+
+def prepare(step: Any, x: Any, seed: int) -> Any:
+    """Return the rows that a rule gets in place of ``x``; see :meth:`PreAggregation.__call__`."""
+    rows, like = _read_rows(x)
+    with _refused(step):
+        stack = Stack(rows, np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
+        return like(step.prepare(stack, seed.to_bytes(16, "big"))[0].means)
+
+
+def craft(attack: Any, x: Any, before: Any, seed: int | None) -> Any:
+    """Return what is sent in place of the update ``x``; see :meth:`UpdateAttack.__call__`."""
+    rows, like = _read_rows([x])
+    length = rows.shape[1]
+    start = np.zeros(length) if before is None else _read_vector(before, "before", length)
+    with _refused(attack):
+        return like(attack.craft(rows[0], start.astype(np.float32), _entropy(seed)))
+
+
+def collude(attack: Any, x: Any, byzantine: int, seed: int | None) -> Any:
+    """Return what a coalition sends that knows ``x``; see :meth:`CoalitionAttack.__call__`."""
+    rows, like = _read_rows(x)
+    _need(rows, attack.rows_needed, "updates", attack.kind)
+    with _refused(attack):
+        settled = attack.settled(len(rows) + byzantine, byzantine)
+        return like(settled.collude(rows, byzantine, _entropy(seed)))
+
+
+def _read_rows(given: Any) -> tuple[F64, Like]:
+    """Return k rows of one shape as f64 ``(k, d)``, and what gives results the form of ``given``."""
+    first = given[0] if isinstance(given, list | tuple) and given else given
+    try:
+        stacked = np.stack([_array(one) for one in given]) if first is not given else _array(given)
+        wide = stacked.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigError("x", f"is no array of numbers: {error}", "an array or tensor of rows") from None
+    if wide.ndim < 2 or 0 in wide.shape:
+        shape = ", ".join(map(str, wide.shape))
+        raise ConfigError("x", f"has shape ({shape})", "give rows, as in shape (10, 1000)")
+    bad = [row for row in range(len(wide)) if not np.isfinite(wide[row]).all()]
+    if bad:
+        raise ConfigError("x", f"row {bad[0]} is not finite", "leave such rows out")
+    inner = wide.shape[1:]
+
+    def like(result: F64) -> Any:
+        shaped = result.reshape(inner if result.ndim == 1 else (len(result), *inner))
+        if hasattr(first, "new_tensor"):
+            return first.new_tensor(
+                shaped, dtype=(first if first.is_floating_point() else first.double()).dtype
+            )
+        return shaped.astype(stacked.dtype) if stacked.dtype.kind == "f" else shaped
+
+    return np.ascontiguousarray(wide.reshape(len(wide), -1)), like
+
+
+def _read_vector(given: Any, name: str, length: int) -> F64:
+    """Return an array or tensor of ``length`` numbers as f64 ``(length,)``."""
+    vector = np.asarray(_array(given), dtype=np.float64).reshape(-1)
+    if len(vector) != length or not np.isfinite(vector).all():
+        raise ConfigError(name, f"has {len(vector)} values, expected {length} finite ones")
+    return vector
+
+
+def _array(one: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return an array or tensor as an array; numpy has no bfloat16, so that tensors are f64."""
+    return np.asarray(one.detach().cpu().double().numpy() if hasattr(one, "detach") else one)
+
+
+def _need(rows: F64, needed: int, what: str, name: str) -> None:
+    if len(rows) < needed:
+        raise ConfigError("x", f"has {len(rows)} {what}", f"{name} needs {needed}")
+
+
+def _entropy(seed: int | None) -> OsEntropy | InsecureSeededEntropy:
+    return OsEntropy() if seed is None else InsecureSeededEntropy(seed)
+
+
+@contextmanager
+def _refused(part: Any) -> Iterator[None]:
+    """Name the part in errors about its arguments."""
+    try:
+        yield
+    except UsageError as error:
+        raise ConfigError(type(part).__name__, str(error)) from None

@@ -1,0 +1,78 @@
+"""Tables of a scenario that Python makes are checked as those of a file are."""
+
+import re
+from typing import Any
+
+import pytest
+
+import securefl.scenario
+from securefl import ConfigError, rules
+from securefl.rules import Mean, NormClipping, TrimmedMean
+from securefl.scenario.load import parse_scenario
+
+# Any: the type checker would refuse what these tests give.
+scenario: Any = securefl.scenario
+Scenario: Any = securefl.Scenario
+own: Any = rules
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Scenario(name="x", parties=-3), "Scenario.parties: expected `int` >= 1, found -3"),
+        (lambda: Scenario(name="x", parties="3"), "Scenario.parties: expected `int`, got `str`, found '3'"),
+        (lambda: Scenario(name="A B", parties=3), "Scenario.name: expected `str` matching regex"),
+        (lambda: Scenario(name="x", parties=3, stop=None), "Scenario.stop: expected Stop, found NoneType"),
+        (
+            lambda: Scenario(name="x", parties=3, clustering={"size": 3}),
+            "Scenario.clustering: expected Clustering",
+        ),
+        (lambda: scenario.Stop(rounds=0), "Stop.rounds: expected `int` >= 1, found 0"),
+        (lambda: scenario.Aggregation(rule="mean"), "Aggregation.rule: expected Rule, found str"),
+        (
+            lambda: scenario.Aggregation(pre_aggregation=[Mean()]),
+            "Aggregation.pre_aggregation: expected PreAgg",
+        ),
+        (lambda: scenario.Aggregation(claim="all"), "Aggregation.claim: invalid enum value 'all'"),
+        (lambda: own.TrimmedMean(trim=-1), "TrimmedMean.trim: expected `int` >= 0, found -1"),
+        (
+            lambda: own.TrimmedMean(trim=True),
+            "TrimmedMean.trim: expected `int | str`, got `bool`, found True",
+        ),
+        (lambda: NormClipping(radius=0), "NormClipping.radius: expected `float` > 0.0, found 0"),
+    ],
+)
+def test_a_wrong_value_is_refused_when_the_table_is_made(make: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
+        make()
+
+
+def test_values_at_their_bounds_are_taken() -> None:
+    assert Scenario(name="x", parties=1).parties == 1
+    assert scenario.Stop(rounds=1).rounds == 1
+    assert TrimmedMean(trim=0).trim == 0
+
+
+def test_lists_and_integers_become_what_a_file_gives() -> None:
+    made = scenario.Aggregation(pre_aggregation=[NormClipping(radius=2)])
+    assert made.pre_aggregation == (NormClipping(radius=2.0),)
+    assert isinstance(made.pre_aggregation[0].radius, float)
+    assert hash(made) == hash(scenario.Aggregation(pre_aggregation=(NormClipping(radius=2.0),)))
+
+
+def test_a_scenario_made_in_python_is_the_one_of_the_file() -> None:
+    text = """
+    name = "x"
+    parties = 12
+    [clustering]
+    size = 3
+    [aggregation]
+    rule = { type = "trimmed-mean", trim = 1 }
+    """
+    made = Scenario(
+        name="x",
+        parties=12,
+        clustering=scenario.Clustering(size=3),
+        aggregation=scenario.Aggregation(rule=TrimmedMean(trim=1)),
+    )
+    assert made == parse_scenario(text)
