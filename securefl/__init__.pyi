@@ -39,7 +39,7 @@ from .training.data.tables import read_table as read_table
 from .training.local_methods.parts.fedprox import FedProx as FedProx
 from .training.local_methods.parts.scaffold import Scaffold as Scaffold
 from .training.sites.site import Change as Change
-from .training.sites.site import Round as Round
+from .training.sites.site import RoundContext as RoundContext
 from .training.sites.site import Site as Site
 from .training.sites.tables import class_counts as class_counts
 from .training.sites.tables import column_table as column_table

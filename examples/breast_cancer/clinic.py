@@ -37,7 +37,7 @@ class Clinic:
         return {"weight": np.zeros(len(NAMES), np.float32), "bias": np.zeros(1, np.float32)}
 
     def fit(
-        self, parameters: Mapping[str, np.ndarray], told: securefl.Round
+        self, parameters: Mapping[str, np.ndarray], context: securefl.RoundContext
     ) -> tuple[dict[str, np.ndarray], int, dict[str, float]]:
         weight, bias = parameters["weight"].astype(float), float(parameters["bias"][0])
         for _ in range(self.steps):
@@ -47,7 +47,7 @@ class Clinic:
         return {"weight": weight, "bias": np.array([bias])}, len(self.y), {}
 
     def evaluate(
-        self, parameters: Mapping[str, np.ndarray], told: securefl.Round
+        self, parameters: Mapping[str, np.ndarray], context: securefl.RoundContext
     ) -> tuple[int, dict[str, object]]:
         scores = chance(self.x, parameters["weight"], float(parameters["bias"][0]))
         return len(self.y), {"scores": securefl.score_histogram(scores, self.y)}

@@ -54,7 +54,7 @@ def pooled(x: np.ndarray, y: np.ndarray, test: np.ndarray, labels: np.ndarray, *
     site = Clinic((x - mean) / std, y)
     arrays = site.parameters()
     for number in range(ROUNDS):
-        arrays, _, _ = site.fit(arrays, securefl.Round(number, ROUNDS, 0))
+        arrays, _, _ = site.fit(arrays, securefl.RoundContext(number, ROUNDS, 0))
     return accuracy(arrays, (test - mean) / std, labels)
 
 

@@ -59,13 +59,13 @@ def pooled(patients: Patients, told: securefl.Statistics, seed: int) -> dict[str
     site = Clinic(*patients, told)
     arrays, least, best, since = site.parameters(), np.inf, {}, 0
     for number in range(stop.rounds):
-        found = site.evaluate(arrays, securefl.Round(number, stop.rounds, 0))[1]["squared_error"]
+        found = site.evaluate(arrays, securefl.RoundContext(number, stop.rounds, 0))[1]["squared_error"]
         since = 0 if found < least else since + 1
         if since == 0:
             least, best = found, arrays
         if since == stop.patience:
             break
-        arrays, _, _ = site.fit(arrays, securefl.Round(number, stop.rounds, 1000 * seed + number))
+        arrays, _, _ = site.fit(arrays, securefl.RoundContext(number, stop.rounds, 1000 * seed + number))
     return {name: torch.from_numpy(array) for name, array in best.items()}
 
 

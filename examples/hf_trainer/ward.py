@@ -41,11 +41,11 @@ def Ward(name: str) -> securefl.TorchSite:
     x = torch.tensor(pixels[own].reshape(-1, 1, 8, 8) / 16, dtype=torch.float32)
     y = torch.tensor(digits[own])
 
-    def train(model: torch.nn.Module, told: securefl.Round) -> dict[str, float]:
+    def train(model: torch.nn.Module, context: securefl.RoundContext) -> dict[str, float]:
         with tempfile.TemporaryDirectory() as folder:
             settings = TrainingArguments(
                 output_dir=folder, num_train_epochs=2, per_device_train_batch_size=16, learning_rate=0.003,
-                lr_scheduler_type="constant", seed=told.seed % 2**32, use_cpu=True, save_strategy="no",
+                lr_scheduler_type="constant", seed=context.seed % 2**32, use_cpu=True, save_strategy="no",
                 logging_strategy="no", report_to="none", disable_tqdm=True,
             )  # fmt: skip
             # Made anew, so that AdamW's moments begin anew each round. To let them go on, make one optimiser

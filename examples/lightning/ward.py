@@ -47,7 +47,7 @@ def Ward(name: str) -> securefl.TorchSite:
     x, y = torch.tensor(pixels[own] / 16, dtype=torch.float32), torch.tensor(digits[own])
     loader = DataLoader(TensorDataset(x[50:], y[50:]), batch_size=32, shuffle=True)
 
-    def train(model: torch.nn.Module, told: securefl.Round) -> dict[str, float]:
+    def train(model: torch.nn.Module, context: securefl.RoundContext) -> dict[str, float]:
         trainer = lightning.Trainer(
             max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
             enable_progress_bar=False, enable_model_summary=False,

@@ -57,7 +57,7 @@ class PlainHospital:
         return {"weight": np.zeros((1, self.x.shape[1]), np.float32), "bias": np.zeros(1, np.float32)}
 
     def fit(
-        self, parameters: dict[str, np.ndarray], told: securefl.Round
+        self, parameters: dict[str, np.ndarray], context: securefl.RoundContext
     ) -> tuple[dict[str, np.ndarray], int, dict[str, float]]:
         weight, bias = parameters["weight"], parameters["bias"]
         for _ in range(20):
@@ -67,7 +67,7 @@ class PlainHospital:
         return {"weight": weight, "bias": bias}, self.samples, {"error": float(np.abs(error).mean())}
 
     def evaluate(
-        self, parameters: dict[str, np.ndarray], told: securefl.Round
+        self, parameters: dict[str, np.ndarray], context: securefl.RoundContext
     ) -> tuple[int, dict[str, object]]:
         scores = 1 / (1 + np.exp(-(self.x @ parameters["weight"][0] + parameters["bias"][0])))
         right = np.where(self.y > 0, scores, 1 - scores)

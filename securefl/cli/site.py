@@ -250,7 +250,7 @@ def check(
     from securefl.training.models import model_of, to_vector  # noqa: PLC0415 - torch
     from securefl.training.sites import (  # noqa: PLC0415 - with it
         Layout,
-        Round,
+        RoundContext,
         SiteLog,
         SiteTrainer,
         make_site,
@@ -273,7 +273,7 @@ def check(
     console.say(f"{name}: {made.samples:,} samples, training one round")
     if loaded.statistics != SiteStatistics():
         _check_columns(made, statistics_round(loaded).evaluation)
-    told = Round(0, loaded.stop.rounds, secrets.randbits(63))
+    told = RoundContext(0, loaded.stop.rounds, secrets.randbits(63))
 
     def trained(one: Any) -> SiteFit:
         trainer = SiteTrainer(

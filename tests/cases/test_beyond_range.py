@@ -22,16 +22,16 @@ class Site:
         self.name, self.samples = name, 10
     def parameters(self):
         return {"bias": np.zeros(1, np.float32)}
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         return {"bias": parameters["bias"] + np.float32(1000)}, 10, {}
 
 class One(Site):
-    def fit(self, parameters, told):
-        step = 1000 if self.name == "p01" and told.number == 1 else 100
+    def fit(self, parameters, context):
+        step = 1000 if self.name == "p01" and context.number == 1 else 100
         return {"bias": parameters["bias"] + np.float32(step)}, 10, {}
 
 class Negative(Site):
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         return {"bias": parameters["bias"] - np.float32(1000)}, 10, {}
 """
 HOW = ["simulate", pytest.param("run", marks=pytest.mark.live)]

@@ -29,7 +29,7 @@ metrics = [{{ name = "score", kind = "mean", lower = 0, upper = 1, better = "{be
 
 
 def fit(site: securefl.TorchSite, number: int = 0) -> Any:
-    return site.fit(site.parameters(), securefl.Round(number, 3, 7 + number))
+    return site.fit(site.parameters(), securefl.RoundContext(number, 3, 7 + number))
 
 
 class Numbers:
@@ -41,12 +41,12 @@ class Numbers:
     def parameters(self) -> dict[str, Any]:
         return {"w": np.zeros(1, np.float32)}
 
-    def fit(self, parameters: Any, context: securefl.Round) -> Any:
+    def fit(self, parameters: Any, context: securefl.RoundContext) -> Any:
         return {"w": parameters["w"] + np.float32(self.step)}, self.samples, {}
 
 
 class Scored(Numbers):
-    def evaluate(self, parameters: Any, context: securefl.Round) -> Any:
+    def evaluate(self, parameters: Any, context: securefl.RoundContext) -> Any:
         return self.samples, {"score": self.scores[context.number]}
 
 

@@ -25,21 +25,21 @@ class Base:
         return {"w": np.zeros(4, np.float32)}
 
 class Raises(Base):
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         raise RuntimeError("no data")
 
 class OnlyDict(Base):
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         return {"w": parameters["w"] + 1}
 
 class Some(Base):
-    def fit(self, parameters, told):
-        if self.name == "p01" and told.number == 1:
+    def fit(self, parameters, context):
+        if self.name == "p01" and context.number == 1:
             raise RuntimeError("no data today")
         return {"w": parameters["w"] + 1}, 20, {}
 
 class Idle(Base):
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         return dict(parameters), 20, {}
 
 def Rows(name):

@@ -73,9 +73,9 @@ class Falling:
     def parameters(self) -> dict[str, Any]:
         return {"a.running_var": np.ones(2, np.float32), "a.weight": np.zeros(2, np.float32)}
 
-    def fit(self, parameters: Any, told: Any) -> Any:
+    def fit(self, parameters: Any, context: Any) -> Any:
         self.seen.append(float(parameters["a.running_var"].min()))
-        moved = 1.0 if told.number else -3.0
+        moved = 1.0 if context.number else -3.0
         return Change({"a.running_var": np.full(2, moved), "a.weight": -np.ones(2)}), 10, {}
 
 
@@ -109,7 +109,7 @@ class Site:
         self.step = 1 + int(name[1:])
     def parameters(self):
         return {"a.running_var": np.ones(2, np.float32), "b": np.zeros(3, np.float32)}
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         return {"a.running_var": parameters["a.running_var"] - 0.3, "b": parameters["b"] + self.step}, 10, {}
 """
 VERIFIED = """

@@ -16,7 +16,7 @@ from securefl.base.arrays import F64
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.scenario import DpSgd
 from securefl.training.models.flatten import to_vector
-from securefl.training.sites.site import Round
+from securefl.training.sites.site import RoundContext
 from securefl.training.sites.torch_site import TorchSite
 from tests.contracts.devices import CLASSES, SMOOTH, device, distance, flat, in_double, shard_of, smooth_model
 from tests.contracts.test_device_dpsgd import by_definition
@@ -77,7 +77,7 @@ def test_fit_is_the_usual_loop(buffers: str, device: torch.device) -> None:
     module = with_batch_norm()
     start, (twin, losses) = to_vector_of(module), usual_loop(module)
     site = site_of(module, device, buffers=buffers)
-    arrays, samples, metrics = site.fit(site.parameters(), Round(0, 2, 7))
+    arrays, samples, metrics = site.fit(site.parameters(), RoundContext(0, 2, 7))
     assert samples == len(SHARD.y)
     assert distance(joined(arrays, twin), flat(twin), start) < SMOOTH
     assert metrics["loss"] == pytest.approx(np.mean(losses), rel=1e-4)
@@ -115,10 +115,10 @@ def test_a_diverged_training_leaves_nothing_at_the_site(device: torch.device) ->
     given = site.parameters()
     spoilt = {name: np.full_like(array, np.nan) for name, array in given.items()}
     before = {name: tensor.detach().cpu().clone() for name, tensor in site._staying().items()}
-    site.fit(spoilt, Round(0, 2, 7))
+    site.fit(spoilt, RoundContext(0, 2, 7))
     for name, tensor in site._staying().items():
         assert torch.equal(tensor.detach().cpu(), before[name]), name
-    arrays, _, _ = site.fit(given, Round(1, 2, 7))
+    arrays, _, _ = site.fit(given, RoundContext(1, 2, 7))
     assert all(np.isfinite(array).all() for array in arrays.values())
 
 

@@ -24,7 +24,7 @@ from securefl.training.models.parts.mlp import Mlp
 from securefl.training.sgd.evaluation import Evaluator
 from securefl.training.sgd.server_gradient import ServerGradient
 from securefl.training.sgd.trainer import LocalTrainer
-from securefl.training.sites.site import Round
+from securefl.training.sites.site import RoundContext
 from securefl.training.sites.torch_site import TorchSite
 from tests import fake_device as fake
 from tests.contracts.devices import CLASSES, MAPPED_NORM, SHAPE, device, seed_of, shard_of, smooth_model
@@ -126,7 +126,7 @@ def test_a_round_of_a_site(epochs: int, device: torch.device) -> None:
     )
     given = site.parameters()
     with fake.waits_of() as waits:
-        site.fit(given, Round(0, 1, 7))
+        site.fit(given, RoundContext(0, 1, 7))
     finite_before_and_after, losses, parameters = 3, epochs, 1
     assert waits == [COPY] * (finite_before_and_after + losses + parameters)
 

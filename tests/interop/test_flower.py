@@ -20,7 +20,7 @@ from safetensors.numpy import load_file
 
 from securefl.base.errors import ConfigError
 from securefl.training.sites.layout import SiteError
-from securefl.training.sites.site import Round
+from securefl.training.sites.site import RoundContext
 from tests.interop.commands import FLOWER, LIMIT, ROOT, command, evaluated, federation, securefl, site_of
 
 pytestmark = pytest.mark.interop
@@ -194,8 +194,8 @@ def apps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     sys.modules.pop("apps_of_tests", None)
 
 
-def told(number: int) -> Round:
-    return Round(number, 3, 1)
+def told(number: int) -> RoundContext:
+    return RoundContext(number, 3, 1)
 
 
 def test_state_and_what_does_not_travel_stay_at_the_site(apps: Any) -> None:
@@ -259,7 +259,7 @@ def test_who_does_not_count_is_told_so(apps: Any, tmp_path: Path) -> None:
     with pytest.raises(SiteError, match=r"^train replied without the metric num-examples"):
         site.fit(FIRST, told(0))
     with pytest.raises(SiteError, match=r"cannot be told to train on its first samples only .*weighting.use"):
-        site.fit(FIRST, Round(1, 3, 1, 2))
+        site.fit(FIRST, RoundContext(1, 3, 1, 2))
     site.close()
     (tmp_path / "apps_of_tests.py").write_text(APP.replace("def samples", "def others"))
     with pytest.raises(ConfigError, match=r"apps_of_tests does not say how many samples .*set samples there"):

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from securefl.base.errors import ConfigError
 from securefl.training.sites.layout import SiteError
-from securefl.training.sites.site import Change, Round
+from securefl.training.sites.site import Change, RoundContext
 from tests.interop.commands import NVFLARE, ROOT, command, evaluated, federation, securefl, site_of
 
 pytestmark = pytest.mark.interop
@@ -45,8 +45,8 @@ def script(folder: Path, body: str, whole: str = SCRIPT) -> Path:
     return path
 
 
-def told(number: int) -> Round:
-    return Round(number, 3, 1)
+def told(number: int) -> RoundContext:
+    return RoundContext(number, 3, 1)
 
 
 def test_accuracies_are_those_of_nvflares_simulator(

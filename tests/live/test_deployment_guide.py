@@ -156,7 +156,7 @@ class Ward:
         self.samples = 60
     def parameters(self):
         return {"weight": np.zeros((1, 4)), "bias": np.zeros(1)}
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         weight, bias = parameters["weight"].astype(float), parameters["bias"].astype(float)
         for _ in range(50):
             error = self.scores(weight, bias) - self.y
@@ -165,7 +165,7 @@ class Ward:
         return {"weight": weight, "bias": bias}, 60, {"error": np.abs(error).mean()}
     def scores(self, weight, bias):
         return 1 / (1 + np.exp(-(self.x @ weight[0] + bias[0])))
-    def evaluate(self, parameters, told):
+    def evaluate(self, parameters, context):
         scores = self.scores(parameters["weight"], parameters["bias"])
         right = np.where(self.y > 0, scores, 1 - scores)
         return 60, {

@@ -25,9 +25,9 @@ class Ward:
         self.name = name
     def parameters(self):
         return {"w": np.zeros(4, np.float32)}
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         return {"w": parameters["w"] + np.float32(.1)}, 20, {}
-    def evaluate(self, parameters, told):
+    def evaluate(self, parameters, context):
         return 20, {"loss": .5}
 """
 SCENARIO = """

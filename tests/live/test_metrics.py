@@ -27,10 +27,10 @@ class Ward:
         self.x = rng.normal(self.labels, 0.7)
     def parameters(self):
         return {"w": np.zeros(2, np.float32)}
-    def fit(self, parameters, told):
-        rng = np.random.default_rng(told.seed)
+    def fit(self, parameters, context):
+        rng = np.random.default_rng(context.seed)
         return {"w": parameters["w"] + np.float32(rng.uniform(0.2, 0.3))}, self.samples, {}
-    def evaluate(self, parameters, told):
+    def evaluate(self, parameters, context):
         w = parameters["w"]
         scores = 1 / (1 + np.exp(-(self.x * w[0] - w[1] / 2)))
         loss = -np.log(np.where(self.labels == 1, scores, 1 - scores)).mean()

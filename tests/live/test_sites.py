@@ -29,13 +29,13 @@ class Good:
         self.name = name
     def parameters(self):
         return {"a.w": np.zeros((2, 3), np.float32), "b": np.zeros((), np.float32)}
-    def fit(self, parameters, told):
-        rng = np.random.default_rng(told.seed)
+    def fit(self, parameters, context):
+        rng = np.random.default_rng(context.seed)
         after = {n: a + 1 + 0 * rng.normal(size=a.shape) for n, a in parameters.items()}
         return self.broken(after, told), 5, {"mean": after["b"]}
     def broken(self, after, told):
         return after
-    def evaluate(self, parameters, told):
+    def evaluate(self, parameters, context):
         return 2, {"b": parameters["b"]}
 
 class Raises(Good):
@@ -60,13 +60,13 @@ class Hangs(Good):
 
 class Dies(Good):
     def broken(self, after, told):
-        if told.number == 1:
+        if context.number == 1:
             os._exit(9)
         return after
 
 class Noisy(Good):
-    def fit(self, parameters, told):
-        rng = np.random.default_rng(told.seed)
+    def fit(self, parameters, context):
+        rng = np.random.default_rng(context.seed)
         return {n: a + rng.normal(size=a.shape) for n, a in parameters.items()}, 5, {}
 
 def cast(name):

@@ -23,7 +23,7 @@ class Ward:
         self.table = {"dose": rng.normal(1, 1, 20), "outcome": rng.integers(0, 2, 20), "name": ["x"] * 20}
     def parameters(self):
         raise RuntimeError("nobody asks")
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         raise RuntimeError("nobody trains")
     def columns(self):
         return self.table

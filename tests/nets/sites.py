@@ -39,13 +39,13 @@ class Site:
     def parameters(self) -> dict[str, Any]:
         return {"w": np.zeros(3, np.float32), "b": np.zeros(1, np.float32)}
 
-    def fit(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
-        step = np.float32(((self.number * 5 + told.number * 3) % 7 - 2) / 8)
+    def fit(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
+        step = np.float32(((self.number * 5 + context.number * 3) % 7 - 2) / 8)
         metrics = {"loss": 0.5}
         return {name: value + step for name, value in parameters.items()}, self.samples, metrics
 
-    def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
-        right = (self.number + told.number) % 3
+    def evaluate(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
+        right = (self.number + context.number) % 3
         table = np.array([[right, 1], [2, 5]])
         return self.samples, {"loss": abs(float(parameters["w"][0]) - 1.0), "table": table}
 
@@ -58,10 +58,10 @@ class Site:
 class Poisoned(Site):
     """The site of p01 returns numbers that are not finite, and that of p02 raises."""
 
-    def fit(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+    def fit(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
         if self.number == 2:
             raise ValueError("no data today")
-        after, samples, metrics = super().fit(parameters, told)
+        after, samples, metrics = super().fit(parameters, context)
         return (after if self.number != 1 else {"w": after["w"] * np.nan, "b": after["b"]}), samples, metrics
 
 

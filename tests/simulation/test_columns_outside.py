@@ -44,10 +44,10 @@ class Site:
     def parameters(self) -> dict[str, Any]:
         return {"w": np.zeros(2, np.float32)}
 
-    def fit(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+    def fit(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
         return {"w": parameters["w"] + np.float32(0.25)}, 4, {}
 
-    def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+    def evaluate(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
         return 4, {"loss": 5.0 if self.name == "p02" else 1.0}
 
     def columns(self) -> dict[str, Any]:

@@ -61,13 +61,13 @@ class Site:
     def parameters(self) -> dict[str, Any]:
         return {"w": np.zeros(2, np.float32)}
 
-    def fit(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+    def fit(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
         return {"w": parameters["w"] + np.float32(0.25)}, self.samples, {}
 
     def scores(self, w: Any) -> Any:
         return 1 / (1 + np.exp(-(self.x * w[0] - w[1] / 2)))
 
-    def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+    def evaluate(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
         scores = self.scores(parameters["w"])
         loss = -np.log(np.where(self.labels == 1, scores, 1 - scores)).mean()
         return self.samples, {
@@ -303,8 +303,8 @@ def test_patience_and_the_best_model_go_by_the_gain_that_counts(tmp_path: Path) 
     found = (500, 505, 515, 520)
 
     class Slow(Site):
-        def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
-            right = found[min(told.number, 3)]
+        def evaluate(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
+            right = found[min(context.number, 3)]
             return 1000, {"table": np.array([[right, 1000 - right], [0, 0]])}
 
     result = simulated(tmp_path, *stop, only, site=Slow)
@@ -339,8 +339,8 @@ def test_a_site_that_does_not_evaluate_is_refused(tmp_path: Path) -> None:
 
 def test_a_site_whose_metric_fails_sends_none_and_notes_why_for_itself(tmp_path: Path) -> None:
     class Wrong(Site):
-        def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
-            samples, found = super().evaluate(parameters, told)
+        def evaluate(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
+            samples, found = super().evaluate(parameters, context)
             return samples, found if self.samples > 20 else found | {"loss": float("nan")}
 
     result = simulated(tmp_path, site=Wrong)
@@ -374,7 +374,7 @@ def test_roots_of_squared_errors_go_by_all_samples_of_all_sites(tmp_path: Path) 
     """Sites return mean squared errors; shown, stopped by and expected is RMSE, as numpy has it."""
 
     class Errs(Site):
-        def evaluate(self, parameters: dict[str, Any], told: securefl.Round) -> Any:
+        def evaluate(self, parameters: dict[str, Any], context: securefl.RoundContext) -> Any:
             return self.samples, {"rmse": float(((self.x - 10 * parameters["w"][0]) ** 2).mean())}
 
     metric = "{name='rmse',kind='mean',upper=400,root=true,better='lower'}"

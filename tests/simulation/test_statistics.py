@@ -43,7 +43,7 @@ class Ward:
     def parameters(self) -> Any:
         return {"w": np.zeros(1, np.float32)}
 
-    def fit(self, parameters: Any, told: Any) -> Any:
+    def fit(self, parameters: Any, context: Any) -> Any:
         raise AssertionError("nobody trains")
 
     def columns(self) -> dict[str, Any]:

@@ -24,7 +24,9 @@ class Echo:
         """An array that takes no memory."""
         return {"w": np.broadcast_to(np.float32(0), (self._length,))}
 
-    def fit(self, parameters: dict[str, Any], told: object) -> tuple[dict[str, Any], int, dict[str, float]]:
+    def fit(
+        self, parameters: dict[str, Any], context: object
+    ) -> tuple[dict[str, Any], int, dict[str, float]]:
         """What came, and the bytes that this process has had resident at most, up to now."""
-        del told
+        del context
         return parameters, 1, {"peak": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}

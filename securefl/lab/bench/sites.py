@@ -241,7 +241,7 @@ def _apart(length: int, repetitions: int) -> ApartRow:
         numbers = itertools.count()
 
         def asked() -> dict[str, float]:
-            told = sites.Round(next(numbers), 1, 0, None)
+            told = sites.RoundContext(next(numbers), 1, 0, None)
             return dict(site.fit(layout.views(params), told)[2])
 
         def trained(by: sites.SiteTrainer) -> float:

@@ -12,7 +12,7 @@ from .log import SiteLog as SiteLog
 from .maker import first_of as first_of
 from .maker import maker_of as maker_of
 from .site import Metrics as Metrics
-from .site import Round as Round
+from .site import RoundContext as RoundContext
 from .tables import ColumnCounts as ColumnCounts
 from .tables import confusion as confusion
 from .tables import score_histogram as score_histogram

@@ -176,9 +176,9 @@ class ApartSite:
         self._region = None
         return found
 
-    def fit(self, parameters: site.Arrays, told: site.Round) -> site.Fitted:
+    def fit(self, parameters: site.Arrays, context: site.RoundContext) -> site.Fitted:
         """See :class:`securefl.training.sites.site.Site`."""
-        said = self._answer("fit", parameters, told)
+        said = self._answer("fit", parameters, context)
         if "kind" in said:
             raise layout.SiteError(f"fit returned {said['kind']}, expected (parameters, samples, metrics)")
         if "unnamed" in said:
@@ -199,19 +199,19 @@ class ApartSite:
         if self._channel is not None:
             self._channel.close()
 
-    def _evaluate(self, parameters: site.Arrays, told: site.Round) -> site.Judged:
-        said = self._answer("evaluate", parameters, told)
+    def _evaluate(self, parameters: site.Arrays, context: site.RoundContext) -> site.Judged:
+        said = self._answer("evaluate", parameters, context)
         if "kind" in said:
             raise layout.SiteError(f"evaluate returned {said['kind']}, expected (samples, metrics)")
         return said.get("samples"), said.get("metrics")  # type: ignore[return-value]
 
-    def _answer(self, what: str, parameters: site.Arrays, told: site.Round) -> dict[str, Any]:
-        if told.number != self._round:
-            self._round, self._due = told.number, time.monotonic() + self._seconds
+    def _answer(self, what: str, parameters: site.Arrays, context: site.RoundContext) -> dict[str, Any]:
+        if context.number != self._round:
+            self._round, self._due = context.number, time.monotonic() + self._seconds
         channel, region = self._running(parameters)
         for name, room in region.given.items():
             np.copyto(room, parameters[name])
-        number = (told.number, told.planned, told.seed, told.samples)
+        number = (context.number, context.planned, context.seed, context.samples)
         return _good(channel.ask({"do": what, "told": number}, self._due))
 
     def _running(self, names: Iterable[str]) -> tuple[Channel, Region]:

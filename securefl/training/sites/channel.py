@@ -83,7 +83,7 @@ class Channel:
         python: its interpreter.
         memory: MB of data; 0 for no limit.
         folder: its current directory.
-        said: output that is still to be told.
+        said: output that is still to be context.
 
     Raises:
         SiteError: the interpreter cannot be started.

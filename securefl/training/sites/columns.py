@@ -13,7 +13,7 @@ from securefl.base import narrowing
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
 from securefl.training.sites.load import SiteMaker
-from securefl.training.sites.site import Arrays, Change, Fitted, Judged, Round
+from securefl.training.sites.site import Arrays, Change, Fitted, Judged, RoundContext
 from securefl.training.sites.tables import ColumnCounts, class_counts, column_counts, column_table
 
 MANY = 0.01
@@ -67,11 +67,11 @@ class ColumnSite:
         """See :class:`securefl.training.sites.site.Site`."""
         return {_PARAMETER: np.zeros(1, np.float32)}
 
-    def fit(self, _parameters: Arrays, _told: Round) -> Fitted:
+    def fit(self, _parameters: Arrays, _context: RoundContext) -> Fitted:
         """Change nothing."""
         return Change({_PARAMETER: np.zeros(1, np.float32)}), self.samples, {}
 
-    def evaluate(self, _parameters: Arrays, _told: Round) -> Judged:
+    def evaluate(self, _parameters: Arrays, _context: RoundContext) -> Judged:
         """The tables of all columns, whatever the model."""
         return self.samples, self._tables
 

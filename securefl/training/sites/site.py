@@ -20,8 +20,8 @@ are summed over sites; all others stay in the site's own log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """What a site is told of the round that it is to train in."""
+class RoundContext:
+    """Number, seed and sample limit of the round that a site trains or evaluates in."""
 
     number: int
     """From 0."""
@@ -58,7 +58,7 @@ class Site(Protocol):
         """The arrays that travel, by name: their values are not looked at, names and shapes are."""
         ...
 
-    def fit(self, parameters: Arrays, told: Round, /) -> Fitted | Awaitable[Fitted]:
+    def fit(self, parameters: Arrays, context: RoundContext, /) -> Fitted | Awaitable[Fitted]:
         """Train from ``parameters``, f32 copies of its own; whatever it raises, the others get zeros."""
         ...
 

@@ -24,7 +24,7 @@ from securefl.training.sites.transfer import RecordSteps
 
 Loss = Callable[[Any, Any], torch.Tensor]
 OptimiserOf = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
-Train = Callable[[nn.Module, site.Round], site.Metrics | None]
+Train = Callable[[nn.Module, site.RoundContext], site.Metrics | None]
 Evaluate = Callable[[nn.Module], site.Judged]
 PLAIN = local_methods.LocalSgd()
 
@@ -145,16 +145,18 @@ class TorchSite:
         """See :class:`securefl.training.sites.site.Site`."""
         return transfer.read_arrays(self._travelling())
 
-    def fit(self, parameters: site.Arrays, told: site.Round) -> tuple[site.Arrays, int, site.Metrics]:
+    def fit(
+        self, parameters: site.Arrays, context: site.RoundContext
+    ) -> tuple[site.Arrays, int, site.Metrics]:
         """See :class:`securefl.training.sites.site.Site`."""
         self._load(parameters)
         before = {name: tensor.detach().clone() for name, tensor in self._staying().items()}
         try:
-            with seeded(told.seed, self._device):
+            with seeded(context.seed, self._device):
                 self._model.train()
                 for module in self._evaluating:
                     module.eval()
-                metrics = self._train(self._model, told) if self._train else self._descend(told)
+                metrics = self._train(self._model, context) if self._train else self._descend(context)
         finally:
             self._mend(before)
         return self.parameters(), self.samples, metrics or {}
@@ -183,8 +185,8 @@ class TorchSite:
         dataset = getattr(self._loader, "dataset", None)
         return RecordSteps(self._model, dataset, self._loss, batch, dp, self._device)
 
-    def _evaluate(self, parameters: site.Arrays, told: site.Round) -> site.Judged:
-        del told
+    def _evaluate(self, parameters: site.Arrays, context: site.RoundContext) -> site.Judged:
+        del context
         self._load(parameters)
         self._model.eval()
         with torch.no_grad():
@@ -216,7 +218,7 @@ class TorchSite:
     def _load(self, parameters: site.Arrays) -> None:
         transfer.write_arrays(self._travelling(), parameters)
 
-    def _descend(self, told: site.Round) -> site.Metrics:
+    def _descend(self, context: site.RoundContext) -> site.Metrics:
         """Epochs over the loader; the mean loss of the last one over its samples."""
         if self._loader is None or self._loss is None or self._make is None:
             raise ConfigError("TorchSite", "has nothing to train with", "loader, loss and optimiser")
@@ -231,7 +233,7 @@ class TorchSite:
         for epoch in range(self._epochs):
             losses: list[torch.Tensor] = []
             sizes: list[int] = []
-            loaders.set_epoch(self._loader, told.number * self._epochs + epoch)
+            loaders.set_epoch(self._loader, context.number * self._epochs + epoch)
             for batch in self._loader:
                 inputs, targets = loaders.pair_of(batch)
                 if away:

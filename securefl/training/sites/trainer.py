@@ -21,7 +21,7 @@ from securefl.training.sites import transfer
 from securefl.training.sites.columns import ColumnSite
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.log import SiteLog
-from securefl.training.sites.site import Change, Metrics, Round, Site
+from securefl.training.sites.site import Change, Metrics, RoundContext, Site
 
 NO_METRICS = scenario.SiteEvaluation()
 PLAIN = scenario.Training()
@@ -118,9 +118,9 @@ class SiteTrainer:
         if carry is not None and self._steps is None:
             raise UsageError("a site carries no momentum of single examples")
         seed = int.from_bytes(entropy.draw(8), "big") >> 1
-        told = Round(round_, self._planned, seed, samples)
+        context = RoundContext(round_, self._planned, seed, samples)
         try:
-            found = self.fit(params, told, entropy, carry)
+            found = self.fit(params, context, entropy, carry)
         except Exception as error:
             self._log.failed(round_, error)
             raise
@@ -132,14 +132,14 @@ class SiteTrainer:
             self._log.printed(round_, self._printed())
         return found.update if found.said is None else np.concatenate((found.update, found.said))
 
-    def fit(self, params: F32, told: Round, entropy: Entropy, carry: F64 | None = None) -> SiteFit:
+    def fit(self, params: F32, context: RoundContext, entropy: Entropy, carry: F64 | None = None) -> SiteFit:
         """One evaluation, where the site has it, and one training from ``params``, f32 ``(d,)``.
 
         An evaluation or a metric that fails costs metrics only, not the training.
 
         Args:
             params: of the round's model.
-            told: what the site is told of the round.
+            context: what the site is told of the round.
             entropy: of this update: batches of records that are hidden are drawn from it.
             carry: as for :meth:`update`.
 
@@ -147,11 +147,11 @@ class SiteTrainer:
             SiteError: as for :meth:`update`.
         """
         if self._steps is not None:
-            with models.seeded_generators(told.seed):
+            with models.seeded_generators(context.seed):
                 return self._step(self._steps, params, carry, entropy)
         try:
-            judged = self._judge(params, told)
-            update, used, metrics, notes = self._fit(params, told)
+            judged = self._judge(params, context)
+            update, used, metrics, notes = self._fit(params, context)
         except BaseException as error:
             raise _site_error(error) from error
         return SiteFit(update, used, metrics, judged.received, judged.said, (*judged.notes, *notes))
@@ -165,15 +165,15 @@ class SiteTrainer:
         update = self._layout.vector(steps.step(self._layout.views(params), carried, entropy), "a step gave")
         return SiteFit(update, self._declared, {"failed": float(steps.failed)}, None)
 
-    def _judge(self, params: F32, told: Round) -> SiteEvaluated:
+    def _judge(self, params: F32, context: RoundContext) -> SiteEvaluated:
         """The site's evaluation of the model that it got; an empty one with a note if it fails."""
         evaluate = getattr(self._site, "evaluate", None)
         if evaluate is None:
             return SiteEvaluated(None, None)
         nothing = np.zeros(self._evaluation.words) if self._evaluation.metrics else None
         try:
-            with models.seeded_generators(told.seed):
-                samples, found = _evaluated(_awaited(evaluate(self._prepared(params), told)))
+            with models.seeded_generators(context.seed):
+                samples, found = _evaluated(_awaited(evaluate(self._prepared(params), context)))
             # Tables are for metrics that are declared; the log has numbers.
             numbers_only = {name: value for name, value in found.items() if not _is_table(value)}
             received, notes = _metrics(numbers_only, "evaluate")
@@ -188,9 +188,9 @@ class SiteTrainer:
             # One sample count stands for all metrics: with a single one missing, its mean would be wrong.
             return SiteEvaluated(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))
 
-    def _fit(self, params: F32, told: Round) -> tuple[F64, int, Metrics, tuple[str, ...]]:
-        with models.seeded_generators(told.seed):
-            result = _awaited(self._site.fit(self._prepared(params), told))
+    def _fit(self, params: F32, context: RoundContext) -> tuple[F64, int, Metrics, tuple[str, ...]]:
+        with models.seeded_generators(context.seed):
+            result = _awaited(self._site.fit(self._prepared(params), context))
         if not (isinstance(result, tuple) and len(result) == 3):
             raise SiteError(f"fit returned {_kind(result)}, expected (parameters, samples, metrics)")
         arrays, used, metrics = result

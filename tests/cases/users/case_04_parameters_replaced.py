@@ -19,8 +19,8 @@ def site(name: str) -> securefl.TorchSite:
     x, _ = samples()
     y = SLOPES[name] * x.sum(1, keepdim=True)
 
-    def train(model: torch.nn.Module, told: securefl.Round) -> dict[str, float]:
-        begun[name, told.number] = model.get_parameter("weight").detach().clone()
+    def train(model: torch.nn.Module, context: securefl.RoundContext) -> dict[str, float]:
+        begun[name, context.number] = model.get_parameter("weight").detach().clone()
         steps, best, kept = torch.optim.SGD(model.parameters(), lr=0.05), 1e9, dict(model.state_dict())
         for _ in range(5):
             steps.zero_grad()

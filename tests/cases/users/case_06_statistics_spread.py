@@ -31,7 +31,7 @@ class Site:
         return {"w": np.zeros(1, np.float32)}
 
     def fit(
-        self, parameters: Mapping[str, Any], told: object
+        self, parameters: Mapping[str, Any], context: object
     ) -> tuple[Mapping[str, Any], int, dict[str, Any]]:
         return parameters, self.samples, {}
 

@@ -14,8 +14,8 @@ from tests.cases.users.common import WORK, cli, scenario, verdict
 class Site:
     def __init__(self, name): self.samples, self.name = 10, name
     def parameters(self): return {"w": np.zeros(1, np.float32)}
-    def fit(self, parameters, told):
-        if self.name == "p00" and told.number == 0: ctypes.PyDLL(None).sleep(60)
+    def fit(self, parameters, context):
+        if self.name == "p00" and context.number == 0: ctypes.PyDLL(None).sleep(60)
         return {"w": parameters["w"] + 1}, 10, {}
 """)
 toml = scenario({"w": np.zeros(1, np.float32)}, 3, "[deadlines]\ntraining = 200\n")

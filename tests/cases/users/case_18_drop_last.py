@@ -8,7 +8,7 @@ from tests.cases.users.play import MSE, linear, loader, sgd
 
 site = securefl.TorchSite(linear(), loader(5, drop_last=True), MSE, sgd(0.05))
 try:
-    site.fit(site.parameters(), securefl.Round(0, 1, 7))
+    site.fit(site.parameters(), securefl.RoundContext(0, 1, 7))
     message = ""
 except Exception as error:  # whatever it is, its text is looked at
     message = str(error)

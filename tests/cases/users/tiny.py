@@ -19,8 +19,8 @@ class T:
     def parameters(self) -> dict[str, Any]:
         return {"w": np.zeros(D, np.float32)}
 
-    def fit(self, parameters: dict[str, Any], _told: Any) -> tuple[dict[str, Any], int, dict[str, float]]:
+    def fit(self, parameters: dict[str, Any], _context: Any) -> tuple[dict[str, Any], int, dict[str, float]]:
         return {"w": parameters["w"] + np.linspace(0, 0.1, D, dtype=np.float32)}, 20, {}
 
-    def evaluate(self, _parameters: dict[str, Any], _told: Any) -> tuple[int, dict[str, float]]:
+    def evaluate(self, _parameters: dict[str, Any], _context: Any) -> tuple[int, dict[str, float]]:
         return 20, {"loss": 0.5}

@@ -19,14 +19,14 @@ class Ward:
         self.name = name
     def parameters(self):
         return {"w": np.zeros(3, np.float32)}
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         shape = 4 if self.name == "p01" else 3
         return {"w": np.ones(shape)}, 4, {}
-    def evaluate(self, parameters, told):
+    def evaluate(self, parameters, context):
         return 4, {"loss": 5.0}
 
 class Still(Ward):
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         return parameters, 4, {}
 """
 SCENARIO = """
@@ -85,7 +85,7 @@ def test_a_trial_names_a_training_that_holds_the_interpreter_lock(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "wards_that_hold.py").write_text(
-        SITES + "\nimport ctypes\nclass Holds(Ward):\n    def fit(self, parameters, told):\n"
+        SITES + "\nimport ctypes\nclass Holds(Ward):\n    def fit(self, parameters, context):\n"
         "        ctypes.PyDLL(None).usleep(1_600_000)\n        return parameters, 4, {}\n"
     )
     monkeypatch.setattr("securefl.cli.site.NOTED_SECONDS", 0.8)

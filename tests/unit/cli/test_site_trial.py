@@ -54,7 +54,7 @@ class Own:
         self.draws = np.random.default_rng()
     def parameters(self):
         return {n: w.detach().numpy() for n, w in self.net.named_parameters()}
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         noise = {n: self.draws.normal(size=w.shape).astype("f4") for n, w in parameters.items()}
         return {n: w + noise[n] / 100 for n, w in parameters.items()}, 20, {}
 

@@ -262,10 +262,10 @@ class Ward:
     def parameters(self):
         return {"weight": np.zeros(3, np.float32)}
 
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         return {"weight": parameters["weight"] + (TARGET + self.shift - parameters["weight"]) / 2}, 10, {}
 
-    def evaluate(self, parameters, told):
+    def evaluate(self, parameters, context):
         return 10, {"error": float(np.square(parameters["weight"] - TARGET).mean())}
 """
 OF_SITES = """

@@ -17,7 +17,7 @@ from securefl.scenario.local_method import LocalMethod
 from securefl.training.local_methods.correction import Correction, KeptControls
 from securefl.training.local_methods.parts.fedprox import FedProx
 from securefl.training.local_methods.parts.scaffold import Scaffold
-from securefl.training.sites.site import Round
+from securefl.training.sites.site import RoundContext
 from securefl.training.sites.torch_site import TorchSite
 
 METHODS = [FedProx(mu=0.5), Scaffold()]
@@ -51,7 +51,7 @@ def site(model: nn.Module, x: torch.Tensor, method: LocalMethod, optimiser: Any 
 def two_rounds(made: TorchSite) -> dict[str, Any]:
     parameters = made.parameters()
     for number in range(2):
-        parameters, _, _ = made.fit(parameters, Round(number, 2, 7))
+        parameters, _, _ = made.fit(parameters, RoundContext(number, 2, 7))
     return dict(parameters)
 
 

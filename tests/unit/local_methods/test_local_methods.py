@@ -33,7 +33,7 @@ from securefl.training.models.parts.mlp import Mlp
 from securefl.training.models.parts.softmax import Softmax
 from securefl.training.models.tensors import write_tensors
 from securefl.training.sgd.trainer import LocalTrainer
-from securefl.training.sites.site import Round
+from securefl.training.sites.site import RoundContext
 from securefl.training.sites.torch_site import TorchSite
 
 CPU = torch.device("cpu")
@@ -186,7 +186,7 @@ class TestTorchSite:
         site = self.site(1, FedProx(mu=0.5))
         begun = site.parameters()
         assert {*begun} == {"weight", "bias"}
-        after, _, _ = site.fit(begun, Round(0, 1, 0))
+        after, _, _ = site.fit(begun, RoundContext(0, 1, 0))
         expected = prox_by_the_paper(self.flat(begun), self.batches(1), 0.5)
         np.testing.assert_allclose(self.flat(after), expected, rtol=1e-5, atol=1e-6)
 
@@ -196,7 +196,7 @@ class TestTorchSite:
         assert {*arrays} == {"weight", "bias", "control/weight", "control/bias"}
         begun = self.flat(arrays)
         for round_ in range(4):
-            ended = [site.fit(arrays, Round(round_, 4, 0))[0] for site in sites]
+            ended = [site.fit(arrays, RoundContext(round_, 4, 0))[0] for site in sites]
             arrays = {name: np.mean([one[name] for one in ended], axis=0) for name in arrays}
         x, c = scaffold_by_the_paper(begun, [self.batches(i) for i in range(CLIENTS)], 4)
         np.testing.assert_allclose(self.flat(arrays), x, rtol=1e-5, atol=1e-5)
@@ -205,15 +205,15 @@ class TestTorchSite:
     def test_share_moves_the_servers_control_so_far(self) -> None:
         arrays = self.site(0, Scaffold()).parameters()
         arrays = {name: array + 0.25 * ("control" in name) for name, array in arrays.items()}
-        all_of_it = self.site(0, Scaffold()).fit(arrays, Round(0, 1, 0))[0]
-        fifth = self.site(0, Scaffold(share=0.2)).fit(arrays, Round(0, 1, 0))[0]
+        all_of_it = self.site(0, Scaffold()).fit(arrays, RoundContext(0, 1, 0))[0]
+        fifth = self.site(0, Scaffold(share=0.2)).fit(arrays, RoundContext(0, 1, 0))[0]
         for name in ("control/weight", "control/bias"):
             np.testing.assert_allclose(fifth[name] - 0.25, 0.2 * (all_of_it[name] - 0.25), atol=1e-6)
 
     def test_personal_parameters_have_no_control_and_no_pull(self) -> None:
         site = self.site(0, Scaffold(), personal=["bias"])
         assert {*site.parameters()} == {"weight", "control/weight"}
-        site.fit(site.parameters(), Round(0, 1, 0))
+        site.fit(site.parameters(), RoundContext(0, 1, 0))
 
     def test_own_loops_are_not_corrected(self) -> None:
         with pytest.raises(ConfigError, match=r"method: scaffold corrects the usual loop \(leave train= out"):

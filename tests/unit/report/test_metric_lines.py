@@ -61,10 +61,10 @@ class Site:
     def parameters(self) -> Any:
         return {"w": np.zeros(2, np.float32)}
 
-    def fit(self, parameters: Any, _told: Any) -> Any:
+    def fit(self, parameters: Any, _context: Any) -> Any:
         return {"w": parameters["w"] + np.float32(0.25)}, 2, {}
 
-    def evaluate(self, _parameters: Any, _told: Any) -> Any:
+    def evaluate(self, _parameters: Any, _context: Any) -> Any:
         return 2, {"loss": 0.5}
 
 

@@ -24,7 +24,7 @@ from securefl.training.sites.apart import ApartSite, SiteProcess, site_apart, si
 from securefl.training.sites.layout import Layout, SiteError
 from securefl.training.sites.load import make_site, site_maker
 from securefl.training.sites.log import SiteLog
-from securefl.training.sites.site import Round
+from securefl.training.sites.site import RoundContext
 from securefl.training.sites.trainer import SiteTrainer
 
 LAYOUT = Layout({"b": (), "a": (2, 3)})
@@ -41,11 +41,11 @@ class Good:
         self.name = name
     def parameters(self):
         return {"a": np.ones((2, 3), np.float32), "b": np.zeros((), np.float32)}
-    def fit(self, parameters, told):
-        rng = np.random.default_rng(told.seed)
+    def fit(self, parameters, context):
+        rng = np.random.default_rng(context.seed)
         after = {n: a + rng.normal(size=a.shape) for n, a in parameters.items()}
-        return self.broken(after, told) if told.number == 1 else (after, 5, {"loss": np.float32(0.5)})
-    def evaluate(self, parameters, told):
+        return self.broken(after, told) if context.number == 1 else (after, 5, {"loss": np.float32(0.5)})
+    def evaluate(self, parameters, context):
         return 2, {"b": parameters["b"]}
 
 def site(broken):
@@ -56,17 +56,17 @@ class Based(Good):
 
 
 class Swapped(Good):
-    def fit(self, parameters, told):
-        after, samples, metrics = super().fit(parameters, told)
+    def fit(self, parameters, context):
+        after, samples, metrics = super().fit(parameters, context)
         return {n: a.astype(">f8") for n, a in after.items()}, samples, metrics
 
 class Long(Good):
-    def fit(self, parameters, told):
-        after, samples, metrics = super().fit(parameters, told)
+    def fit(self, parameters, context):
+        after, samples, metrics = super().fit(parameters, context)
         return {n: a.astype(np.longdouble) for n, a in after.items()}, samples, metrics
 
 class Tables(Good):
-    def evaluate(self, parameters, told):
+    def evaluate(self, parameters, context):
         return 2, {"hits": np.array([[1, 0], [0, 1]]), "auc": np.float64(0.5)}
 
 def put(data):
@@ -212,7 +212,7 @@ def test_the_bits_are_those_of_a_site_in_the_partys_process(ward: Path) -> None:
     there = SiteTrainer(site, LAYOUT, 4, SiteLog(None))
     for number in (0, 2):
         np.testing.assert_array_equal(update(here, number), update(there, number))
-        told = Round(number, 4, 7)
+        told = RoundContext(number, 4, 7)
         drawn = InsecureSeededEntropy(1)
         assert here.fit(PARAMS, told, drawn)[1:] == there.fit(PARAMS, told, drawn)[1:]
     for offered in (first, site.parameters()):
@@ -237,14 +237,14 @@ def test_a_dtype_that_nothing_lies_there_of_is_refused(dtype: str, ward: Path) -
     """An array without memory of such a type would count as zeros."""
     site = apart("Good")
     site.parameters()
-    site.fit(LAYOUT.views(PARAMS), Round(0, 4, 1))
+    site.fit(LAYOUT.views(PARAMS), RoundContext(0, 4, 1))
     with pytest.raises(SiteError, match=f"describes an array of dtype '{dtype}'"):
         site._arrays([["b", dtype, []], ["a", "float32", [2, 3]]])
 
 
 def test_tables_of_numbers_come_as_lists(ward: Path) -> None:
     site: Any = apart("Tables")
-    found = site.evaluate(LAYOUT.arrays(PARAMS), Round(0, 1, 0))
+    found = site.evaluate(LAYOUT.arrays(PARAMS), RoundContext(0, 1, 0))
     assert found == (2, {"hits": [[1.0, 0.0], [0.0, 1.0]], "auc": 0.5})
     site.close()
 
@@ -312,9 +312,9 @@ def test_a_site_that_trains_ends_with_its_party(ward: Path) -> None:
     program = (
         "import sys; from pathlib import Path; import numpy as np; sys.path.insert(0, sys.argv[1])\n"
         "from securefl.training.sites.apart import ApartSite, SiteProcess\n"
-        "from securefl.training.sites.site import Round\n"
+        "from securefl.training.sites.site import RoundContext\n"
         "site = ApartSite('ward_apart:waits', 'p00', SiteProcess(Path(sys.executable)), 60)\n"
-        "site.fit({'b': np.zeros(()), 'a': np.zeros((2, 3))}, Round(1, 4, 7))\n"
+        "site.fit({'b': np.zeros(()), 'a': np.zeros((2, 3))}, RoundContext(1, 4, 7))\n"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(ward)]) as party:
         trains = os.pidfd_open(int((ward / "entered").read_text()))

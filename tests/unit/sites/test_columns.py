@@ -10,7 +10,7 @@ import pytest
 from securefl.base.errors import ConfigError, UsageError
 from securefl.scenario import Metric, SiteEvaluation
 from securefl.training.sites.columns import ColumnSite, columns_of, differences
-from securefl.training.sites.site import Change, Round
+from securefl.training.sites.site import Change, RoundContext
 from securefl.training.sites.tables import ColumnCounts, class_counts, column_table
 
 ASKED = SiteEvaluation(
@@ -41,11 +41,11 @@ class Source:
 def test_a_site_tells_tables_of_its_columns_and_changes_nothing() -> None:
     site = ColumnSite(Source(GOOD), ASKED)
     assert site.samples == 4
-    samples, found = site.evaluate({}, Round(0, 1, 0))
+    samples, found = site.evaluate({}, RoundContext(0, 1, 0))
     assert samples == 4
     np.testing.assert_allclose(found["age"], [1.39, 0.1**2 + 0.3**2 + 0.99**2, 1, 1, 0, 1])
     np.testing.assert_array_equal(found["outcome"], [2, 2])
-    changed, used, _ = site.fit({}, Round(0, 1, 0))
+    changed, used, _ = site.fit({}, RoundContext(0, 1, 0))
     assert isinstance(changed, Change)
     assert not changed.arrays["statistics"].any()
     assert used == 4
@@ -100,7 +100,7 @@ def test_values_outside_the_range_and_missing_ones_are_counted() -> None:
     assert ("'age' is infinite in 1, and counts as an end of its range there", False) in differences(
         columns, ASKED
     )
-    np.testing.assert_array_equal(site.evaluate({}, Round(0, 1, 0))[1]["age"], [1, 1, 2, 0, 0, 1])
+    np.testing.assert_array_equal(site.evaluate({}, RoundContext(0, 1, 0))[1]["age"], [1, 1, 2, 0, 0, 1])
 
 
 def test_a_site_without_columns_is_refused() -> None:

@@ -15,7 +15,7 @@ from securefl.base.errors import ConfigError
 from securefl.training.models import plain_name
 from securefl.training.sites.held import HeldTensors
 from securefl.training.sites.layout import SiteError
-from securefl.training.sites.site import Round
+from securefl.training.sites.site import RoundContext
 from securefl.training.sites.torch_site import TorchSite
 
 X, Y = torch.ones(8, 3), torch.zeros(8, 1)
@@ -34,8 +34,8 @@ def site_of(model: nn.Module, **more: Any) -> TorchSite:
     )
 
 
-def told(number: int = 0) -> Round:
-    return Round(number, 1, 7)
+def told(number: int = 0) -> RoundContext:
+    return RoundContext(number, 1, 7)
 
 
 def wrapped(kind: str, inside: nn.Module) -> nn.Module:
@@ -67,7 +67,7 @@ def test_a_part_that_is_named_as_a_wrapper_is_kept() -> None:
 def test_parameters_that_user_code_replaces_are_those_that_train_and_travel() -> None:
     begun = []
 
-    def train(model: nn.Module, _told: Round) -> dict[str, float]:
+    def train(model: nn.Module, _context: RoundContext) -> dict[str, float]:
         assert isinstance(model, nn.Linear)
         begun.append(model.weight.detach().clone())
         changed = {name: value + 1 for name, value in model.state_dict().items()}

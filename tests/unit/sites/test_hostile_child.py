@@ -20,7 +20,7 @@ from securefl.training.sites.apart import ApartSite, SiteProcess
 from securefl.training.sites.channel import Region
 from securefl.training.sites.layout import LONGEST, Layout, SiteError
 from securefl.training.sites.log import SiteLog
-from securefl.training.sites.site import Round
+from securefl.training.sites.site import RoundContext
 from securefl.training.sites.trainer import SiteTrainer
 from tests.unit.sites import hostile_child
 
@@ -138,7 +138,7 @@ def test_a_reply_that_breaks_the_protocol_costs_its_training(way: str, line: str
 )
 def test_metrics_that_break_the_protocol_cost_no_training(way: str, note: str) -> None:
     trainer = trainer_of(site := apart(way))
-    found = trainer.fit(PARAMS, Round(1, 4, 0), InsecureSeededEntropy(3))
+    found = trainer.fit(PARAMS, RoundContext(1, 4, 0), InsecureSeededEntropy(3))
     assert [line[: len(note)] for line in found.notes] == [note]
     assert all(line.isprintable() for line in found.notes)
     site.close()
@@ -186,7 +186,7 @@ def test_numbers_that_change_after_their_check_are_not_used(pipes: tuple[Path, P
     reads, refused = 1, 0
     while True:
         site = apart("memory", party=",".join(map(str, pipes)))
-        arrays, _, _ = site.fit(LAYOUT.views(PARAMS), Round(1, 4, 7))
+        arrays, _, _ = site.fit(LAYOUT.views(PARAMS), RoundContext(1, 4, 7))
         assert isinstance(arrays, Mapping)
         racing = Racing(arrays, pipes, reads)
         vector = vector_or_none(racing)
@@ -203,7 +203,7 @@ def test_numbers_that_change_after_their_check_are_not_used(pipes: tuple[Path, P
 def test_shared_memory_keeps_its_size_and_takes_no_further_seal() -> None:
     """The parent would be killed as it reads memory that was cut off, or could not write to it any more."""
     site: Any = apart("seals")
-    _, possible = site.evaluate(LAYOUT.views(PARAMS), Round(0, 4, 7))
+    _, possible = site.evaluate(LAYOUT.views(PARAMS), RoundContext(0, 4, 7))
     assert possible == {"shrink": 0.0, "grow": 0.0, "seal": 0.0}
     site.close()
     region = Region(LAYOUT)
@@ -227,7 +227,7 @@ def test_it_finds_no_modules_of_its_party(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PYTHONPATH", str(folders["on_the_path"]))
     monkeypatch.chdir(folders["in_the_folder"])
     site: Any = apart("surroundings")
-    site.evaluate(LAYOUT.views(PARAMS), Round(0, 4, 7))
+    site.evaluate(LAYOUT.views(PARAMS), RoundContext(0, 4, 7))
     site.close()
     found = json.loads(site.output())
     assert found == {"folder": str(folders["ward"].resolve()), "modules": [], "path": None}
@@ -286,7 +286,7 @@ class TestOpening:
 
     def test_parameters_that_it_was_not_given_do_not_come_back(self) -> None:
         site = apart("good")
-        arrays, _, _ = site.fit({"b": PARAMS[0]}, Round(0, 4, 7))
+        arrays, _, _ = site.fit({"b": PARAMS[0]}, RoundContext(0, 4, 7))
         assert isinstance(arrays, Mapping)
         with pytest.raises(SiteError, match="fit returned a, which does not travel; there is b"):
             Layout({"b": ()}).vector(arrays, "fit returned")

@@ -41,7 +41,7 @@ def test_a_site_is_made_of_the_partys_name(tmp_path: Path, monkeypatch: pytest.M
         "        self.name, self.samples = name, 4\n"
         "    def parameters(self):\n"
         "        return {'w': np.zeros(2, np.float32)}\n"
-        "    def fit(self, parameters, told):\n"
+        "    def fit(self, parameters, context):\n"
         "        return parameters, 4, {}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

@@ -36,9 +36,9 @@ class Draws:
         self.made = drawn()
     def parameters(self):
         return {"made": np.zeros(3, np.float32), "fitted": np.zeros(3, np.float32)}
-    def evaluate(self, parameters, told):
+    def evaluate(self, parameters, context):
         return 4, {"metric": float(drawn().sum())}
-    def fit(self, parameters, told):
+    def fit(self, parameters, context):
         return {"made": self.made, "fitted": parameters["fitted"] + drawn()}, 4, {}
 """
 SCENARIO = """

@@ -19,7 +19,7 @@ from securefl.training.models.parts.weights import SiteWeights
 from securefl.training.sites.layout import Layout, SiteError
 from securefl.training.sites.load import make_site
 from securefl.training.sites.log import SiteLog
-from securefl.training.sites.site import Judged, Round
+from securefl.training.sites.site import Judged, RoundContext
 from securefl.training.sites.torch_site import TorchSite
 from securefl.training.sites.trainer import SiteTrainer
 
@@ -41,8 +41,8 @@ def linear() -> nn.Linear:
         return nn.Linear(2, 1)
 
 
-def told(number: int = 0, seed: int = 9) -> Round:
-    return Round(number, 10, seed)
+def told(number: int = 0, seed: int = 9) -> RoundContext:
+    return RoundContext(number, 10, seed)
 
 
 def equal(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
@@ -123,7 +123,7 @@ def test_an_optimiser_goes_on_only_where_asked() -> None:
 
 
 def test_a_loop_and_a_test_of_ones_own() -> None:
-    def train(model: nn.Module, at: Round) -> dict[str, float]:
+    def train(model: nn.Module, at: RoundContext) -> dict[str, float]:
         with torch.no_grad():
             for weight in model.parameters():
                 weight.fill_(at.number)
@@ -274,12 +274,12 @@ def test_who_overwrites_what_it_gets_overwrites_copies() -> None:
     """A site of the class itself copies at once, and is spared the copies; a subclass may do otherwise."""
 
     class Own(TorchSite):
-        def fit(self, parameters: Any, told: Round) -> Any:
+        def fit(self, parameters: Any, context: RoundContext) -> Any:
             for array in parameters.values():
                 np.add(array, 1, out=array)
             return parameters, 1, {}
 
-    def train(module: nn.Module, _told: Round) -> None:
+    def train(module: nn.Module, _context: RoundContext) -> None:
         with torch.no_grad():
             for weight in module.parameters():
                 weight.add_(1)

@@ -21,7 +21,7 @@ from securefl.base.errors import UsageError
 from securefl.scenario.evaluation import Metric, SiteEvaluation
 from securefl.training.sites.layout import Layout, SiteError
 from securefl.training.sites.log import SiteLog
-from securefl.training.sites.site import Change, Round
+from securefl.training.sites.site import Change, RoundContext
 from securefl.training.sites.trainer import SiteTrainer
 from tests.foreign_errors import all_errors
 
@@ -46,8 +46,8 @@ def update(of: SiteTrainer, **more: Any) -> Any:
 def test_a_site_gets_copies_of_its_own_and_the_update_is_the_difference() -> None:
     seen: list[Any] = []
 
-    def fit(parameters: Any, told: Round) -> Any:
-        seen.append(({name: array.copy() for name, array in parameters.items()}, told))
+    def fit(parameters: Any, context: RoundContext) -> Any:
+        seen.append(({name: array.copy() for name, array in parameters.items()}, context))
         for array in parameters.values():
             np.add(array, 1, out=array)
         return parameters, 5, {"loss": 1}
@@ -57,12 +57,12 @@ def test_a_site_gets_copies_of_its_own_and_the_update_is_the_difference() -> Non
     assert made.dtype == np.float64
     np.testing.assert_array_equal(made, np.ones(11))
     np.testing.assert_array_equal(PARAMS, before)
-    ((arrays, told),) = seen
+    ((arrays, context),) = seen
     np.testing.assert_array_equal(arrays["a"], [[0, 1, 2], [3, 4, 5]])
     np.testing.assert_array_equal(arrays["b"], 6)
     np.testing.assert_array_equal(arrays["c.d"], [7, 8, 9, 10])
-    assert (told.number, told.planned, told.samples) == (2, 7, 3)
-    assert 0 <= told.seed < 2**63
+    assert (context.number, context.planned, context.samples) == (2, 7, 3)
+    assert 0 <= context.seed < 2**63
 
 
 def test_a_change_is_taken_as_it_is() -> None:
@@ -74,8 +74,8 @@ def test_a_change_is_taken_as_it_is() -> None:
 def test_seeds_differ_by_round_and_follow_from_the_entropy_alone() -> None:
     seeds: list[int] = []
 
-    def fit(parameters: Any, told: Round) -> Any:
-        seeds.append(told.seed)
+    def fit(parameters: Any, context: RoundContext) -> Any:
+        seeds.append(context.seed)
         return parameters, 5, {}
 
     of = trainer(fit)
@@ -87,26 +87,26 @@ def test_seeds_differ_by_round_and_follow_from_the_entropy_alone() -> None:
 def test_tables_that_nobody_declared_stay_out_of_the_log_and_fail_nothing() -> None:
     """A metric that is taken out of a scenario must not stop its sites' training."""
 
-    def evaluate(_parameters: Any, _told: Round) -> Any:
+    def evaluate(_parameters: Any, _context: RoundContext) -> Any:
         return 3, {"loss": 0.5, "hits": np.eye(2), "bins": [1, 2]}
 
-    found = trainer(lambda p, _: (p, 5, {}), evaluate=evaluate).fit(PARAMS, Round(0, 1, 0), ENTROPY)
+    found = trainer(lambda p, _: (p, 5, {}), evaluate=evaluate).fit(PARAMS, RoundContext(0, 1, 0), ENTROPY)
     assert (found.received, found.said) == ({"loss": 0.5}, None)
 
 
 def test_coroutines_are_awaited() -> None:
-    async def fit(parameters: Any, _told: Round) -> Any:
+    async def fit(parameters: Any, _context: RoundContext) -> Any:
         return parameters, 5, {}
 
-    async def evaluate(_parameters: Any, _told: Round) -> Any:
+    async def evaluate(_parameters: Any, _context: RoundContext) -> Any:
         return 2, {"rmse": 0.5}
 
-    found = trainer(fit, evaluate=evaluate).fit(PARAMS, Round(0, 1, 0), InsecureSeededEntropy(1))
+    found = trainer(fit, evaluate=evaluate).fit(PARAMS, RoundContext(0, 1, 0), InsecureSeededEntropy(1))
     assert found.received == {"rmse": 0.5}
     np.testing.assert_array_equal(found.update, np.zeros(11))
 
     async def notebook() -> Any:
-        return trainer(fit, evaluate=evaluate).fit(PARAMS, Round(0, 1, 0), InsecureSeededEntropy(1))
+        return trainer(fit, evaluate=evaluate).fit(PARAMS, RoundContext(0, 1, 0), InsecureSeededEntropy(1))
 
     assert asyncio.run(notebook()).received == {"rmse": 0.5}
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(returned: Any, said: str, tm
 def test_numbers_of_numpy_are_numbers() -> None:
     metrics = {"a": np.float32(0.5), "b": np.array(2.0), "c": torch.tensor(3.0, requires_grad=True)}
     found = trainer(lambda p, _: (p, np.int64(4), metrics)).fit(
-        PARAMS, Round(0, 1, 0), InsecureSeededEntropy(1)
+        PARAMS, RoundContext(0, 1, 0), InsecureSeededEntropy(1)
     )
     assert (found.samples, found.metrics) == (4, {"a": 0.5, "b": 2.0, "c": 3.0})
 
@@ -169,8 +169,8 @@ def test_numbers_of_numpy_are_numbers() -> None:
 def test_the_log_keeps_metrics_and_tracebacks_and_is_its_owners(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "p00.site.jsonl"
 
-    def fails(_parameters: Any, told: Round) -> Any:
-        raise RuntimeError(f"no cohort for round {told.number}")
+    def fails(_parameters: Any, context: RoundContext) -> Any:
+        raise RuntimeError(f"no cohort for round {context.number}")
 
     update(trainer(lambda p, _: (p, 5, {"loss": float("inf")}), log, evaluate=lambda *_: (3, {"auc": 0.75})))
     with pytest.raises(SiteError, match="RuntimeError: no cohort for round 2"):
@@ -213,18 +213,18 @@ def test_a_log_is_its_owners_alone(tmp_path: Path) -> None:
 def raising(error: BaseException, what: str) -> SiteTrainer:
     """A trainer whose site raises in ``what``: fit, evaluate, or a coroutine of that name."""
 
-    def fit(parameters: Any, _told: Round) -> Any:
+    def fit(parameters: Any, _context: RoundContext) -> Any:
         if what == "fit":
             raise error
         return parameters, 5, {}
 
-    async def async_fit(_parameters: Any, _told: Round) -> Any:
+    async def async_fit(_parameters: Any, _context: RoundContext) -> Any:
         raise error
 
-    def evaluate(_parameters: Any, _told: Round) -> Any:
+    def evaluate(_parameters: Any, _context: RoundContext) -> Any:
         raise error
 
-    async def async_evaluate(_parameters: Any, _told: Round) -> Any:
+    async def async_evaluate(_parameters: Any, _told: RoundContext) -> Any:
         raise error
 
     judge = {"evaluate": evaluate, "async evaluate": async_evaluate}.get(what)
@@ -282,7 +282,9 @@ def test_an_answer_that_raises_as_it_is_read() -> None:
 
     with pytest.raises(SiteError, match="GeneratorExit"):
         update(trainer(lambda _parameters, _told: (Trap(arrays()), 5, {})))
-    found = trainer(lambda parameters, _told: (parameters, 5, Trap())).fit(PARAMS, Round(0, 1, 0), ENTROPY)
+    found = trainer(lambda parameters, _told: (parameters, 5, Trap())).fit(
+        PARAMS, RoundContext(0, 1, 0), ENTROPY
+    )
     assert found.notes == ("no metrics: GeneratorExit",)
 
 
@@ -292,11 +294,11 @@ LOSS = SiteEvaluation(metrics=(Metric(name="loss", kind="mean", upper=8.0),), re
 def judged(evaluate: Callable[..., Any], metrics: Any = NOTHING, used: Any = 5) -> Any:
     """A training that moves every parameter by 1, behind this evaluation."""
 
-    def fit(parameters: Any, _told: Round) -> Any:
+    def fit(parameters: Any, _context: RoundContext) -> Any:
         return {name: array + 1 for name, array in parameters.items()}, used, metrics
 
     made = SiteTrainer(site(fit, evaluate=evaluate), LAYOUT, 7, SiteLog(None), LOSS)
-    return made.fit(PARAMS, Round(0, 7, 0), InsecureSeededEntropy(1))
+    return made.fit(PARAMS, RoundContext(0, 7, 0), InsecureSeededEntropy(1))
 
 
 @pytest.mark.parametrize(

@@ -71,12 +71,12 @@ class FlowerSite:
         """Names and shapes of the first model's file: an app has none of its own."""
         return self._arrays.first
 
-    def fit(self, parameters: Mapping[str, Any], told: Any) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    def fit(self, parameters: Mapping[str, Any], context: Any) -> tuple[dict[str, Any], Any, dict[str, Any]]:
         """Train one round; arrays that do not travel are put aside."""
-        if told.samples is not None and told.samples < self.samples:
+        if context.samples is not None and context.samples < self.samples:
             reason = "a Flower app cannot be told to train on its first samples only"
             raise Refused(reason, 'set weighting.use = "all"')
-        reply = self._ask("train", parameters, told)
+        reply = self._ask("train", parameters, context)
         records = list(reply.array_records.values())
         if len(records) != 1:
             raise Refused(f"train replied with {len(records)} ArrayRecords, expected one")
@@ -85,13 +85,13 @@ class FlowerSite:
         count, metrics = self._metrics(reply, "train")
         return self._arrays.keep(arrays), count, metrics
 
-    def _evaluate(self, parameters: Mapping[str, Any], told: Any) -> tuple[Any, dict[str, Any]]:
-        reply = self._ask("evaluate", parameters, told)
+    def _evaluate(self, parameters: Mapping[str, Any], context: Any) -> tuple[Any, dict[str, Any]]:
+        reply = self._ask("evaluate", parameters, context)
         return self._metrics(reply, "evaluate") if reply is not None else (0, {})
 
-    def _ask(self, kind: str, parameters: Mapping[str, Any], told: Any) -> Any:
+    def _ask(self, kind: str, parameters: Mapping[str, Any], context: Any) -> Any:
         """The records of the reply; None where an older client does not evaluate."""
-        number = told.number + 1
+        number = context.number + 1
         settings = {**self._config[kind], "server-round": number}
         record = ArrayRecord({name: Array(a) for name, a in self._arrays.complete(parameters).items()})
         if self._older:

@@ -46,7 +46,7 @@ class ScriptSite:
         self._words = shlex.split(command)
         self._party = party
         self._arrays = AppArrays(given.file)
-        self._told: Any = None
+        self._context: Any = None
         self._reply: Any = None
         self._start()
         self.samples = samples_of(self._script.names, self._script.said, party)
@@ -55,9 +55,9 @@ class ScriptSite:
         """Names and shapes of the first model's file: a script has none of its own."""
         return self._arrays.first
 
-    def evaluate(self, parameters: Mapping[str, Any], told: Any) -> tuple[Any, dict[str, Any]]:
+    def evaluate(self, parameters: Mapping[str, Any], context: Any) -> tuple[Any, dict[str, Any]]:
         """The metrics that the script sends: by NVFlare's custom those of the model that it received."""
-        sent = self._sent(parameters, told)
+        sent = self._sent(parameters, context)
         metrics = {
             name: getattr(one, "item", lambda v=one: v)() for name, one in (sent.metrics or {}).items()
         }
@@ -68,12 +68,12 @@ class ScriptSite:
         }
         return self.samples, numbers
 
-    def fit(self, parameters: Mapping[str, Any], told: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def fit(self, parameters: Mapping[str, Any], context: Any) -> tuple[Any, Any, dict[str, Any]]:
         """What the script sends for the parameters: its params, FULL or DIFF."""
-        if told.samples is not None and told.samples < self.samples:
+        if context.samples is not None and context.samples < self.samples:
             reason = "an NVFlare script cannot be told to train on its first samples only"
             raise Refused(reason, 'set weighting.use = "all"')
-        sent, self._told = self._sent(parameters, told), None
+        sent, self._context = self._sent(parameters, context), None
         if not isinstance(sent.params, Mapping):
             kind = type(sent.params).__name__
             raise Refused(f"{self._script.said} sent params of type {kind}, expected arrays by name")
@@ -83,13 +83,13 @@ class ScriptSite:
             return Changes(self._arrays.add(arrays)), self.samples, {}
         return self._arrays.keep(arrays), self.samples, {}
 
-    def _sent(self, parameters: Mapping[str, Any], told: Any) -> Any:
+    def _sent(self, parameters: Mapping[str, Any], context: Any) -> Any:
         """The script's reply to this round's model, asked for once: it evaluates and trains in one go."""
-        if self._told != told:
+        if self._context != context:
             if self._script.told_of_failure:
                 self._start()
-            self._reply = self._script.train(self._arrays.complete(parameters), told)
-            self._told = told
+            self._reply = self._script.train(self._arrays.complete(parameters), context)
+            self._context = context
         return self._reply
 
     def _start(self) -> None:
@@ -132,7 +132,7 @@ class Script:
             self._change.wait_for(lambda: self._waits or self._ended)
             self._refuse_end("before it received a model")
 
-    def train(self, arrays: Mapping[str, Any], told: Any) -> Any:
+    def train(self, arrays: Mapping[str, Any], context: Any) -> Any:
         """Give it a model; what it sends.
 
         Raises:
@@ -147,7 +147,7 @@ class Script:
         with self._change:
             self._refuse_end("before this round")
             self._sent = None
-            self._model = FLModel(params=arrays, current_round=told.number, total_rounds=told.planned)
+            self._model = FLModel(params=arrays, current_round=context.number, total_rounds=context.planned)
             self._change.notify_all()
             self._change.wait_for(lambda: self._sent is not None or self._ended)
             if self._sent is None:

@@ -24,10 +24,10 @@ class Site:
     def parameters(self) -> dict[str, Any]:
         return {"w": np.zeros(1, np.float32)}
 
-    def fit(self, parameters: Any, _told: Any) -> Any:
+    def fit(self, parameters: Any, _context: Any) -> Any:
         return {"w": parameters["w"]}, self.samples, {}
 
-    def evaluate(self, parameters: Any, _told: Any) -> Any:
+    def evaluate(self, parameters: Any, _context: Any) -> Any:
         with np.errstate(all="ignore"):
             exponent = np.exp(np.float64(parameters["w"][0]) * self.x)
             scores = exponent / (1 + exponent)

@@ -27,19 +27,19 @@ class Site:
     def parameters(self) -> dict[str, Any]:
         return {"w": np.zeros(1, np.float32)}
 
-    def fit(self, parameters: Any, told: Any) -> Any:
+    def fit(self, parameters: Any, context: Any) -> Any:
         if self.name == "p05":
             if MODE == "cancel":
                 raise asyncio.CancelledError
             if MODE == "keyboard":
                 raise KeyboardInterrupt
-            if MODE == "stop" and told.number == 0:
+            if MODE == "stop" and context.number == 0:
                 next(iter([]))
             if MODE == "usage":
                 raise UsageError("whatever")
         return {"w": parameters["w"] + np.float32(0.1)}, self.samples, {}
 
-    def evaluate(self, parameters: Any, _told: Any) -> Any:
+    def evaluate(self, parameters: Any, _context: Any) -> Any:
         with np.errstate(all="ignore"):
             exponent = np.exp(np.float64(parameters["w"][0]) * self.x)
             scores = exponent / (1 + exponent)
