@@ -29,7 +29,6 @@ from .evaluation import MOMENTS as MOMENTS
 from .evaluation import Metric as Metric
 from .evaluation import SiteEvaluation as SiteEvaluation
 from .evaluation import SiteStatistics as SiteStatistics
-from .explain import validated as validated
 from .load import decoded as decoded
 from .load import load_scenario as load_scenario
 from .load import parse_scenario as parse_scenario

@@ -13,19 +13,14 @@ from msgspec import inspect
 from securefl.base.errors import ConfigError
 from securefl.scenario import data, parts
 from securefl.scenario.scenario import Scenario
-from securefl.scenario.section import FileTable
+from securefl.scenario.section import FileTable, plain, short
 
 S = TypeVar("S", bound=FileTable)
 _WHERE = re.compile(r" - at `\$(?P<path>.*)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
 _BAD_CHOICE = re.compile(r"^Invalid (enum )?value ")
-_WORDS = {"object": "table", "array": "list", "str": "string", "bool": "true or false", "null": "nothing"}
-_FORMS = {
-    r"^[a-z0-9][a-z0-9_-]{0,31}$": "1 to 32 of a-z, 0-9, _ and -, beginning with a letter or digit",
-    data.DATA_PATTERN: data.DATA_FORMS,
-    r"^[\w.]+:\w+$": "module:function",
-}
+_FORMS = {data.DATA_PATTERN: data.DATA_FORMS}
 _REFERENCE = "docs/scenarios.md lists all fields"
 
 
@@ -55,25 +50,7 @@ def explain(
     path = ".".join(segments) or "scenario"
     if _BAD_CHOICE.match(text):
         return not_a_choice(path, value, _choices(node))
-    return ConfigError(path, f"{_plain(text)}, found {_short(value)}", _remedy_for_type(node))
-
-
-def validated(section: S, where: str) -> S:
-    """A table that was made in Python, its fields checked as those of a file are.
-
-    Args:
-        section: whose constructor checks nothing.
-        where: what it is, for errors.
-
-    Raises:
-        ConfigError: naming the field.
-    """
-    raw = msgspec.to_builtins(section)
-    try:
-        return msgspec.convert(raw, type(section), strict=True)
-    except msgspec.ValidationError as error:
-        found = explain(error, raw, type(section))
-        raise ConfigError(f"{where}.{found.path}", found.reason, found.remedy) from None
+    return ConfigError(path, f"{plain(text, _FORMS)}, found {short(value)}", _remedy_for_type(node))
 
 
 def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) -> ConfigError:
@@ -87,11 +64,11 @@ def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) ->
     path, tag = ".".join(segments), kind.__struct_config__.tag_field
     if not isinstance(value, dict):
         remedy = f'a table such as {{ {tag} = "{kind.usual}" }}'
-        return ConfigError(path, f"expected table, found {_short(value)}", remedy)
+        return ConfigError(path, f"expected table, found {short(value)}", remedy)
     if tag not in value:
         return ConfigError(f"{path}.{tag}", "missing", f"one of {', '.join(parts.names(kind))}")
     if not isinstance(value[tag], str):
-        return ConfigError(f"{path}.{tag}", f"expected string, found {_short(value[tag])}")
+        return ConfigError(f"{path}.{tag}", f"expected string, found {short(value[tag])}")
     return not_a_choice(f"{path}.{tag}", value[tag], parts.names(kind))
 
 
@@ -100,7 +77,7 @@ def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:
     close = difflib.get_close_matches(str(value), choices, n=1)
     listed = "one of " + ", ".join(choices)
     remedy = f"did you mean {close[0]}? {listed}" if close else listed
-    return ConfigError(path, f"{_short(value)} is not a choice", remedy)
+    return ConfigError(path, f"{short(value)} is not a choice", remedy)
 
 
 def _unknown_field(name: str, segments: Sequence[str], section: inspect.Type, value: Any) -> ConfigError:
@@ -209,22 +186,3 @@ def _remedy_for_type(node: inspect.Type) -> str:
     if table is not None:
         return f'a table such as {{ {table.tag_field} = "{_choices(node)[0]}" }}'
     return "" if isinstance(node, inspect.StrType) else _REFERENCE
-
-
-def _plain(text: str) -> str:
-    """``Expected `object`, got `int``` and its kin in plain words, without what was found."""
-    text = text.partition(", got ")[0]
-    pattern = re.search(r" matching regex '(.*)'$", text)
-    if pattern:
-        return f"expected {_FORMS.get(pattern[1], pattern[1])}"
-    text = re.sub(r"`([\w |]+)`", lambda kinds: _kinds(kinds[1]), text)
-    return text[:1].lower() + text[1:]
-
-
-def _kinds(text: str) -> str:
-    return " or ".join(_WORDS.get(word, word) for word in text.split(" | "))
-
-
-def _short(value: Any) -> str:
-    text = f'"{value}"' if isinstance(value, str) else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

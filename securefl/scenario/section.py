@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import typing
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -18,6 +21,38 @@ PositiveReal = Annotated[float, Meta(gt=0)]
 NonNegativeReal = Annotated[float, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+
+
+_WORDS = {"object": "table", "array": "list", "str": "string", "bool": "true or false", "null": "nothing"}
+_FORMS = {
+    r"^[a-z0-9][a-z0-9_-]{0,31}$": "1 to 32 of a-z, 0-9, _ and -, beginning with a letter or digit",
+    r"^[\w.]+:\w+$": "module:function",
+}
+
+
+def plain(text: str, forms: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return ``Expected `object`, got `int``` and its kin in plain words, without what was found.
+
+    Args:
+        text: of :class:`msgspec.ValidationError`.
+        forms: descriptions of further patterns.
+    """
+    text = text.partition(", got ")[0]
+    pattern = re.search(r" matching regex '(.*)'$", text)
+    if pattern:
+        return f"expected {(_FORMS | dict(forms)).get(pattern[1], pattern[1])}"
+    text = re.sub(r"`([\w |]+)`", _worded, text)
+    return text[:1].lower() + text[1:]
+
+
+def _worded(kinds: re.Match[str]) -> str:
+    return " or ".join(_WORDS.get(word, word) for word in kinds[1].split(" | "))
+
+
+def short(value: Any) -> str:
+    """Return a value for an error, at most 60 characters."""
+    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 class CheckedMeta(StructMeta):
@@ -52,10 +87,8 @@ def _checked(cls: type, name: str, value: Any) -> Any:
         try:
             return msgspec.convert(value, declared, strict=True)
         except msgspec.ValidationError as error:
-            reason = str(error).partition(" - at ")[0]
-            raise ConfigError(
-                f"{cls.__name__}.{name}", f"{reason[:1].lower()}{reason[1:]}, found {value!r:.60}"
-            ) from None
+            text = str(error).partition(" - at ")[0]
+            raise ConfigError(f"{cls.__name__}.{name}", f"{plain(text)}, found {short(value)}") from None
     many = isinstance(value, list | tuple)
     for one in value if many else (value,):
         if not isinstance(one, tables):

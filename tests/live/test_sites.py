@@ -32,34 +32,34 @@ class Good:
     def fit(self, parameters, context):
         rng = np.random.default_rng(context.seed)
         after = {n: a + 1 + 0 * rng.normal(size=a.shape) for n, a in parameters.items()}
-        return self.broken(after, told), 5, {"mean": after["b"]}
-    def broken(self, after, told):
+        return self.broken(after, context), 5, {"mean": after["b"]}
+    def broken(self, after, context):
         return after
     def evaluate(self, parameters, context):
         return 2, {"b": parameters["b"]}
 
 class Raises(Good):
-    def broken(self, after, told):
+    def broken(self, after, context):
         raise KeyError("no such patient")
 
 class NotFinite(Good):
-    def broken(self, after, told):
+    def broken(self, after, context):
         return after | {"b": np.float32("nan")}
 
 class OtherShape(Good):
-    def broken(self, after, told):
+    def broken(self, after, context):
         return after | {"b": np.zeros(4)}
 
 class Exits(Good):
-    def broken(self, after, told):
+    def broken(self, after, context):
         sys.exit("done for today")
 
 class Hangs(Good):
-    def broken(self, after, told):
+    def broken(self, after, context):
         time.sleep(1000)
 
 class Dies(Good):
-    def broken(self, after, told):
+    def broken(self, after, context):
         if context.number == 1:
             os._exit(9)
         return after

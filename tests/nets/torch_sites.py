@@ -76,7 +76,7 @@ class Linear(securefl.TorchSite):
             model, data, nn.MSELoss(), lambda weights: torch.optim.SGD(weights, lr=0.01), epochs=2
         )
 
-    def evaluate(self, parameters: Any, told: securefl.RoundContext) -> Any:
+    def evaluate(self, parameters: Any, context: securefl.RoundContext) -> Any:
         loss = min(8.0, max(float(abs(value).max()) for value in parameters.values()))
         return len(self.x), {"loss": loss, "table": [[1, 2], [3, 6]]}
 

@@ -109,8 +109,7 @@ def read_table(
     """
     if isinstance(columns, str | scenario.Column):
         columns = (columns,)
-    made = (scenario.Column(name=one) if isinstance(one, str) else one for one in columns)
-    declared = tuple(scenario.validated(one, f"columns.{index}") for index, one in enumerate(made))
+    declared = tuple(scenario.Column(name=one) if isinstance(one, str) else one for one in columns)
     scenario.check_columns(declared)
     if incomplete not in get_args(Incomplete):
         listed = ", ".join(get_args(Incomplete))

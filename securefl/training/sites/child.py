@@ -36,7 +36,7 @@ WIDE = 8
 """Bytes that a number has room for on the way back."""
 
 
-class RoundContext(NamedTuple):
+class TrainingRound(NamedTuple):
     """What a site is told of the round, as ``securefl.RoundContext``."""
 
     number: int
@@ -107,14 +107,14 @@ class Clerk:
 
     def _evaluate(self, asked: dict[str, Any]) -> dict[str, Any]:
         _seed(asked["told"])
-        judged = _awaited(self._site.evaluate(dict(self._given), RoundContext(*asked["told"])))
+        judged = _awaited(self._site.evaluate(dict(self._given), TrainingRound(*asked["told"])))
         if not (isinstance(judged, tuple) and len(judged) == 2):
             return {"kind": _kind(judged)}
         return {"samples": _count(judged[0]), "metrics": _metrics(judged[1])}
 
     def _fit(self, asked: dict[str, Any]) -> dict[str, Any]:
         _seed(asked["told"])
-        fitted = _awaited(self._site.fit(dict(self._given), RoundContext(*asked["told"])))
+        fitted = _awaited(self._site.fit(dict(self._given), TrainingRound(*asked["told"])))
         if not (isinstance(fitted, tuple) and len(fitted) == 3):
             return {"kind": _kind(fitted)}
         arrays, used, metrics = fitted
@@ -148,7 +148,7 @@ def _seed(context: list[Any]) -> None:
     """Seed the default generators as a party does around a site in its own process."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    seed = int(RoundContext(*context).seed)
+    seed = int(TrainingRound(*context).seed)
     random.seed(seed)
     np.random.seed([seed & 0xFFFFFFFF, seed >> 32])  # noqa: NPY002 - what a site may use
     torch: Any = sys.modules.get("torch")

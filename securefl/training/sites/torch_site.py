@@ -87,7 +87,6 @@ class TorchSite:
             raise ConfigError("model", f"{type(model).__name__} is no torch.nn.Module", "the module itself")
         if not isinstance(method, scenario.LocalMethod):
             raise ConfigError("method", f"{method!r} is none", "such as securefl.FedProx(mu=0.01)")
-        method = scenario.validated(method, "method")
         if train is not None and not method.plain:
             raise ConfigError("method", f"{method.name} corrects the usual loop", "leave train= out")
         trained = [one for one in model.parameters() if one.requires_grad]

@@ -40,7 +40,7 @@ def wide(name):
     rows = [(x.double(), y.double()) for x, y in loader(32)]
     return securefl.TorchSite(Net().double(), rows, MSE, sgd(0.05), samples=32)
 
-def far_off(model, told):
+def far_off(model, context):
     with torch.no_grad():
         model.out.bias += 1e4
 

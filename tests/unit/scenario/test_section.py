@@ -19,27 +19,27 @@ own: Any = rules
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Scenario(name="x", parties=-3), "Scenario.parties: expected `int` >= 1, found -3"),
-        (lambda: Scenario(name="x", parties="3"), "Scenario.parties: expected `int`, got `str`, found '3'"),
-        (lambda: Scenario(name="A B", parties=3), "Scenario.name: expected `str` matching regex"),
+        (lambda: Scenario(name="x", parties=-3), "Scenario.parties: expected int >= 1, found -3"),
+        (lambda: Scenario(name="x", parties="3"), 'Scenario.parties: expected int, found "3"'),
+        (lambda: Scenario(name="A B", parties=3), "Scenario.name: expected 1 to 32 of a-z"),
         (lambda: Scenario(name="x", parties=3, stop=None), "Scenario.stop: expected Stop, found NoneType"),
         (
             lambda: Scenario(name="x", parties=3, clustering={"size": 3}),
             "Scenario.clustering: expected Clustering",
         ),
-        (lambda: scenario.Stop(rounds=0), "Stop.rounds: expected `int` >= 1, found 0"),
+        (lambda: scenario.Stop(rounds=0), "Stop.rounds: expected int >= 1, found 0"),
         (lambda: scenario.Aggregation(rule="mean"), "Aggregation.rule: expected Rule, found str"),
         (
             lambda: scenario.Aggregation(pre_aggregation=[Mean()]),
             "Aggregation.pre_aggregation: expected PreAgg",
         ),
         (lambda: scenario.Aggregation(claim="all"), "Aggregation.claim: invalid enum value 'all'"),
-        (lambda: own.TrimmedMean(trim=-1), "TrimmedMean.trim: expected `int` >= 0, found -1"),
+        (lambda: own.TrimmedMean(trim=-1), "TrimmedMean.trim: expected int >= 0, found -1"),
         (
             lambda: own.TrimmedMean(trim=True),
-            "TrimmedMean.trim: expected `int | str`, got `bool`, found True",
+            "TrimmedMean.trim: expected int or string, found True",
         ),
-        (lambda: NormClipping(radius=0), "NormClipping.radius: expected `float` > 0.0, found 0"),
+        (lambda: NormClipping(radius=0), "NormClipping.radius: expected float > 0.0, found 0"),
     ],
 )
 def test_a_wrong_value_is_refused_when_the_table_is_made(make: Any, message: str) -> None:

@@ -44,7 +44,7 @@ class Good:
     def fit(self, parameters, context):
         rng = np.random.default_rng(context.seed)
         after = {n: a + rng.normal(size=a.shape) for n, a in parameters.items()}
-        return self.broken(after, told) if context.number == 1 else (after, 5, {"loss": np.float32(0.5)})
+        return self.broken(after, context) if context.number == 1 else (after, 5, {"loss": np.float32(0.5)})
     def evaluate(self, parameters, context):
         return 2, {"b": parameters["b"]}
 
@@ -73,34 +73,34 @@ def put(data):
     os.write(int(sys.argv[1]), data)
     return 5
 
-def raises(self, after, told): raise KeyError("no such patient")
-def hangs(self, after, told): signal.pause()
-def not_finite(self, after, told): return after | {"b": float("nan")}, 5, {}
-def other_name(self, after, told): return after | {"c": np.ones(2)}, 5, {}
-def no_name(self, after, told): return {"a": after["a"]}, 5, {}
-def other_shape(self, after, told): return after | {"b": np.zeros(4)}, 5, {}
-def other_dtype(self, after, told): return after | {"b": np.int32(4)}, 5, {}
-def too_many(self, after, told): return after, 6, {}
-def no_count(self, after, told): return after, 2.0, {}
-def no_metric(self, after, told): return after, 5, {"auc": "high"}
-def no_arrays(self, after, told): return [1.0], 5, {}
-def much(self, after, told): return after, 5, {"n" * 100_000: [1.0] * 100_000}
-def two_things(self, after, told): return after, 5
-def exits(self, after, told): sys.exit(3)
-def reserves(self, after, told): return after, 5, {"bytes": float(np.empty(1 << 30).nbytes)}
-def waits(self, after, told):
+def raises(self, after, context): raise KeyError("no such patient")
+def hangs(self, after, context): signal.pause()
+def not_finite(self, after, context): return after | {"b": float("nan")}, 5, {}
+def other_name(self, after, context): return after | {"c": np.ones(2)}, 5, {}
+def no_name(self, after, context): return {"a": after["a"]}, 5, {}
+def other_shape(self, after, context): return after | {"b": np.zeros(4)}, 5, {}
+def other_dtype(self, after, context): return after | {"b": np.int32(4)}, 5, {}
+def too_many(self, after, context): return after, 6, {}
+def no_count(self, after, context): return after, 2.0, {}
+def no_metric(self, after, context): return after, 5, {"auc": "high"}
+def no_arrays(self, after, context): return [1.0], 5, {}
+def much(self, after, context): return after, 5, {"n" * 100_000: [1.0] * 100_000}
+def two_things(self, after, context): return after, 5
+def exits(self, after, context): sys.exit(3)
+def reserves(self, after, context): return after, 5, {"bytes": float(np.empty(1 << 30).nbytes)}
+def waits(self, after, context):
     with open(os.path.join(os.path.dirname(__file__), "entered"), "w") as pipe:
         pipe.write(str(os.getpid()))
     signal.pause()
-def dies(self, after, told): os._exit(9)
-def killed(self, after, told): os.kill(os.getpid(), signal.SIGKILL)
-def eats(self, after, told): return np.ones(1 << 40), 5, {}
-def garbage(self, after, told): return after, put(b"x" * 100), {}
-def long(self, after, told):
+def dies(self, after, context): os._exit(9)
+def killed(self, after, context): os.kill(os.getpid(), signal.SIGKILL)
+def eats(self, after, context): return np.ones(1 << 40), 5, {}
+def garbage(self, after, context): return after, put(b"x" * 100), {}
+def long(self, after, context):
     import struct
     put(struct.pack("!4sII", b"SFL1", 4, 0xFFFFFFFF))
     signal.pause()
-def prints(self, after, told):
+def prints(self, after, context):
     while True:
         print("patient " * 1000)
 
@@ -110,7 +110,7 @@ for each in [raises, hangs, not_finite, other_name, no_name, other_shape, other_
     globals()[each.__name__] = site(each)
 
 class Forks(Good):
-    def broken(self, after, told):
+    def broken(self, after, context):
         if not os.fork():
             signal.pause()
         os._exit(1)

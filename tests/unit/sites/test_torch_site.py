@@ -161,7 +161,7 @@ def test_a_loop_and_a_test_of_ones_own() -> None:
         ),
         (
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), method=FedProx(mu=-1)),
-            "method.mu: expected float > 0.0, found -1",
+            "FedProx.mu: expected float > 0.0, found -1",
         ),
         (lambda: TorchSite(linear(), train=lambda *_: None), "samples: the loader does not tell how many"),
         (
