@@ -1,7 +1,5 @@
 """Array types of the data flow, and guards against a wrong dtype or shape where data enters a layer."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

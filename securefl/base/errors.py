@@ -3,8 +3,6 @@
 Every error that leaves securefl carries one line for a person: what, why and, where there is one, the remedy.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 EXIT_EXPECTED: Final = 0

@@ -1,7 +1,5 @@
 """Files that appear whole or not at all, and stay once that is said."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

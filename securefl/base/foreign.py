@@ -1,7 +1,5 @@
 """Exceptions of code that is not ours: a site's training, a user's model, loss or data set."""
 
-from __future__ import annotations
-
 import threading
 
 

@@ -4,8 +4,6 @@ A feature or a scenario table states its sentences itself. A sentence has a shor
 only the explanation has it. A short form that begins with a word in capitals is a warning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple

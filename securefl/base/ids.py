@@ -1,7 +1,5 @@
 """Names of parties and runs, and the coordinates of one secure sum."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple, NewType
 

@@ -1,7 +1,5 @@
 """Coroutines from code that is not one, in a notebook, too."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

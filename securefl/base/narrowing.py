@@ -1,7 +1,5 @@
 """Conversions of users' numbers to other dtypes: exact, or refused."""
 
-from __future__ import annotations
-
 import numbers
 from decimal import Decimal
 from typing import Any, Final

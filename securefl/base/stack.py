@@ -1,7 +1,5 @@
 """Input and output of an aggregation rule: stacked cluster means, and the aggregate (step 13)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ rounds once, or by :func:`ordered_sum` if the bits of runs that have begun depen
 numbers by :func:`exact_sum` (docs/adr/0059).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from fractions import Fraction
 from numbers import Rational

@@ -1,7 +1,5 @@
 """Formatting of lines for people: counts, percentages, times, names; paths that stay on a machine."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The version of this package, and the location of its files."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 from typing import Final

@@ -5,8 +5,6 @@ it would come out differently, for a reason that none of their readers could see
 their default count, and a version that is raised whenever a default itself changes.
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import cache
 from typing import Any, Final

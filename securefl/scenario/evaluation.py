@@ -1,7 +1,5 @@
 """Evaluation where the data are: metrics of the received model, and statistics of the data themselves."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta

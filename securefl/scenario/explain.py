@@ -1,7 +1,5 @@
 """Errors in a scenario for people, from msgspec's complaints: the field, the reason, the remedy."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Loading a ``Scenario`` from a TOML file and ``--set`` overrides, or one clear refusal."""
 
-from __future__ import annotations
-
 import math
 import re
 import tomllib

@@ -9,8 +9,6 @@ The base class holds what every optimiser states; each is a file in
 :mod:`securefl.methods.server_optimisers.parts`, with formula and source.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

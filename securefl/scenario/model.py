@@ -1,7 +1,5 @@
 """The ``[model]`` table: the model that is trained."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from securefl.scenario.parts import Part

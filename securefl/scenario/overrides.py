@@ -1,7 +1,5 @@
 """``--set path=value``: changes to a scenario's raw tables before they are decoded."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from typing import Any

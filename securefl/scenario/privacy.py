@@ -9,8 +9,6 @@ The ``[checks]`` table: the server's checks of opened sums (step 12 of the data 
 ``secure_sum.validate``: updates that are measured before they count (ADR 0024).
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta

@@ -1,7 +1,5 @@
 """A scenario with all defaults written out: as TOML for people, as a digest for signatures."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

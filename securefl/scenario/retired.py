@@ -4,8 +4,6 @@ The digest that parties sign still holds these values, and a recorded run of an 
 them is read as before. A file that states another value is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple

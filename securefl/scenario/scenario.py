@@ -4,8 +4,6 @@ Field by field checks (types, ranges, unknown names) are done by msgspec while d
 are in :mod:`securefl.methods.feasibility.limits`. ``docs/scenarios.md`` is the reference for people.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Literal
 

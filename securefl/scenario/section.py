@@ -1,7 +1,5 @@
 """Bases of tables: of a file, and of a scenario, whose fields are also checked when Python makes them."""
 
-from __future__ import annotations
-
 import re
 import typing
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Numbers that follow directly from the tables of a scenario: participants and planned sizes of clusters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The round that pools statistics of the sites' data, before they train."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from securefl.base.errors import ConfigError

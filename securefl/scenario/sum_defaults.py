@@ -6,8 +6,6 @@ at least the 2 that a secure sum needs. :mod:`securefl.methods.feasibility.secur
 that contradict it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import chain, combinations
 from typing import Final

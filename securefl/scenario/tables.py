@@ -1,7 +1,5 @@
 """Columns of tables that are read, CSV and Parquet: which are features, which is the label (docs/data.md)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Annotated, Literal
 

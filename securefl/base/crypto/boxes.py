@@ -12,8 +12,6 @@ Hazards:
   moved.
 """
 
-from __future__ import annotations
-
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

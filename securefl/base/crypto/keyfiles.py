@@ -6,8 +6,6 @@ overwritten: an empty file takes the name first, then the whole content is renam
 the two leaves the empty file, which every reader refuses.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

@@ -5,8 +5,6 @@ each field carries its type and its length, so the encoding is injective, and no
 of another, since the number of fields comes first.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from functools import lru_cache

@@ -5,8 +5,6 @@ costs 32 bytes and a path 7 hashes. Leaves and inner nodes are hashed under diff
 binds the number of leaves, so that no inner node passes for a leaf and no tree for a shorter one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

@@ -14,8 +14,6 @@ Hazards:
   the operating system's caches are out of reach.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, overload
 

@@ -12,8 +12,6 @@ Hazards:
   attacker who can time a single multiplication on the same machine is outside the threat model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 

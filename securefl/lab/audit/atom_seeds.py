@@ -5,8 +5,6 @@ formed again from the seed that the transcripts state, and what was drawn, froze
 them. Nothing is believed of the atoms but that seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

@@ -4,8 +4,6 @@ A release is an update of a round in whose clusters the party is, whether or not
 there on its masked input may leave. The accountant is that of the run; the counting is independent.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

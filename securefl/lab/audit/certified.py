@@ -1,7 +1,5 @@
 """Rounds as signed messages fix them: clusters drawn again, statements, and the quorums that signed them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Anybody's transcript has the signatures that certify and attest; what a verifier
 its key is known. An audit's chapter and the page of ``securefl verify`` are of one :class:`VerifiedRun`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -6,8 +6,6 @@ updates that differ from mu independently and equally, the error of party i is s
 mu itself; P_ii is its leverage (privacy-notes, section 2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast

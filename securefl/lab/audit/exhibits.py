@@ -3,8 +3,6 @@
 No exhibit holds a secret unless its audit says so: reconstructions are shown in lab mode only.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from securefl.base.errors import UsageError

@@ -6,8 +6,6 @@ exposed is proved by integer combinations of the sums, who is not by witnesses; 
 Models that came more than once in a run: their sums are sums of the same updates (docs/adr/0043).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast

@@ -1,7 +1,5 @@
 """Tables and plots of the exposure audit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from securefl.lab.audit import openings

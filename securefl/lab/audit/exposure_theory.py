@@ -1,7 +1,5 @@
 """Expected exposure by random reclusterings of a scenario's size: bounds, estimates, and simulated draws."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Holes in what a run left: transcripts that are missing, begin late or break off, and the rounds in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 Judgement of the evidence that the processes of a run kept (ADR 0044, Evidence).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

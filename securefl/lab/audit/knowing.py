@@ -1,7 +1,5 @@
 """Things known of a verified run besides its transcripts: models of its ends, a roster, keys of parties."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The chain of models from link to link: what was claimed of each round, and who attests it (ADR 0044)."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

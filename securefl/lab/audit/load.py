@@ -1,7 +1,5 @@
 """Loading a run directory as :class:`securefl.lab.audit.recorded.Recorded`: verified, or refused."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace

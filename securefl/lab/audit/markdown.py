@@ -1,7 +1,5 @@
 """An audit as Markdown, for terminals and repositories; plots stand in it as tables of their points."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

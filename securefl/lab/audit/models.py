@@ -1,7 +1,5 @@
 """The first model of a run, made again from scenario and seed, and the one that it left. Imports torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

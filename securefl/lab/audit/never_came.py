@@ -4,8 +4,6 @@ Both steer who is summed with whom (protocol.md, steps 2 and 6), and a message t
 What tells them apart is whether it was sent, and whether the server's own transcript has it in time.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final

@@ -6,8 +6,6 @@ succeeded (protocol.md, step 10). Members that were told different survivors giv
 The leakage ledger of each update version of a recorded run, decided and proved.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """An audit as one HTML page that needs nothing else: no script, no font, no picture from outside."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from html import escape
 from typing import Final

@@ -4,8 +4,6 @@ Names come from outside: an image cannot run or load anything, and no name in it
 formula.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import struct

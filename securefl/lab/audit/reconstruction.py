@@ -4,8 +4,6 @@ With ground truth only. Exposed means recovered to the last step of the encoding
 recovered. Either way the audit would show a ledger that is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Tables and plots of the reconstruction audit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A recorded run as audits see it: the scenario, transcripts by vantage point, and claims."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Openings and steps repeated by whoever audits, with the function by which verifiers repeat them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Forbidden repetitions: releases, openings, inputs after a release, keys (protocol.md, steps 9 and 10)."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any

@@ -5,8 +5,6 @@ make (protocol.md). From the certified seed follow the clusters, from sums and c
 model and the update the next model. Each round starts from its own record, so that an error counts once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Starting points for replaying the server's arithmetic: models, draws and sums of each round."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """All chapters of one audit together, and their JSON."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

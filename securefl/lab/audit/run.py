@@ -1,7 +1,5 @@
 """All audits of one recorded run, in the order of the report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from securefl.lab.audit import chain, finding

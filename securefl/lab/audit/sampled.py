@@ -4,8 +4,6 @@ A transcript has a few thousand coordinates of each vector. Which ones depends o
 sum with metric words is longer than the model. Compare no two samples by their index.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any

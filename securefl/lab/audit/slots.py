@@ -4,8 +4,6 @@ The ledger knows a slot's sum as one over its whole cluster, with zeros of whoev
 say how many updates are really in it, and never whose: a slot of one *is* somebody's update.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Ground truth of a run with ``--lab``: encoded updates and whole vectors, read when asked for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

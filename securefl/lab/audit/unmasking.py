@@ -10,8 +10,6 @@ Each member of a sum is dealt a share of the seed and of the key of every other.
 release, and no sum: the leakage ledger does not see it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One page on the chain of a verified run: Markdown, and JSON for programs."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Final
 

@@ -4,8 +4,6 @@ A server that shows one party another model, assignment, set of hellos or surviv
 (Pasquini et al., arXiv 2111.07380; protocol.md, steps 2, 6 and 7). The parties' transcripts are compared.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A chain that holds says nothing about what is in it: whoever wrote a transcript may have written anything.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 import msgspec

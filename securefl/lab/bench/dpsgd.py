@@ -7,8 +7,6 @@ Plain SGD goes through as many examples of one epoch, in batches of the same siz
 all ways in turn, and ratios are medians over repetitions, so that what else the machine does slows all.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

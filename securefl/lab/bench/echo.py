@@ -1,7 +1,5 @@
 """A site that returns what it got, for a process of its own."""
 
-from __future__ import annotations
-
 import resource
 from typing import Any
 

@@ -24,8 +24,6 @@ digests and hash trees, MessagePack, copies, checks, Python.
 Rates are measured in plain loops over ready-made objects, in the same run and on vectors of the same size.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

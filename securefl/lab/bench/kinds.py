@@ -6,8 +6,6 @@ update cause, and the bytes of their frames. The round around it (model, hellos,
 same for all kinds and left out.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

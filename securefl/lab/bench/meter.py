@@ -1,7 +1,5 @@
 """A meter of one process in a measured secure sum: CPU seconds by stage, frames, bytes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -12,8 +12,6 @@ Stages of the server: ``adverts``, ``boxes``, ``inputs`` (and receipts), ``relea
 decode).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The benchmark's tables for people, and JSON for machines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import msgspec

@@ -9,8 +9,6 @@ medians over such pairs, so that what else the machine does meanwhile slows both
 product that wait for each other count as working: on a busy machine measure with OPENBLAS_NUM_THREADS=1.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import statistics

@@ -5,8 +5,6 @@ too. Rows follow Bonawitz et al. 2017 in counting one instance; the round around
 :mod:`securefl.lab.bench.rehearsal`.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 from collections.abc import Iterable, Sequence

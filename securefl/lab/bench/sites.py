@@ -14,8 +14,6 @@ allocates meanwhile, by tracemalloc, which numpy reports to; and what the site's
 peak beyond what it had before and the shared memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

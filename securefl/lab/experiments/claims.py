@@ -4,8 +4,6 @@ A claim stands in the file of an experiment (:mod:`securefl.lab.experiments.expe
 kinds; :func:`judge` decides it on the numbers of some cells, mean over the seeds and seed by seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Literal, assert_never

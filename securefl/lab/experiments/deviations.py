@@ -4,8 +4,6 @@ Sums are made directly: k parties' Skellam noise is one draw of k times the vari
 way, so that honest ones use up what is allowed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Draws of a setting: clusters and dropouts at random, and what the opened sums then determine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from securefl.base.entropy import Entropy, InsecureSeededEntropy

@@ -1,7 +1,5 @@
 """Files of experiments, found, read and checked; and what the scenarios of their cells are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ Two short forms are read as experiments too: a *panel*, a figure whose cells are
 reference for people.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from math import prod
 from typing import Annotated, Any, Final, Literal, NamedTuple

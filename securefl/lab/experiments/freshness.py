@@ -4,8 +4,6 @@
 and pages say from it which results are stale.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """One simulation for a curve: its accuracy by round, resumable. Imports torch."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Collection

@@ -5,8 +5,6 @@ party's noise (privacy-notes, section 2); only then does sampling amplify. At eq
 that share it add 1 / h of its variance each, so that what saves noise in one opening loses it in the next.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Final, Literal
 

@@ -1,7 +1,5 @@
 """The page of a paper's tables and figures in Markdown, with everything that was run of each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Pictures of a table or figure: the content of each, and its tables as CSV and LaTeX."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

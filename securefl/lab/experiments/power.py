@@ -1,7 +1,5 @@
 """Power of the checks: how often each fails honest and deviating sums; behind ``docs/results/checks.md``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The page of a measured power table, in Markdown."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Provenance of a result: the program that computed it, and the draws of its clusters."""
 
-from __future__ import annotations
-
 import functools
 import platform
 import shutil

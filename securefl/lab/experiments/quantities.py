@@ -4,8 +4,6 @@ Papers state a share of Byzantine workers on top of a number of honest ones, and
 parties and rounds.
 """
 
-from __future__ import annotations
-
 import math
 from string import Template
 

@@ -1,7 +1,5 @@
 """TOML files as tables, with errors that name file and field."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The record of an experiment that was run: one JSON file, of which list, page and pictures are made."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

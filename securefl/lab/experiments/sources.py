@@ -1,7 +1,5 @@
 """Locations of a study's data sets: below the data directory, or as ``--dataset`` says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Tabulation of what was run on one data set into its record: cells, differences, verdicts."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

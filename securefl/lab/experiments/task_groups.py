@@ -3,8 +3,6 @@
 A run that hides groups writes none of this down; a simulation knows who chose which model.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal

@@ -4,8 +4,6 @@ A figure file says which methods are run at which points; it is read as an exper
 and *point*. Every trial of a method is one :class:`TrialJob`, kept by what it follows from.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

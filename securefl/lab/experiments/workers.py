@@ -4,8 +4,6 @@ Nothing is lost by ending in the middle: what is finished is found again, and wh
 checkpoint goes on from it.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """Candidates of a plan: all designs that keep the demands, as far as formulas tell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from securefl.lab.planning import design, resilience

@@ -1,7 +1,5 @@
 """Demands on a run; those that no plan can meet are refused here, with what to relax."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """A design: one way to set up a round, which a row of a plan stands for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Drafting a runnable scenario from a design: a well-known data set, and a model of about d parameters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sizes of frames: messages of the real types, encoded and framed as they travel, without long vectors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -7,8 +7,6 @@ clusters, which cascades.
 Joint disclosure of R sums of the same update: formulas, and the ledger on drawn clusters.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import math

@@ -3,8 +3,6 @@
 Losses by dropouts: atoms are the units that are lost (a party is a unit where there are none).
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import replace

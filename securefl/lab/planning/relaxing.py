@@ -1,7 +1,5 @@
 """Relaxing of demands where no design keeps them all: which one, and how far."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Resilience of clusters: how many Byzantine parties spoil, and odds of more colluders than reckoned."""
 
-from __future__ import annotations
-
 import functools
 import math
 from bisect import bisect_left

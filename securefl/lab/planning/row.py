@@ -1,7 +1,5 @@
 """Rows of a plan: predicted figures of a design, and the demands that it keeps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

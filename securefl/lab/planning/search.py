@@ -1,7 +1,5 @@
 """Search for the rows worth showing of a plan, or for the demands to relax."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

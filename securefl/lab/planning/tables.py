@@ -1,7 +1,5 @@
 """A plan as tables for people and as plain values for JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

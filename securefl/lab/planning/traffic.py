@@ -5,8 +5,6 @@ headers (rounds above 127, sequence numbers), shorter boxes for the last members
 faults add: retries, dropouts, smaller frames for some brokers.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Bytes that verifiers of a round send and get, on top of what every party does (ADR 0044)."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass

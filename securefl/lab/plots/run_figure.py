@@ -1,7 +1,5 @@
 """A run by round: what was measured of its models, and how far clusters differ."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

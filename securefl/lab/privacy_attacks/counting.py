@@ -1,7 +1,5 @@
 """Exact statements about counts: the binomial law, and Clopper and Pearson's interval of a rate."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from securefl.base.arrays import F64

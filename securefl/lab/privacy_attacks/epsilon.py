@@ -10,8 +10,6 @@ by a fair coin of its own (Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, t
 share neither noise nor anything else.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

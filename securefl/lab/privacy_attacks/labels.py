@@ -6,8 +6,6 @@ learning", arXiv 2105.09369). A sum over a cluster moves with the mean share. Wh
 training make of it is learned from shadow parties whose shares are known.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -6,8 +6,6 @@ Shadow models, trained like the target on known records, say what the score of *
 without it: LiRA, the test of Carlini et al. 2022 (arXiv 2112.03570), section V.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

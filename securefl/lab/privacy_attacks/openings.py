@@ -1,7 +1,5 @@
 """Statements of opened sums about one party's update, and the likelihood of a canary in it."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

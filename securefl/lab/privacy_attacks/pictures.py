@@ -1,7 +1,5 @@
 """Likeness of a reconstruction to the original: mean squared error and structural similarity."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ others has an area of about one half. Hence the rate of hits at a small rate of 
 2022, arXiv 2112.03570).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

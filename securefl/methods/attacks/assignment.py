@@ -1,7 +1,5 @@
 """Names of the parties, and the assignment of behaviours to them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache

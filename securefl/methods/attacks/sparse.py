@@ -1,7 +1,5 @@
 """Energy on a few coordinates, as much as noise hides from tests of the whole upload's length and law."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -14,8 +14,6 @@ A party that withholds its nonce voids the draw; skipping it instead would let t
 seeds of all subsets of withheld nonces.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

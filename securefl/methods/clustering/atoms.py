@@ -14,8 +14,6 @@ Source: So et al. 2021 (arXiv 2106.03328), whose batches of users take part toge
 rounds determine no part of a batch; here in reclusterings and survivor sets too, with colluders in an atom.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from securefl.base import sums

@@ -4,8 +4,6 @@ A committee fails where colluders are a quorum of it: then they may attest a mod
 is drawn from all participants, not from survivors: whose input is lost is the server's choice.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

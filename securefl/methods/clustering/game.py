@@ -11,8 +11,6 @@ be left out of the next draw.
 The header, ``plan`` and the premise of shared noise have their odds from here (ADR 0034).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

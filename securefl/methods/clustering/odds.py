@@ -1,7 +1,5 @@
 """Odds of random clusters for numbers bounded over the whole run: exact where that is affordable."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter

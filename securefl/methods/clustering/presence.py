@@ -1,7 +1,5 @@
 """Presence: parties that a round needs, and how many of those who are there take part."""
 
-from __future__ import annotations
-
 from securefl.methods.clustering import sizes
 from securefl.scenario import Scenario
 

@@ -3,8 +3,6 @@
 Clusters have m members each and are drawn R times a round, uniformly and independently.
 """
 
-from __future__ import annotations
-
 from securefl.base.errors import UsageError
 from securefl.methods.clustering import odds
 from securefl.methods.clustering.sizes import cluster_sizes

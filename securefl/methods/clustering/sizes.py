@@ -1,7 +1,5 @@
 """Numbers that follow directly from a scenario: largest clusters, quorum, works, encoding steps."""
 
-from __future__ import annotations
-
 import math
 
 from securefl.scenario import (

@@ -1,7 +1,5 @@
 """The global survivor set: a party is counted in all R sums of a round or in none (protocol.md, step 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from securefl.base.ids import PartyId

@@ -3,8 +3,6 @@
 Clipping of a party's update to a bounded L2 norm (step 3 of the data flow).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

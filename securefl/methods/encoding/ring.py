@@ -5,8 +5,6 @@ Sums decode correctly only with headroom: members * steps < 2^(bits - 1), where 
 than ``steps`` from 0. A scenario without it is refused (:mod:`securefl.methods.feasibility.limits`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

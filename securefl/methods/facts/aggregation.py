@@ -1,7 +1,5 @@
 """Sentences on ``[aggregation]``, ``[weighting]`` and behaviours: the rule, its claim, the attackers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """All sentences that follow from a scenario alone, in the order in which the lines of a header have them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -3,8 +3,6 @@
 Sentences on ``[groups]``; :mod:`securefl.protocol.round` has those on the choices of parties.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from securefl.base import header, text

@@ -1,7 +1,5 @@
 """Sentences on ``[privacy]`` that follow before the model's size and the parties' data are known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final, Literal
 

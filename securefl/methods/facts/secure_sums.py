@@ -1,7 +1,5 @@
 """Sentences on ``[secure_sum]``: the server and its colluders, CrypTen, validated sums, verified rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from securefl.base import header, text

@@ -3,8 +3,6 @@
 Limits of ``[weighting]``: refusal of a bound that no weights could keep, before a round finds out.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

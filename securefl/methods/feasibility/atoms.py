@@ -1,7 +1,5 @@
 """Limits of atoms."""
 
-from __future__ import annotations
-
 import itertools
 
 from securefl.base.errors import ConfigError

@@ -1,7 +1,5 @@
 """Limits between data, model and behaviours, by the kind of data."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from securefl.base.errors import ConfigError

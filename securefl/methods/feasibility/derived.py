@@ -1,7 +1,5 @@
 """Numbers that a feasible scenario implies: planned clusters, tolerances, odds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

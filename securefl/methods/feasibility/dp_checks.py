@@ -1,7 +1,5 @@
 """Limits of ``[checks]``."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from securefl.base.errors import ConfigError

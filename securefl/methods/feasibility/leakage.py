@@ -6,8 +6,6 @@ is certain, or certain as a rule, is known from the numbers.
 New local work has to be new: what of ``clustering.new_work`` depends on a party's data.
 """
 
-from __future__ import annotations
-
 import math
 
 from securefl.base.errors import ConfigError

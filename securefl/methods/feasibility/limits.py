@@ -3,8 +3,6 @@
 ``check`` refuses, or derives what the rest of the program and the header of a run need.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from securefl.base.errors import ConfigError

@@ -1,7 +1,5 @@
 """Limits of local methods: what they do to a gradient takes epochs of SGD."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from securefl.base.errors import ConfigError

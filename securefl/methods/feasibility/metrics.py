@@ -1,7 +1,5 @@
 """Limits of metrics that are pooled over sites: what can be counted, and what must not be repeated."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

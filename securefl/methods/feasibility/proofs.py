@@ -1,7 +1,5 @@
 """Bytes that a server sends to the verifiers of its rounds (ADR 0044)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

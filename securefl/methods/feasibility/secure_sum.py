@@ -6,8 +6,6 @@ fields follows.
 Limits of CrypTen sums (docs/crypten.md): refusal of what cannot run.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Limits of a model that sites train: what needs samples, or somebody who can test, is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from securefl.base.errors import ConfigError

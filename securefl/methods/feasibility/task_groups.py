@@ -1,7 +1,5 @@
 """Limits of task groups."""
 
-from __future__ import annotations
-
 import math
 
 from securefl.base.errors import ConfigError

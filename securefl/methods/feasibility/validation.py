@@ -3,8 +3,6 @@
 Limits of verified rounds: who may see what they show, and what nobody but the server could repeat.
 """
 
-from __future__ import annotations
-
 import math
 
 from securefl.base.errors import ConfigError, UsageError

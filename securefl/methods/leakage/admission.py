@@ -5,8 +5,6 @@ server can ask for more. A reclustering is opened with all its sums or not at al
 as many sums as any other.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

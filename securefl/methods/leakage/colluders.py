@@ -4,8 +4,6 @@ Party i falls to colluders K exactly if some combination of the sums contains i 
 The searches go by size, over all sets of up to four parties.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ hides its update as s^2 / leverage would hide an update that is opened alone.
 :func:`securefl.methods.privacy.exposure.leverage` is the general formula, for unequal noise.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ The solution is computed to more and more digits in base p from one inverse modu
 fractions with a common denominator. Nothing is returned that does not solve the system over the integers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

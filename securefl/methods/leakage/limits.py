@@ -5,8 +5,6 @@ anything (protocol.md, step 8). That the victim alone looks after itself is not 
 without it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

@@ -5,8 +5,6 @@ quotient that floating point finds to within one; the remainder is then exact in
 Matrix products run on doubles, on limbs of 21 bits, below 2^53: no result depends on rounding or its order.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from typing import Any

@@ -5,8 +5,6 @@ multiple of one unit vector exposes that party. A **witness** is one integer w_i
 updates x and x + w give the same sums, so no party with w_i != 0 is determined.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Collection, Mapping

@@ -14,8 +14,6 @@ keeps dependent points dependent, and s independent ones independent but for a p
 So a search in the projection misses nothing, and what it finds is checked.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Numbers that may stop a run or choose its best model, and the gain that counts."""
 
-from __future__ import annotations
-
 from securefl.methods.metrics.derived import bounds_of
 from securefl.methods.metrics.pooling import Measured
 from securefl.scenario import Scenario

@@ -8,8 +8,6 @@ du and dn of the words of both moments and of the n samples change it, to the fi
 Rounding is bounded by the sum of magnitudes. Noise is independent in each word, so that its variances add up.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

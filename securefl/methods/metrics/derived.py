@@ -5,8 +5,6 @@ AUC from score histograms: the probability that a sample of class 1 scores above
 that are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

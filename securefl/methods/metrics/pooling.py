@@ -1,7 +1,5 @@
 """Metrics of a round's model: all clusters pooled, their median, and how far they lie apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

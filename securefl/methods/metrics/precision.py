@@ -15,8 +15,6 @@ deviations larger, not smaller. Where that is not enough, a bound takes their pl
 - the least and the greatest bin with samples are off by what lies beyond them in the range.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

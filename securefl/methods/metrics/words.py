@@ -20,8 +20,6 @@ have an L2 norm of at most the cap, a column's three blocks each, and all words 
 times it.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import numbers

@@ -5,8 +5,6 @@ composes Renyi divergences and is the cross-check: looser, by another way.
 :mod:`securefl.methods.privacy.composition` says what they compose.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import math

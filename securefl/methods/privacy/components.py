@@ -22,8 +22,6 @@ clusters are drawn at random, the latter holds with a probability only
 (:mod:`securefl.methods.clustering.odds`).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -23,8 +23,6 @@ when it is drawn and halving as well would count twice. In fixed-size batches a 
 another one, so the sensitivity is 2 under both relations. ``docs/privacy.md`` has the proof.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence

@@ -15,8 +15,6 @@ With L2 sensitivity Delta and noise of standard deviation s from each party, mu^
 Exact for continuous Gaussian noise. Discrete noise needs steps that are small against s, and a slack.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

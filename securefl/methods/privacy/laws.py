@@ -26,8 +26,6 @@ where a third of it would do. That carries over to vectors, sampled batches and 
 these keeps the order of divergences of its parts.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Literal, NamedTuple

@@ -4,8 +4,6 @@ What takes the model's size or an accountant comes later (:mod:`securefl.methods
 :mod:`securefl.methods.privacy.settling`).
 """
 
-from __future__ import annotations
-
 from securefl.base.errors import ConfigError
 from securefl.base.sums import exact_sum
 from securefl.methods import clustering

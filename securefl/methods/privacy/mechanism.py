@@ -4,8 +4,6 @@ Everything follows from a settled scenario and the model's size, so that all par
 simulation find the same.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass, replace

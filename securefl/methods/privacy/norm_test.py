@@ -32,8 +32,6 @@ One coordinate alone is the worst case that a sketch of this kind has in the lon
 are 0, so that its sum is a binomial one and no length brings its acceptance below 2^-n.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

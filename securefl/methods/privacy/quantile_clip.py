@@ -11,8 +11,6 @@ Source: Andrew et al. 2021, "Differentially private learning with adaptive clipp
 Theorem 1. There all parties share one sum; here each cluster has its own, with noise of its own.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import statistics

@@ -5,8 +5,6 @@ Whoever prefers one of k options names it with probability e^eps / (e^eps + k - 
 small k). Whatever the data are, no answer is more than e^eps times as likely as under other data.
 """
 
-from __future__ import annotations
-
 import math
 
 from securefl.base.entropy import Entropy

@@ -12,8 +12,6 @@ to delta in every release (two vectors rounded with the same offsets differ by a
 their difference).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

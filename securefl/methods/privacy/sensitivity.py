@@ -17,8 +17,6 @@ is drawn displaces another: there two differences count.
 weight of at most 1 makes it no longer.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -4,8 +4,6 @@ Whoever starts a run settles its scenario once; all others check it. What comes 
 as part of the configuration, and no party needs an accountant to draw its noise.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from fractions import Fraction

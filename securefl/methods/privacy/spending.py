@@ -3,8 +3,6 @@
 A guarantee: an epsilon together with everything without which it says nothing.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -24,8 +24,6 @@ distance tau from the proof's, an (epsilon, delta) guarantee holds with delta + 
 each of the two neighbouring inputs loses tau, one of them behind the factor e^epsilon.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The rule of a scenario, behind its pre-aggregation, applied to cluster means."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -8,8 +8,6 @@ One Gram matrix answers that, so that an iteration costs O(c^2) instead of two p
 Columns in blocks that fit the cache, with ranked values, for rules that go coordinate by coordinate.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from functools import cmp_to_key

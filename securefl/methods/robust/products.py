@@ -6,8 +6,6 @@ integers, whose products and sums float64 holds exactly: then no order rounds. A
 elementwise operations, each rounded as IEEE 754 says, in an order that depends on nothing but the shapes.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

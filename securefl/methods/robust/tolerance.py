@@ -3,8 +3,6 @@
 The rules themselves are in :mod:`securefl.methods.robust`, which states the source of each number.
 """
 
-from __future__ import annotations
-
 import math
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """The coordinate-wise mean between two weighted quantiles."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

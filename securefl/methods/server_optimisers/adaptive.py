@@ -1,7 +1,5 @@
 """Adaptive server optimisers: a first moment of updates over the root of a second one."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The server's step, whatever the optimiser."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

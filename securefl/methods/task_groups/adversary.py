@@ -1,7 +1,5 @@
 """Adversaries of task groups: a group of their choice and any vector."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

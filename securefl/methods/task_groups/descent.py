@@ -6,8 +6,6 @@ Source: Tao, Yang, Kulkarni 2023 (arXiv 2306.00638), Algorithm 1.
 The baseline of Ghosh et al. 2019 (arXiv 1906.06629): minimisers, robust clustering, descent by group.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Data of the paper's experiment (Section 6) and of its examples (Sections 3 and 5.3)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -5,8 +5,6 @@ that means of a few members lie along one line, and a step along it makes one gr
 other's larger. The same rule doubles a code book in vector quantisation (Linde, Buzo and Gray 1980).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

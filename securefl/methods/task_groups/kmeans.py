@@ -1,7 +1,5 @@
 """Trimmed k-means: Lloyd's iterations that leave the farthest share of the points out (Ghosh et al. 2019)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One gradient from those of a group: by any rule of :mod:`securefl.methods.robust`, or one for its size."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

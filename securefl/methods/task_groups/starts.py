@@ -1,7 +1,5 @@
 """Starting points of models: near the truth, at random, or found without an oracle."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -18,8 +18,6 @@ eps2 is too small for this argument, and j takes its place here. ``docs/weightin
 measured.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

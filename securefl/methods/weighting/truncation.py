@@ -10,8 +10,6 @@ not the nearest binary number above it, which would make ceil(0.1 * 100) eleven)
 Skew by truncation: how far it moves what is minimised (Portnoy et al. 2022, Theorem 3), from losses.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence

@@ -9,8 +9,6 @@ be chosen such that a share alpha of the parties weighs at most alpha* of the wh
 10.3390/app12178847).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import assert_never
 

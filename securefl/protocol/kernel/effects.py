@@ -1,7 +1,5 @@
 """Effects: requests of a machine to its shell. Those of one step are performed in order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 

@@ -3,8 +3,6 @@
 Every event carries ``now``, the time in seconds on a clock that never runs backwards; machines have no other.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 

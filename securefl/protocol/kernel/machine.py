@@ -6,8 +6,6 @@ peer can never make ``step`` raise: what is wrong, early, late or forged comes b
 same phase.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar
 

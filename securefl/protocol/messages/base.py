@@ -4,8 +4,6 @@ Vectors, shares and ciphertexts are raw bytes. ``repr`` shows sizes only: conten
 sensitive in the wrong log.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta, Struct

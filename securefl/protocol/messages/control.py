@@ -1,7 +1,5 @@
 """Messages on joining and leaving a run, and heartbeats in between."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from msgspec import Meta

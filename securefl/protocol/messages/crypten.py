@@ -4,8 +4,6 @@ Keys, key lists, retries, inputs and receipts are those of masking. ``KeyAdvert.
 where no secrets are shared.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta

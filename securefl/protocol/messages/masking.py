@@ -4,8 +4,6 @@
 the sorted member list of the attempt.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta

@@ -4,8 +4,6 @@ Lists of what parties said are relayed as the exact frames that the parties sign
 withhold but not invent. ``Place.round`` numbers the round; ``Place.attempt`` numbers the draw of nonces.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta

@@ -1,7 +1,5 @@
 """The closed set of messages: whatever is not in this union is not a message."""
 
-from __future__ import annotations
-
 from typing import TypeAlias, get_args
 
 from securefl.protocol.messages import control, masking, rounds, validation, verification

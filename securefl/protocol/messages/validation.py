@@ -4,8 +4,6 @@ Shares of updates and the words of checks travel as :class:`securefl.protocol.me
 ``KeyAdvert.shares_root`` holds the commitment to the sketch nonce.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta

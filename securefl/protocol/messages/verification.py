@@ -1,7 +1,5 @@
 """Messages by which parties verify what the server makes of a round (protocol.md, step 12; ADR 0044)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta

@@ -4,8 +4,6 @@ Steps 12 to 14 of docs/dataflow.md: screen the sums, aggregate, step, complete t
 on the end. Features take part through their hooks (:mod:`securefl.protocol.round.server.features.feature`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Reading the key list of an attempt: the same checks at every member and at the server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from securefl.base import crypto

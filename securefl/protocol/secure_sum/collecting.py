@@ -7,8 +7,6 @@
 Inputs are uniform until the freeze: nothing here learns an update.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar

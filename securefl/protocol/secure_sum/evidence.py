@@ -6,8 +6,6 @@ anybody lets go of a share: the masked vectors by their digests in the receipts,
 public keys in the adverts (ADR 0044).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ To add one, add the folder and its name to ``secure_sum.kind``
 (:class:`securefl.scenario.scenario.SecureSum`).
 """
 
-from __future__ import annotations
-
 import importlib
 
 from securefl.base.errors import UsageError

@@ -14,8 +14,6 @@ Source: Jiang et al. (Dordis, arXiv 2209.12528), XNoise; there each component ha
 The store of masked inputs at the server between arrival and freeze: a port, and its simple form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Repeating the opening of a sum from what the server publishes, for members that verify it (ADR 0044)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations

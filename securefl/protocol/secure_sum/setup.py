@@ -1,7 +1,5 @@
 """The setup of one attempt of one secure sum, and the contexts that its keys are bound to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

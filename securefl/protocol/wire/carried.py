@@ -6,8 +6,6 @@ A session is 8 bytes in every header. A party's are random. A server's are the n
 big-endian) and 4 random ones, so that two servers of one epoch tell themselves apart.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, defaultdict
 from typing import Final
 

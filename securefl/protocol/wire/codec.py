@@ -4,8 +4,6 @@ The last rule (no second spelling of a message) closes malleability: two receive
 cannot disagree about what it says.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import msgspec

@@ -7,8 +7,6 @@ follows it. Signing each frame, not each message, means that nothing unauthentic
 SHA-256 goes first because Ed25519 alone would read a long frame twice through SHA-512 (ADR 0003).
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from typing import Annotated

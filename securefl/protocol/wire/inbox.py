@@ -11,8 +11,6 @@ A carrier is a frame whose body is a piece of another frame of the same sender. 
 messages are, within the same bounds, and the frame that they carry then passes all checks itself.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import OrderedDict

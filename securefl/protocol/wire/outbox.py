@@ -1,7 +1,5 @@
 """The outbox: from a message to signed frames, with their sequence numbers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -11,8 +11,6 @@ a party called ``all``) is a ``UsageError``, as configuration and roster have ch
 ``sfl/1/<run>/probe/<party>``    a process to itself, over a connection of its own: the broker's size limit
 """
 
-from __future__ import annotations
-
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId, is_name
 

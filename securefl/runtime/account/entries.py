@@ -4,8 +4,6 @@ Each line holds the hash of the line before it, so that nothing inside the file 
 out unnoticed. What is cut off at the end is noticed by the :mod:`securefl.runtime.account.tip`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 

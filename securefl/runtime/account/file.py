@@ -1,7 +1,5 @@
 """The file of an account: locked while it is in use, appended durably, refused where it may lie."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

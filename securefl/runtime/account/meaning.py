@@ -1,7 +1,5 @@
 """Meaning of an account's entries: sums given, updates submitted, epsilon spent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scenario files that come with securefl."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The end of a run or a simulation: its summary, in memory and on disk."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from securefl.protocol import kernel

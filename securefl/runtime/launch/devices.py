@@ -1,7 +1,5 @@
 """The choice of a device for all training processes of one machine."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import NamedTuple
 

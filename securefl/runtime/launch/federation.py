@@ -1,7 +1,5 @@
 """A whole run on this machine: broker, server, parties, progress, run directory, verdict."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress

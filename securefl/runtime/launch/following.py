@@ -3,8 +3,6 @@
 A launcher follows the processes of a local run, and a server of a deployment itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId

@@ -1,7 +1,5 @@
 """Signals that end a command as Ctrl-C does: in good order, with what it has to say at its end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Leading a run of a deployment: what the server leaves beside its transcript and models, and its verdict."""
 
-from __future__ import annotations
-
 import math
 import time
 from contextlib import suppress

@@ -3,8 +3,6 @@
 It holds no private key, only the public roster. With ``--lab`` the frames themselves are kept, for audits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import math

@@ -5,8 +5,6 @@ Options of a simulation. Imports no torch.
 Progress for programs: nothing at all, or a line a round.
 """
 
-from __future__ import annotations
-
 import secrets
 import sys
 from collections.abc import Callable

@@ -16,8 +16,6 @@ in another. Holes in several arenas then keep many times the size of the model: 
 parameters with verification, a server had 1.9 GB and a party 0.9 GB, with one arena 0.8 GB and 0.5 GB.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ctypes

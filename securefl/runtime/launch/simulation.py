@@ -1,7 +1,5 @@
 """A whole simulation: progress, run directory, checkpoints, verdict. Imports torch."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections import Counter

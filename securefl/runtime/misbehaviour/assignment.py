@@ -1,7 +1,5 @@
 """Assignment of the scenario's behaviours to the seams of one actor."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

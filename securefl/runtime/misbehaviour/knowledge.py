@@ -1,7 +1,5 @@
 """Knowledge of a coalition: its members' updates, and everybody's if they are omniscient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parties that take part, and bother everybody while they do: garbage and replays."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from itertools import cycle

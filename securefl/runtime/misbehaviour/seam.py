@@ -3,8 +3,6 @@
 Faults that only a shell can commit: effects that no honest machine asks for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias

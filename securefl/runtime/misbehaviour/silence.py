@@ -5,8 +5,6 @@ broker is made to say that the connection broke, as its last will would, unless 
 then the others have nothing but their deadlines.
 """
 
-from __future__ import annotations
-
 from securefl import scenario
 from securefl.base.ids import SERVER
 from securefl.protocol import kernel, messages

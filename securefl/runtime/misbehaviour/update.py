@@ -1,7 +1,5 @@
 """The update, encoded and release seams: what a party puts into the sum, and which shares it lets go."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache

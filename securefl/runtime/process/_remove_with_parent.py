@@ -4,8 +4,6 @@
 It imports nothing of securefl, so that it waits within milliseconds of its start.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A member of a coalition in its own process, and the folder by which it exchanges updates with its mates."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Assembly of the parts that both kinds of process are made of, from their settings."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import signal

@@ -6,8 +6,6 @@ version does not know is of a later one, and refused: leaving it out could lose 
 is in a checkpoint, and nothing that is secret from the server.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import fields, replace

@@ -1,7 +1,5 @@
 """The dealer of validated sums as a process: its own key, no data, no model."""
 
-from __future__ import annotations
-
 from securefl.base import entropy
 from securefl.base.ids import DEALER, SERVER
 from securefl.protocol import kernel, messages, wire

@@ -1,7 +1,5 @@
 """Ownership of ``--out``: one process of a name at a time, and for the server one run for ever."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

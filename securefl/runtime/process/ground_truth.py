@@ -1,7 +1,5 @@
 """Lab mode only: a party's encoded updates on disk, for audits and tests of exactness."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

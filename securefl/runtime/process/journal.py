@@ -5,8 +5,6 @@ grows by two lines with every round that it takes part in: each round counts. Of
 counts, so that it is written anew, without the others, whenever it has become long.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Sequence

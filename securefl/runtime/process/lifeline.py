@@ -8,8 +8,6 @@ also watch the pipe on which they tell the launcher news: it breaks when the lau
 A folder for what a run on one machine needs on disk, which goes with the launcher, however that ends.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

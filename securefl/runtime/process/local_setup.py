@@ -4,8 +4,6 @@ This is the all-in-one mode of local demos and tests. In a deployment each party
 (``securefl keygen --party``) and holds its own data, and no private key is ever where another one is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

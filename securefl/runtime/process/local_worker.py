@@ -1,7 +1,5 @@
 """Local work between machine and libraries: what an effect asks for, done in a worker thread, as an event."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A party's durable memory: the journal of its run, and the account of its key and data over all runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

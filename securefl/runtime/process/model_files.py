@@ -3,8 +3,6 @@
 Results on disk as soon as the machine tells them: the best model, or the statistics.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

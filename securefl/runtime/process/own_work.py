@@ -1,7 +1,5 @@
 """A party's own work: training on its shard, or at its site."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass

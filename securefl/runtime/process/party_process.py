@@ -1,7 +1,5 @@
 """One party: its own key, its own data, its own configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from securefl.base import entropy

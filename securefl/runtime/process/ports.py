@@ -1,7 +1,5 @@
 """Ports of a shell besides machine and transport: listeners, notes, computations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias

@@ -1,7 +1,5 @@
 """Privacy before a run: the launcher settles it for all, and each party checks it for itself."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

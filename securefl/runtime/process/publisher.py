@@ -1,7 +1,5 @@
 """Frames out: signing, a bounded window of publications in order, and what an honest process never sends."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

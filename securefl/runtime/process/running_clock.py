@@ -1,7 +1,5 @@
 """A clock that stands still while its process does: stopped, swapped out, or on a suspended machine."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -3,8 +3,6 @@
 It holds the model, the test set, samples of its own where the rule needs some, and never an update.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

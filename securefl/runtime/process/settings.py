@@ -1,7 +1,5 @@
 """Settings of one process, besides the scenario."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final

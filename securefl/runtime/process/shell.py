@@ -5,8 +5,6 @@ time, and publishing runs behind a bounded window in order. Steps run in a worke
 opening sums or signing never starves the connection's keep-alive.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine

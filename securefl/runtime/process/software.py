@@ -1,7 +1,5 @@
 """Versions of this process, for the server to compare."""
 
-from __future__ import annotations
-
 import platform
 import re
 

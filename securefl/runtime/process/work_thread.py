@@ -1,7 +1,5 @@
 """A thread for code that may fail in any way, or never end: a party's training, its choice of a group."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Reports on the checks of opened sums: what they can find, and found, by how many in a sum add no noise."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A round while it goes on: reports in, a :class:`RoundRecord` out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ Only the dataclasses of :mod:`securefl.protocol.round.shared.reports` are taken,
 construction. Anything else is refused rather than written down by accident.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

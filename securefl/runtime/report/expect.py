@@ -1,7 +1,5 @@
 """Expectations: whether the run did what its scenario claims, and the exit code."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """The file of a run's first model, of which the run directory has a copy, and versions that make a model."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version

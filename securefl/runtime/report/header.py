@@ -1,7 +1,5 @@
 """Header of a run: the sentences of all features of its scenario, and those on how it is started."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from securefl.base import header, text

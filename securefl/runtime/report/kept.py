@@ -6,8 +6,6 @@ of announcements, nonces, freezes, certificates and attests, and the roster. The
 models and proofs are kept, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The metrics of a run: a listener that keeps what rows, summary and exit code are made of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace

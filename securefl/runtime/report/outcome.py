@@ -1,7 +1,5 @@
 """The outcome of a run, in the words of a scenario's ``[[expect]]``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

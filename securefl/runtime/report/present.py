@@ -1,7 +1,5 @@
 """The summary of a run on a terminal, or as plain lines where there is none."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Reports on differential privacy: sentences of the header, epsilon by party and round, the guarantee."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 

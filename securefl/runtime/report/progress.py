@@ -1,7 +1,5 @@
 """Progress of a run, told to people, logs and programs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import IO, Final, Protocol

@@ -1,7 +1,5 @@
 """Statistics of the sites' columns as a table for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from securefl.methods import metrics

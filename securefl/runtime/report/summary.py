@@ -1,7 +1,5 @@
 """``summary.json``: the outcome of a run for machines, and what the printed summary is made of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

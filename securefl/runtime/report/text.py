@@ -3,8 +3,6 @@
 Lines for people on refusals, and names in lines of events.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """The witness of a process: its transcript on disk, and news for whoever launched it."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections import Counter

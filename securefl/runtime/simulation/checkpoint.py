@@ -3,8 +3,6 @@
 The state of the server is written as a server writes it (:mod:`securefl.runtime.process.checkpoint`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 

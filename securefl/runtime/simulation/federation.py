@@ -1,7 +1,5 @@
 """A simulated federation, made from the same scenario, seed and data as a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

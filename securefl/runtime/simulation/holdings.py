@@ -1,7 +1,5 @@
 """Holdings of a simulation: a data set split over parties and server, or sites."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Limits of simulations: what they cannot show, because they send no messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

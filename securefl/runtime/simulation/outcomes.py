@@ -5,8 +5,6 @@ This says without messages what the machines of :mod:`securefl.protocol.round.sh
 answers. The tests hold the two against each other. Whether anybody's training succeeds has no part in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final

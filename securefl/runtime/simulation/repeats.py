@@ -5,8 +5,6 @@ is honest: a model comes again only where a round gave no update, so that the hi
 is all that any account could hold against a round. Runs before this one are not simulated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The rounds of a simulation, reported as the server of a run reports them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace

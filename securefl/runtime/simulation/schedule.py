@@ -5,8 +5,6 @@ processes did: who was away, who dropped out, which rounds were void; and the cl
 run's id and keys.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Shadow models: the same federation on other records, to see what a record does to a model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple

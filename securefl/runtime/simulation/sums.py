@@ -1,7 +1,5 @@
 """The cluster sums of one round, added up in the ring without masks."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from itertools import product
 

@@ -3,8 +3,6 @@
 Trained updates of a round: made once where used once, kept where attackers ask for them as well.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

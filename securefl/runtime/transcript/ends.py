@@ -3,8 +3,6 @@
 A chain that is cut between two entries still holds. Who kept the summary sees that the rest is missing.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path

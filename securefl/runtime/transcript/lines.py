@@ -6,8 +6,6 @@ Keys are sorted, there is no white space, everything outside ASCII is escaped (a
 and NaN and infinities, which JSON does not have, are refused.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

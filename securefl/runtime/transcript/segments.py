@@ -5,8 +5,6 @@ The segment that is being written is ``<name>.jsonl``, as a transcript of one pi
 others. ``<name>`` is a vantage point, or one with the number of a later start (``p00.2``).
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

@@ -7,8 +7,6 @@ running Python between fork and exec of a threaded parent. Linux only (prctl(2),
 the program merely starts, and whoever is killed without a chance to clean up leaves it behind.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

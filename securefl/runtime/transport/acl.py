@@ -8,8 +8,6 @@ The topics are those of `securefl.protocol.wire.topics`, plus ``peer/<to>/<from>
 parties talk to each other directly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 

@@ -15,8 +15,6 @@ Several tasks may wait in ``publish`` and one in ``receive`` at the same time. C
 withdraws the frame if it has not left yet; cancelling a ``receive`` loses nothing.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ without a word (Linux). That signal is tied to the *thread* that starts the brok
 lives as long as the broker shall.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

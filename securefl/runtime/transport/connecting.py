@@ -14,8 +14,6 @@ paho-mqtt 2.1; all private names that securefl touches are in this file:
 - The housekeeping task is awaited on leaving, so that an event loop can end without a warning.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -21,8 +21,6 @@ fit:
 - No ``$SYS`` topics, no packet log.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -5,8 +5,6 @@ and nothing can be added or revoked later. Transport encryption hides traffic fr
 does not rely on it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ each of them than a party needs for all, so that they meet.
 A broker can forge an answer and so keep a process where nobody is, as it can drop all that passes it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Awaitable, Callable

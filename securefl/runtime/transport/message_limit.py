@@ -10,8 +10,6 @@ has dropped the message. This takes a connection of its own, beside the one that
 broker closes is not the one that the run depends on, and no frame of the run is in its way.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import secrets

@@ -1,7 +1,5 @@
 """The way out over one connection: frames as the broker takes them, whole or in carriers."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tests of the brokers of a run before it begins: the largest frame, and whether they retain messages."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import secrets

@@ -1,7 +1,5 @@
 """Reaching a broker: which address of several is tried when, and whether it has kept anything."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Iterator

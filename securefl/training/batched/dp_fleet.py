@@ -5,8 +5,6 @@ only the sums are each party's own. Batches, and so the results up to the roundi
 gradients, are those of :class:`securefl.training.dpsgd.trainer.DpSgdTrainer`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 

@@ -6,8 +6,6 @@ is slower than party by party (docs/adr/0010-vectorised-training.md). The batche
 the rounding of floating-point sums, are those of :class:`securefl.training.sgd.trainer.LocalTrainer`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

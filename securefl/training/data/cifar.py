@@ -4,8 +4,6 @@ Format (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 200
 of one label byte and 3,072 pixel bytes, the red, the green and the blue plane of 32x32, each row by row.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole data sets, as the launcher and the tools read them before the split. No torch: numpy is enough."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import importlib.util

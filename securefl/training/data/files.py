@@ -1,7 +1,5 @@
 """Reading the published files of data sets: whole into memory, packed or not, any defect a ConfigError."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import zlib

@@ -5,8 +5,6 @@ element type, one for the number of dimensions, a big-endian u32 per dimension, 
 fastest. Only unsigned bytes (type 0x08) are read: both data sets use nothing else.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -5,8 +5,6 @@ loss (transparency, 16 bits, several pages) is refused; nothing in a class's fol
 files.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import struct
 import warnings

@@ -1,7 +1,5 @@
 """Reading numpy archives that somebody else may have written: plain arrays, any defect a ConfigError."""
 
-from __future__ import annotations
-
 import struct
 import tokenize
 import zipfile

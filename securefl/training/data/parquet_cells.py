@@ -1,7 +1,5 @@
 """Cells of Parquet files. pyarrow is an optional extra, imported when needed."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path

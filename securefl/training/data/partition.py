@@ -6,8 +6,6 @@ party: disjoint, none empty, in shuffled order. All but ``labels`` and ``roles``
 Whole numbers in proportion: what partitions and samples are cut by.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

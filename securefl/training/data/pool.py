@@ -1,7 +1,5 @@
 """The samples of many parties in one tensor, so that one gather fetches a batch of each (fleet training)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

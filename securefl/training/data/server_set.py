@@ -3,8 +3,6 @@
 As the split, it is public and follows from the seed alone.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -3,8 +3,6 @@
 The launcher writes the shards into a private directory; each party loads one file, the server the test file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path

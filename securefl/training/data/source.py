@@ -1,7 +1,5 @@
 """Data of one's own: a file, a folder or a function, read alike as a whole data set and as one party's."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 The split is public and follows from the seed alone, so numpy's seeded generator is right here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

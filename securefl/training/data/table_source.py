@@ -1,7 +1,5 @@
 """Tables as data sets: the scenario says which columns are features, and which is the label."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tables, from CSV and Parquet files: columns by name, each value checked against what is declared."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@
 the speaker's name and a colon, the lines of the speech, and an empty line.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sums of bounded per-example gradients, of one party or many (docs/dataflow.md, step 2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never

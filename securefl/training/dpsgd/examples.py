@@ -5,8 +5,6 @@ computed in double precision from the same numbers, so that a length is that of 
 the bound on one example's influence does not depend on how a single-precision sum happens to round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -5,8 +5,6 @@ dense layer's gradients are outer products of slope and input; a convolution's a
 matrices for each example (docs/adr/0013-per-example-gradients.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple, cast
 

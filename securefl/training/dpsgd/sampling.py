@@ -5,8 +5,6 @@ made from the party's own entropy by comparing integers: a generator of torch wo
 and its whole state follows from a few hundred of its outputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, assert_never
 

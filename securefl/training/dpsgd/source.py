@@ -1,7 +1,5 @@
 """Sources of examples for a step of DP-SGD: samples in memory, or a dataset of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sized
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol

@@ -8,8 +8,6 @@ the row of the example. In a *fixed* pass neither depends on the other examples 
 the same number of rows, each example has a row that is drawn for it, and holes have a public sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple

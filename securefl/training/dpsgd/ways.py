@@ -1,7 +1,5 @@
 """The choice of a way to per-example gradients of a module: by its layers, mapped, or one by one."""
 
-from __future__ import annotations
-
 import math
 from typing import Final, Protocol
 

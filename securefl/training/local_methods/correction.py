@@ -1,7 +1,5 @@
 """A local method at work in one training, with the control variates that a party keeps for the next."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -4,8 +4,6 @@ They turn samples f32 ``(batch, *input_shape)`` into class scores ``(batch, clas
 text, i64 ``(batch, length)``, into scores of the next one at each position, ``(batch, classes, length)``.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

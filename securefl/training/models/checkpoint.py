@@ -1,7 +1,5 @@
 """Trained models on disk, as safetensors: named f32 arrays, readable without running anybody's code."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

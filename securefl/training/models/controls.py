@@ -3,8 +3,6 @@
 Arrays of a model that the server averages, by name.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

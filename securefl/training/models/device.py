@@ -1,7 +1,5 @@
 """The device that computes, and its memory. Importing this leaves CUDA alone: party processes fork first."""
 
-from __future__ import annotations
-
 import os
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Models as vectors of their trained parameters, in the order of ``named_parameters``, tied once (step 2)."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

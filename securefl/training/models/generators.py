@@ -1,7 +1,5 @@
 """Default generators of Python, numpy and torch, seeded around a user's code."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Parts of convolutional models: of samples (height, width) or (channels, height, width), f32.
 """
 
-from __future__ import annotations
-
 import math
 from typing import assert_never
 

@@ -5,8 +5,6 @@ buffers, local buffers, personal and frozen parameters stay at the sites. The he
 other entries, with their first values where these are few.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from typing import Any

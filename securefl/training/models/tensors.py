@@ -1,7 +1,5 @@
 """Named tensors without a forward pass, from and to safetensors."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ the given one does (Geiping et al. 2020, arXiv 2003.14053). Both are given the m
 labels: an attacker who knows less does no better.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Work done a little ahead of whoever takes the results, on threads."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Gradients of the server's own data, for rules that compare cluster means with one (before step 13)."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy

@@ -1,7 +1,5 @@
 """Task groups and torch models: k starts, the model of least loss, tests of all of them, turned images."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

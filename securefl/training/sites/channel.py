@@ -4,8 +4,6 @@ A frame is a header of fixed length and JSON of limited length; arrays lie in me
 comes otherwise, unasked or too late ends the process and all that it started.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -4,8 +4,6 @@ It imports nothing of securefl but the folder ``adapters`` beside it, so that th
 none of it. Whatever it says is checked by :mod:`securefl.training.sites.apart`. Python 3.9 or later, Linux.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib

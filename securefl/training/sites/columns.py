@@ -1,7 +1,5 @@
 """A site that is asked for statistics of its columns, and trains nothing (docs/statistics.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

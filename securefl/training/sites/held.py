@@ -4,8 +4,6 @@ User code may put other objects in their place, as ``load_state_dict(..., assign
 kept the first ones would send weights that nobody trains.
 """
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Sites by name: ``module:name``, called with the party's name."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any, TypeAlias

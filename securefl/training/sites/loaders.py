@@ -1,7 +1,5 @@
 """Loaders of a site: samples (of the dataset, or fewer by sampler and ``drop_last``), batches and epochs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A site's own log: what it trained and measured, and why it failed. Nobody else gets to see it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Makers of sites named by ``--site``: a class, a Flower app or an NVFlare script, here or elsewhere."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Nothing in here imports more than numpy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

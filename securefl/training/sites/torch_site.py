@@ -1,7 +1,5 @@
 """A site around a torch module and a data loader: the usual loop, or one of your own."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import math

@@ -1,7 +1,5 @@
 """A site of one's own as a party's local training: what it is given, and checks of what it returns."""
 
-from __future__ import annotations
-
 import inspect
 import numbers
 from collections.abc import Awaitable, Mapping

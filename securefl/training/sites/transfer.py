@@ -3,8 +3,6 @@
 Steps of DP-SGD at a site (``privacy.unit = "record"``): the library samples, bounds and steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

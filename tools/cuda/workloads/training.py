@@ -22,7 +22,7 @@ from securefl.training.models import Mlp, build_model, to_vector
 from securefl.training.models.parts.cnn import Cnn
 from securefl.training.models.parts.lstm import Lstm
 from securefl.training.sgd import LocalTrainer
-from securefl.training.sites import Round, TorchSite
+from securefl.training.sites import RoundContext, TorchSite
 from tools.cuda.workloads.resnet import resnet18
 
 FASHION: Final = (28, 28)
@@ -94,7 +94,7 @@ def resnet_site(device: torch.device) -> Work:
         device=device,
     )
     start = site.parameters()
-    context = Round(number=0, planned=1, seed=1)
+    context = RoundContext(number=0, planned=1, seed=1)
     return Work(lambda: site.fit({name: array.copy() for name, array in start.items()}, context), examples)
 
 

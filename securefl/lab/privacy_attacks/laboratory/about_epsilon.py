@@ -1,7 +1,5 @@
 """*canary*: a lower bound on epsilon from canaries, beside the one that the scenario's ledger claims."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from securefl.base.entropy import OsEntropy

@@ -1,7 +1,5 @@
 """*properties*: mixes of classes out of the first round's sums."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

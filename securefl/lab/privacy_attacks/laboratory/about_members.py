@@ -1,7 +1,5 @@
 """*membership*: records told from others by the final model, or by one opened sum."""
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Final

@@ -1,7 +1,5 @@
 """*inversion*: pictures out of the first round's sums, and out of the sums of fewer members."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

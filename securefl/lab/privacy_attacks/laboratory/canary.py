@@ -6,8 +6,6 @@ the noise, the sampling or the number of openings that were counted is wrong by 
 the claim. A bound below the claim proves nothing about what a better attack would find.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator

@@ -1,7 +1,5 @@
 """A case for experiments: the models and sums of a recorded run, and whose samples they came from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cluster means of a round, as the server holds them after it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

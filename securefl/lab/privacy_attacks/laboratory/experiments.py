@@ -1,7 +1,5 @@
 """The experiments that an audit can be asked for, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType

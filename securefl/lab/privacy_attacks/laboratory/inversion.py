@@ -5,8 +5,6 @@ takes ground truth; a server has to make it by eye. Beside it stands what the sa
 that have nothing to do with the run: as many others of the same data set.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ A model is a model whether it is the final one or the global one plus a cluster'
 asks of both which records they were trained on. Members and others come from one distribution.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The server trains shadow parties from the same model on samples of its own, cut 
 classes that it knows, and learns what a mix does to the last layer's bias.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """A patch that stands for a class."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

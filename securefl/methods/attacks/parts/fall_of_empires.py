@@ -1,7 +1,5 @@
 """The scaled mean of the coalition's own updates."""
 
-from __future__ import annotations
-
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy

@@ -1,7 +1,5 @@
 """Noise instead of the update, or on top of it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """Against the mean of the known updates, and not far from it."""
 
-from __future__ import annotations
-
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy

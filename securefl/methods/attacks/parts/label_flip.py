@@ -1,7 +1,5 @@
 """Labels in the opposite order."""
 
-from __future__ import annotations
-
 from securefl import scenario
 from securefl.base.arrays import I64, Inputs
 

@@ -1,7 +1,5 @@
 """Every label the next one."""
 
-from __future__ import annotations
-
 from securefl import scenario
 from securefl.base.arrays import I64, Inputs
 from securefl.base.errors import ConfigError

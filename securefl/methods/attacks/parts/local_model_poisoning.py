@@ -4,8 +4,6 @@ Source of all: Fang, Cao, Jia and Gong 2020 (arXiv 1911.11815). The paper crafts
 is done to updates, which moves the origin to the global model that all trained from.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """One of the known updates, sent by all."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

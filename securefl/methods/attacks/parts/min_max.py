@@ -1,7 +1,5 @@
 """Min-Max: as far off the mean as an honest update could be, by its longest distance to another."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

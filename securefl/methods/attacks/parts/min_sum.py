@@ -1,7 +1,5 @@
 """Min-Sum: as far off the mean as an honest update could be, by its distances to all others."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

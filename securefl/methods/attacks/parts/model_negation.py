@@ -1,7 +1,5 @@
 """The model, negated."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

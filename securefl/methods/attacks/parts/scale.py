@@ -1,7 +1,5 @@
 """The own update, scaled or turned round."""
 
-from __future__ import annotations
-
 from securefl import scenario
 from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy

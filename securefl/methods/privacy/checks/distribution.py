@@ -18,8 +18,6 @@ A signal moves the expected distribution function. By how much at most is subtra
 Hence two checks: magnitudes find noise of the wrong size or shape, coordinates what is not symmetric.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

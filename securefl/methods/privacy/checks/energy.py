@@ -11,8 +11,6 @@ A signal adds energy, and so hides missing noise; how much there is nobody knows
 said without any signal, which is the best case, with the signal up to which it still holds.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

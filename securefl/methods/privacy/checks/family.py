@@ -10,8 +10,6 @@ Over T rounds that is T alpha; long runs should look at :mod:`securefl.methods.p
 instead.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

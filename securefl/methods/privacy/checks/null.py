@@ -10,8 +10,6 @@ noise table differs from its law by 2^-113 at most a draw adds at most as much p
 a rate.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

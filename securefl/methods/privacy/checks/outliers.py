@@ -15,8 +15,6 @@ A signal that is a single spike of size B is allowed; so the largest coordinate 
 Many coordinates beyond a level do, long before any of them is that large.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from bisect import bisect_left

@@ -10,8 +10,6 @@ the direction is known. Last round's sums or global step are candidates: an atta
 every round is in them. One that changes its direction is not found.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -9,8 +9,6 @@ every honest upload. ``std`` here is that of the noise *in the vector as it is p
 b_c and take sigma, or take sigma / b_c.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

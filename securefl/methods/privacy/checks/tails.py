@@ -3,8 +3,6 @@
 Imported late: a process without checks need not wait for scipy.
 """
 
-from __future__ import annotations
-
 import math
 
 

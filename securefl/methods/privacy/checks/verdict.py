@@ -1,7 +1,5 @@
 """The verdict of a check on one sum."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from securefl.base.errors import UsageError

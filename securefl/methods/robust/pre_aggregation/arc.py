@@ -1,7 +1,5 @@
 """Pre-aggregation by norm: clipping to what most rows stay within (ARC)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """Bucketing: means of a few random clusters each."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Nearest-neighbour mixing: every row becomes the mean of those nearest to it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

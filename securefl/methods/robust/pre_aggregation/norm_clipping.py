@@ -1,7 +1,5 @@
 """Pre-aggregation by norm: clipping to a given radius."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bulyan: Krum to select rows, then a coordinate-wise rule on them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """Centred clipping: a mean of differences to a reference, none of which counts for more than a radius."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

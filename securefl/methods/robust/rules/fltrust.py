@@ -1,7 +1,5 @@
 """FLTrust: cluster means weighted by how much they point the way of the server's own update."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """The geometric median (RFA)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """Second-stage aggregation of Xiang et al.: clusters that go along with descent on the server's data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """Krum: the cluster mean with the closest neighbours."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

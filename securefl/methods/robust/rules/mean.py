@@ -1,7 +1,5 @@
 """The weighted mean: no robustness, and the reference for all rules that claim some."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from securefl import scenario

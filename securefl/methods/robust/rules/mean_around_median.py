@@ -1,7 +1,5 @@
 """The coordinate-wise mean around the median."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

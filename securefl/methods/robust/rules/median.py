@@ -1,7 +1,5 @@
 """The coordinate-wise weighted median."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Minimum-diameter averaging, exact."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Multi-Krum: the mean of the cluster means with the closest neighbours."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """Sign-based aggregation: every cluster votes on the direction of every coordinate."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

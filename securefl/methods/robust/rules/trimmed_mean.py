@@ -1,7 +1,5 @@
 """The coordinate-wise trimmed mean."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Zeno++ on cluster means: a test on a gradient of the server's validation data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal

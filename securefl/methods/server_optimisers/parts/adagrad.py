@@ -1,7 +1,5 @@
 """FedAdagrad."""
 
-from __future__ import annotations
-
 from securefl.base.arrays import F64
 from securefl.methods.server_optimisers import adaptive
 

@@ -1,7 +1,5 @@
 """FedAdam."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

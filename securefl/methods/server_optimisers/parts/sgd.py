@@ -1,7 +1,5 @@
 """FedAvg and FedAvgM: SGD with momentum on the aggregated update."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta

@@ -1,7 +1,5 @@
 """FedYogi."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl.base.arrays import F64

@@ -1,7 +1,5 @@
 """The dealer as a machine: it deals what members of a sum compute with, and nothing else (ADR 0024)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import assert_never
 

@@ -1,7 +1,5 @@
 """Evidence against the server, from the values that a verifying party has of a round (ADR 0044, Evidence)."""
 
-from __future__ import annotations
-
 from securefl.protocol import messages, secure_sum
 from securefl.protocol.round.party import phases
 from securefl.protocol.round.shared import charges

@@ -4,8 +4,6 @@ A gradient that is mixed with a vector, and bounded then, is as private as witho
 known to everybody. An own upload is public where no sum hides it; the global model's step always is.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl.base.arrays import F32, F64

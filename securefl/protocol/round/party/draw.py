@@ -1,7 +1,5 @@
 """A party's part in drawing the clusters: hello, reveal, recomputing the assignment (protocol.md, 1-3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar

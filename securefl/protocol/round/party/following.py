@@ -5,8 +5,6 @@ would let it choose the clusters. Two things are left to it: to a round that the
 may be invited again, and the shares for certified sums it may ask for again (ADR 0056).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

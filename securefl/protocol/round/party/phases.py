@@ -9,8 +9,6 @@ With task groups ``Choosing`` comes before ``Greeted``, and with hidden ones ``C
 A newer round's model takes the party from any phase to ``Informed``: it never looks back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

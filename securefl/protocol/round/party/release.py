@@ -3,8 +3,6 @@
 Each check stops an attack by a server that is curious or worse; ``docs/protocol.md`` lists them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

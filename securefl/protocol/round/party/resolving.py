@@ -5,8 +5,6 @@ round is unresolved from its masked input on. While it is, no further update wit
 (docs/protocol.md, "Rounds without a certificate"; ADR 0058).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

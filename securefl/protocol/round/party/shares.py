@@ -1,7 +1,5 @@
 """Shares that a party releases when its checks have passed (protocol.md, step 9): one of each member."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A party's work inside its clusters, from the key lists to the masked inputs (protocol.md, steps 3-5)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 The seams are where behaviours (attacks) take hold; honest parties have the honest step there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

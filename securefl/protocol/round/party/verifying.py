@@ -1,7 +1,5 @@
 """A party's part in verifying rounds: it repeats openings and steps, and follows the chain (ADR 0044)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Evidence against parties, from the frames that the server has of a round (ADR 0044, Evidence)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from securefl.base.errors import PeerError

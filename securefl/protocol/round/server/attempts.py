@@ -1,7 +1,5 @@
 """Attempts at the server: who is missing from an instance, and starting over without them (protocol.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

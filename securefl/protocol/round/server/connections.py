@@ -1,7 +1,5 @@
 """Connections, as the server hears of them: hints against parties, and the clock of its own (ADR 0032)."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from dataclasses import replace
 

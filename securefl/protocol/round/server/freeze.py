@@ -1,7 +1,5 @@
 """The server's freeze: survivors, what the ledger lets open, and what each survivor needs to check it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The server's first half of a round: invite, announce, relay the nonces, draw the clusters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from securefl.base.errors import PeerError

@@ -11,8 +11,6 @@ When a model begins follows from the scenario, not from counts: members that lie
 hold one back, and none is replaced of which a sum was opened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

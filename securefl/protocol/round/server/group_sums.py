@@ -1,7 +1,5 @@
 """Sums of task groups at the server: screening, and stacking into one update (docs/adr/0026 and 0028)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Joining: who is there, what they know of the run, and where a server goes on from there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The server as a machine: events change the phase, then every step that is complete or overdue is closed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from typing import assert_never

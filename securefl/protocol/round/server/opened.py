@@ -1,7 +1,5 @@
 """The opened sums of a round: input of its step."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A rule that needs a gradient of the server's own data gets it between opening and aggregating.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 

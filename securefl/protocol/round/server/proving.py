@@ -1,7 +1,5 @@
 """The server's part in verified rounds: it claims, proves, and collects what verifiers attest (ADR 0044)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -6,8 +6,6 @@ gives away more than it has. Void it still is with hidden groups, whose shares a
 where masked inputs of a verified round are more than the server's memory for vectors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

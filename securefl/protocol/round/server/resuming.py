@@ -6,8 +6,6 @@ void, and its updates count as released, unless its shares were asked for
 (:mod:`securefl.protocol.round.server.reopening`); one in which parties had only been invited begins again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final

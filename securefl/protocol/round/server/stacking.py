@@ -1,7 +1,5 @@
 """Stacking of opened sums into rows for a robust rule, and the mean of the rule over reclusterings."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

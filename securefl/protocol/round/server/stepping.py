@@ -1,7 +1,5 @@
 """The global step of the models, rounds without an update, and the reasons to abort a run."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import replace

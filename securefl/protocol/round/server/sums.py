@@ -1,7 +1,5 @@
 """The server's middle of a round: R x c instances side by side, until the survivor set is frozen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from securefl.base.errors import PeerError

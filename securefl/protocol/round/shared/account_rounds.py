@@ -6,8 +6,6 @@ that bring no update. Each party's account then judges the sums of all these rou
 drops out, so it is tried on random draws. With noise: how many releases of a budget are in opened sums.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from statistics import median_low
 

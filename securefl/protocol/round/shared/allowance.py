@@ -1,7 +1,5 @@
 """Time allowed for the steps of a run: their deadlines, and never less than their vectors need."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -7,8 +7,6 @@ them is honest. No honest party ever takes part under two seeds, so that its upd
 atom mates.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

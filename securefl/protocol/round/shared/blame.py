@@ -5,8 +5,6 @@ signs a claim together with all contents that it proves it with, so that any fai
 the server's fault, whichever process holds them. No machine judges: ``securefl verify`` does, after the run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 

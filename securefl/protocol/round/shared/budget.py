@@ -5,8 +5,6 @@ from there on its masked input may leave, and others may open the sum without it
 number, except that a party that was restarted counts what its journal says it has submitted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 

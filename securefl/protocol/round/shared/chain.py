@@ -4,8 +4,6 @@ Server and parties compute it alike. A claim is a link that the server proposes;
 members of each cluster attest their sum, and enough of a committee the step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 

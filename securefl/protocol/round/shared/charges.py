@@ -4,8 +4,6 @@ A charge holds signed values and preimages of signed digests, so that any reader
 that refuses makes it and does not judge it. It is not a message.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import msgspec

@@ -5,8 +5,6 @@ With ``groups.choice_epsilon`` a party answers by randomised response, at a few 
 scenario, and keeps its answer between them. Their epsilons add up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

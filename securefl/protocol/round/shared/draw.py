@@ -1,7 +1,5 @@
 """The draw from a round's nonces, for the server and every party alike: seed, clusters, weights."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Task groups in a round: each party's model, and clusters inside groups (docs/adr/0026)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reasons of late messages: expected after a pause or on a slow link, and no sign of misbehaviour."""
 
-from __future__ import annotations
-
 from typing import Final
 
 LATE: Final = "late: "

@@ -1,7 +1,5 @@
 """The leakage decision (protocol.md, step 8): what may be opened, for server, party and simulation alike."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 

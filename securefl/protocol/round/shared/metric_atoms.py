@@ -4,8 +4,6 @@ A party whose atom is not in the run as a whole sends zeros in place of metrics.
 run's atoms, so that its mates know it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from securefl.base import crypto

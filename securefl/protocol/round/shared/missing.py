@@ -5,8 +5,6 @@ of them, and draws clusters as often as it likes. So each party counts by itself
 run ids of one server's key, and leaves. Rounds that statements have refunded do not count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final

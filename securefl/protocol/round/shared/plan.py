@@ -1,7 +1,5 @@
 """The plan of a run: everything that all its machines know and that never changes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

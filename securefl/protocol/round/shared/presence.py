@@ -1,7 +1,5 @@
 """Presence: messages and reports of every machine about its own connection (ADR 0032)."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from securefl.base.ids import SERVER, PartyId

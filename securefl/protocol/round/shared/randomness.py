@@ -1,7 +1,5 @@
 """The names under which randomness is drawn: with seeded entropy, a run and a simulation draw the same."""
 
-from __future__ import annotations
-
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
 from securefl.protocol import kernel

@@ -1,7 +1,5 @@
 """Repeating a sum and a step from what the server proves, for verifiers and for judges (ADR 0044)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

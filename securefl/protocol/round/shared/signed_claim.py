@@ -5,8 +5,6 @@ whoever keeps it with a claim can show later, to somebody who was not there, wha
 with which proof, in a few hundred bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from securefl.base import crypto

@@ -6,8 +6,6 @@ add up to the members that are there. It does not know which of their seats are 
 and the cluster closes, or a member finds its seat empty and releases nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np

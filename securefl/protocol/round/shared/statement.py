@@ -1,7 +1,5 @@
 """Statements that masks, endorsements and releases are bound to, as digests that every party computes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np

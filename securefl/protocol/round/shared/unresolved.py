@@ -1,7 +1,5 @@
 """Members of a cluster that must state that they released nothing before its sum counts as closed."""
 
-from __future__ import annotations
-
 from securefl.methods import leakage
 from securefl.protocol.round.shared.plan import RunPlan
 

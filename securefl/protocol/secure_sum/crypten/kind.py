@@ -1,7 +1,5 @@
 """CrypTen's arithmetic shares behind the port."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal

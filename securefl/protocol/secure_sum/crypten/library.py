@@ -5,8 +5,6 @@ No model is converted here, so an empty module stands in its place. Its declared
 (``sklearn`` is no package any more), hence the line in :data:`INSTALL`.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import importlib.util

@@ -15,8 +15,6 @@ keys.
 In the data flow: step 7 (``submit``), and the party's part of step 9 (``seed_for``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import islice

@@ -14,8 +14,6 @@ its quotient, so that shares are exported modulo 2^32 there and nothing is lost.
 In the data flow: step 7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The port to CrypTen for the machines, so that the core imports neither CrypTen nor torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 

@@ -1,7 +1,5 @@
 """Imports CrypTen: for the fork server of a run whose parties all need it."""
 
-from __future__ import annotations
-
 from securefl.protocol.secure_sum.crypten.library import load
 
 load()

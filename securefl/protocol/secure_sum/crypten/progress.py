@@ -1,7 +1,5 @@
 """Progress of a computation, in and out: the vocabulary between machines and sessions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias, TypeVar
 

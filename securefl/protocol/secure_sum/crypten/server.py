@@ -7,8 +7,6 @@ collected as in every kind (:mod:`securefl.protocol.secure_sum.collecting`).
 In the data flow: the server's part of steps 9 and 10.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

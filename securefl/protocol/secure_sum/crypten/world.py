@@ -5,8 +5,6 @@ takes turns with others has its own set, put in place whenever it goes on and ta
 Outside of turns, CrypTen is as it was imported.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 from collections.abc import Callable, Iterator, Sequence

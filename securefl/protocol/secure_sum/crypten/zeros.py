@@ -10,8 +10,6 @@ Source: the generator of the zero sharing is Araki et al. 2016, section 3.2 ("ps
 with every pair in place of neighbours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -8,8 +8,6 @@ Each function takes the phase in which its message is due and returns the next o
 In the data flow: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice

@@ -1,7 +1,5 @@
 """Pairwise masks behind the port."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Opening one cluster sum from released shares (protocol.md, step 10; data flow, steps 9 and 10)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from securefl.base import crypto

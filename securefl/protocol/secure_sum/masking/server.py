@@ -9,8 +9,6 @@ update: masked inputs are uniform until :mod:`securefl.protocol.secure_sum.maski
 shares.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -3,8 +3,6 @@
 A sum opens as a masked one does: whoever has submitted is in it, and ``threshold`` members have to release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice

@@ -7,8 +7,6 @@ exactly if the sign bit of the difference is not. All these bits, inverted, go t
 Opened, besides the bit, are masked words only: differences between what is multiplied and what was dealt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn

@@ -5,8 +5,6 @@ and seals each member its part under a fresh key. It answers once for each attem
 members, no share and no verdict.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from securefl.base import crypto, text

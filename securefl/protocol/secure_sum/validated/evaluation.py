@@ -1,7 +1,5 @@
 """Evaluation of the other members' updates: from receipts to one's own verdict (ADR 0024, 6 to 9)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

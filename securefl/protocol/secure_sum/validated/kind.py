@@ -1,7 +1,5 @@
 """Sums of updates that are checked before they count, behind the port (ADR 0024)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal

@@ -6,8 +6,6 @@ accepted updates, with its share of zero and its blind; freeze and release are t
 (:mod:`securefl.protocol.secure_sum.crypten.member`).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

@@ -8,8 +8,6 @@
 From ``Revealed`` on there is no way back: whoever has revealed its nonce takes part in no other attempt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol

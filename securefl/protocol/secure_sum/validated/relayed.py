@@ -1,7 +1,5 @@
 """Relayed statements of all members of a validated sum, read from the frames that the server passes on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 

@@ -8,8 +8,6 @@ It learns who is accepted and, in the end, their sum. Until all receipts are her
 another attempt; after that, a lost sum: there is one sketch for an update.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 

@@ -5,8 +5,6 @@ vector and a few boxes. Any m - 2 of the m - 1 holders have words that are unifo
 update.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 

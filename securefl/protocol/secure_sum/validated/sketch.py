@@ -5,8 +5,6 @@ difference of two bits of a stream. Projections are linear, so that members comp
 the projections of the shares add up to those of the vector.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

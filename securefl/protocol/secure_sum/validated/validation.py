@@ -1,7 +1,5 @@
 """Parameters of a validated sum, and the rules that members and server apply alike (ADR 0024)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

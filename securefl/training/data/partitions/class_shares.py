@@ -1,7 +1,5 @@
 """Classes cut in proportion to uniform draws."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """Class shares from a symmetric Dirichlet distribution."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """Even split: the same distribution for everybody."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """Few classes per party."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

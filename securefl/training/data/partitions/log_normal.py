@@ -1,7 +1,5 @@
 """Sample counts in proportion to log-normal draws."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

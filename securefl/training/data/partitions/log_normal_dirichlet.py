@@ -1,7 +1,5 @@
 """Multinomial sample counts by Dirichlet shares."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One speaking role per party."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl import scenario

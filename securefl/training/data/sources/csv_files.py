@@ -1,7 +1,5 @@
 """``csv:PATH``: a table, its columns declared by the scenario; or a folder of train.csv and test.csv."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """``folder:DIR``: one folder of pictures per class."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """``module:function``: what a function of one's own returns, checked as if a stranger had written it."""
 
-from __future__ import annotations
-
 import operator
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``idx:DIR``: a folder with pictures of one's own in the four files of MNIST."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from securefl import scenario

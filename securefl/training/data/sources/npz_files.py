@@ -1,7 +1,5 @@
 """``npz:PATH``: a numpy archive of ``x_train``, ``y_train``, ``x_test``, ``y_test``; ``classes``."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 

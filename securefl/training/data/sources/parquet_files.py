@@ -1,7 +1,5 @@
 """``parquet:PATH``: as ``csv:PATH``, of Parquet files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from securefl import scenario

@@ -1,7 +1,5 @@
 """FedProx: a pull back to the round's model."""
 
-from __future__ import annotations
-
 from securefl import scenario
 
 

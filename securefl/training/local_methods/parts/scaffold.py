@@ -1,7 +1,5 @@
 """SCAFFOLD: control variates against the drift of parties whose data differ."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from securefl import scenario

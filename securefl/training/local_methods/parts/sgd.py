@@ -1,7 +1,5 @@
 """Plain SGD, as FedAvg has it."""
 
-from __future__ import annotations
-
 from securefl import scenario
 
 

@@ -1,7 +1,5 @@
 """Two convolutions."""
 
-from __future__ import annotations
-
 from securefl import scenario
 from securefl.base.errors import ConfigError
 

@@ -1,7 +1,5 @@
 """A factory of one's own."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Convolutions with group normalisation."""
 
-from __future__ import annotations
-
 from securefl import scenario
 from securefl.base.errors import ConfigError
 

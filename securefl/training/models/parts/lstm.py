@@ -1,7 +1,5 @@
 """Next characters by an LSTM."""
 
-from __future__ import annotations
-
 from securefl import scenario
 
 

@@ -1,7 +1,5 @@
 """Multilayer perceptron."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Residual blocks of convolutions."""
 
-from __future__ import annotations
-
 from securefl import scenario
 
 

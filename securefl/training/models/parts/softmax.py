@@ -1,7 +1,5 @@
 """Softmax regression."""
 
-from __future__ import annotations
-
 import math
 
 from securefl import scenario

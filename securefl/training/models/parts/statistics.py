@@ -1,7 +1,5 @@
 """The model of a round that asks for statistics: one number, which nobody trains."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from securefl import scenario

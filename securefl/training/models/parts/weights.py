@@ -1,7 +1,5 @@
 """Named arrays from a file: the start of what sites of your own train."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from msgspec import Meta

@@ -1,7 +1,5 @@
 """All round features, in the order in which the walk calls their hooks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Checks of what was opened, before the rule sees it (step 12 of the data flow, docs/checks.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

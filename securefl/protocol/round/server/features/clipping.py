@@ -4,8 +4,6 @@ The clip and the bits are an addition (:mod:`securefl.protocol.round.shared.addi
 Source: :mod:`securefl.methods.privacy.quantile_clip`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ It calls the hooks of all features in the order of
 verifiers of a round take the same walk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

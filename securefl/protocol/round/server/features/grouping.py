@@ -1,7 +1,5 @@
 """Task groups at the end of a round: models without an update stay, and new groups begin."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl.protocol.round.server.features.feature import Models, RoundFeature, RoundStep

@@ -1,7 +1,5 @@
 """The model that a round began with, as its sites see it: pooled metrics, early stop, the best so far."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """State that rules and parties' momentum carry from one round to the next."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from securefl.protocol.round.party.carrying import carries

@@ -1,7 +1,5 @@
 """Ends of a run by the accuracy on the server's test set, by the planned rounds, and by spent budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

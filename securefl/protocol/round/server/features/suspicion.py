@@ -10,8 +10,6 @@ bet of all who were there, and those after it are no more: otherwise Byzantine p
 or keep sums from being opened, wherever nobody but them would be blamed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType

@@ -5,8 +5,6 @@ and rounds, in ever other company, those who lower the scores of their clusters 
 It follows from what is opened anyway, but it says something about single parties.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

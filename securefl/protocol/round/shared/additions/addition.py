@@ -5,8 +5,6 @@ behind the update in the masked vector of reclustering 0. Server, parties, simul
 methods for all features of :data:`securefl.protocol.round.shared.additions.catalogue.ADDITIONS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """All additions, in the order of their words, and the functions that read and write their values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Final

@@ -1,7 +1,5 @@
 """Quantile clipping: announced clip and bits of parties (:mod:`securefl.methods.privacy.quantile_clip`)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from securefl.base.arrays import I64

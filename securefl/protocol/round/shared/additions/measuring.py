@@ -1,7 +1,5 @@
 """Site metrics: words of a party on the model that it received (:mod:`securefl.methods.metrics.words`)."""
 
-from __future__ import annotations
-
 from securefl.base.arrays import I64
 from securefl.base.entropy import Entropy
 from securefl.methods import metrics

@@ -1,7 +1,5 @@
 """Base of reports: the hooks by which a report reaches a log, a row and a display."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias

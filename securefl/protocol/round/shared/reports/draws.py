@@ -1,7 +1,5 @@
 """Reports on the steps of a round and its draw."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

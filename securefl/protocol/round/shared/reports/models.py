@@ -1,7 +1,5 @@
 """Reports on the step of a round, its model and its metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Notes of a round: all that its row is made of, as reports add to it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

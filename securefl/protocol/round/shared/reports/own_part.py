@@ -1,7 +1,5 @@
 """Reports of a party on its own part of a round."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from securefl.base import text

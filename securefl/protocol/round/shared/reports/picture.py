@@ -1,7 +1,5 @@
 """State of a run as a display shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar

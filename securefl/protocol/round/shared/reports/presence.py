@@ -1,7 +1,5 @@
 """Reports on who is there: parties, their software, the broker, the server."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Reports on the sums of a round."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final

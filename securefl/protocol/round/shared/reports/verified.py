@@ -1,7 +1,5 @@
 """Reports on verified rounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from securefl.base import text
