@@ -5,7 +5,7 @@ import typing
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import msgspec
 from msgspec import Meta, Struct, StructMeta
@@ -78,35 +78,46 @@ class Section(FileTable, metaclass=CheckedMeta, frozen=True, kw_only=True):
     """Base of the tables of a scenario, which are checked whether a file or Python makes them."""
 
 
+class _Declared(typing.NamedTuple):
+    """The type of a field, taken apart."""
+
+    plain: Any
+    """Type of values that are no tables; None if there are none."""
+    tables: tuple[type, ...]
+    many: bool
+    """Whether the value is a tuple of tables."""
+
+
 def _checked(cls: type, name: str, value: Any) -> Any:
     """Return the value of a field as a file would give it: a tuple for a list, a float for an int."""
-    declared, tables = _fields(cls)[name]
-    if not tables:
-        try:
-            return msgspec.convert(value, declared, strict=True)
-        except msgspec.ValidationError as error:
-            text = str(error).partition(" - at ")[0]
-            raise ConfigError(f"{cls.__name__}.{name}", f"{plain(text)}, found {short(value)}") from None
-    many = isinstance(value, list | tuple)
-    for one in value if many else (value,):
-        if not isinstance(one, tables):
-            wanted = " or ".join(table.__name__ for table in tables if table is not type(None))
-            raise ConfigError(
-                f"{cls.__name__}.{name}",
-                f"expected {wanted}, found {type(one).__name__}",
-                "give an instance; securefl.load takes names and tables, as in a file",
-            )
-    return tuple(value) if many else value
+    declared = _fields(cls)[name]
+    many = declared.many and isinstance(value, list | tuple)
+    if declared.tables and all(isinstance(one, declared.tables) for one in (value if many else (value,))):
+        return tuple(value) if many else value
+    wanted = " or ".join(table.__name__ for table in declared.tables)
+    if declared.plain is None:
+        raise ConfigError(
+            f"{cls.__name__}.{name}",
+            f"expected {f'a tuple of {wanted}' if declared.many else wanted}, found {short(value)}",
+            "give instances; securefl.load takes names and tables, as in a file",
+        )
+    try:
+        return msgspec.convert(value, declared.plain, strict=True)
+    except msgspec.ValidationError as error:
+        reason = plain(str(error).partition(" - at ")[0]) + (f" or {wanted}" if wanted else "")
+        raise ConfigError(f"{cls.__name__}.{name}", f"{reason}, found {short(value)}") from None
 
 
 @cache
-def _fields(cls: type) -> dict[str, tuple[Any, tuple[type, ...]]]:
-    """Return the declared type of each field, and the classes of tables (and of None) among it."""
+def _fields(cls: type) -> dict[str, _Declared]:
     found = {}
     for one in msgspec.structs.fields(cls):
-        leaves = tuple(_leaves(one.type))
-        tables = any(issubclass(leaf, Section) for leaf in leaves)
-        found[one.name] = one.type, leaves if tables else ()
+        tables = tuple(leaf for leaf in _leaves(one.type) if issubclass(leaf, Section))
+        many = typing.get_origin(one.type) is tuple
+        members = typing.get_args(one.type) if tables and not many else ()
+        others = tuple(member for member in members if not (set(_leaves(member)) & set(tables)))
+        plain_type = (Union[others] if others else None) if tables else one.type  # noqa: UP007 - a tuple of types
+        found[one.name] = _Declared(plain_type, tables, many)
     return found
 
 

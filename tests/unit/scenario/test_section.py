@@ -22,16 +22,19 @@ own: Any = rules
         (lambda: Scenario(name="x", parties=-3), "Scenario.parties: expected int >= 1, found -3"),
         (lambda: Scenario(name="x", parties="3"), 'Scenario.parties: expected int, found "3"'),
         (lambda: Scenario(name="A B", parties=3), "Scenario.name: expected 1 to 32 of a-z"),
-        (lambda: Scenario(name="x", parties=3, stop=None), "Scenario.stop: expected Stop, found NoneType"),
+        (
+            lambda: Scenario(name="x", parties=3, stop=None),
+            "Scenario.stop: expected Stop, found None (give inst",
+        ),
         (
             lambda: Scenario(name="x", parties=3, clustering={"size": 3}),
             "Scenario.clustering: expected Clustering",
         ),
         (lambda: scenario.Stop(rounds=0), "Stop.rounds: expected int >= 1, found 0"),
-        (lambda: scenario.Aggregation(rule="mean"), "Aggregation.rule: expected Rule, found str"),
+        (lambda: scenario.Aggregation(rule="mean"), 'Aggregation.rule: expected Rule, found "mean" (give'),
         (
             lambda: scenario.Aggregation(pre_aggregation=[Mean()]),
-            "Aggregation.pre_aggregation: expected PreAgg",
+            "Aggregation.pre_aggregation: expected a tuple of PreAggregation, found [Mean()]",
         ),
         (lambda: scenario.Aggregation(claim="all"), "Aggregation.claim: invalid enum value 'all'"),
         (lambda: own.TrimmedMean(trim=-1), "TrimmedMean.trim: expected int >= 0, found -1"),
@@ -45,6 +48,23 @@ own: Any = rules
 def test_a_wrong_value_is_refused_when_the_table_is_made(make: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
         make()
+
+
+def test_a_list_of_tables_is_no_table() -> None:
+    with pytest.raises(ConfigError, match=r"^Aggregation.rule: expected Rule, found \[Mean\(\)\]"):
+        scenario.Aggregation(rule=[Mean()])
+
+
+def test_a_word_may_stand_for_a_table_where_the_field_says_so() -> None:
+    assert scenario.SecureSum(validate="none").validate == "none"
+    with pytest.raises(ConfigError, match=r"^SecureSum.validate: invalid enum value 'all' or Validate"):
+        scenario.SecureSum(validate="all")
+
+
+def test_nothing_may_stand_for_a_table_where_the_field_says_so() -> None:
+    assert scenario.Privacy(clip=None).clip is None
+    with pytest.raises(ConfigError, match=r"^Privacy.clip: expected nothing or QuantileClip, found 3"):
+        scenario.Privacy(clip=3)
 
 
 def test_values_at_their_bounds_are_taken() -> None:
