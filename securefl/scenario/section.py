@@ -1,5 +1,6 @@
 """Bases of tables: of a file, and of a scenario, whose fields are also checked when Python makes them."""
 
+import math
 import re
 import typing
 from collections.abc import Mapping
@@ -101,6 +102,8 @@ def _checked(cls: type, name: str, value: Any) -> Any:
             f"expected {f'a tuple of {wanted}' if declared.many else wanted}, found {short(value)}",
             "give instances; securefl.load takes names and tables, as in a file",
         )
+    if isinstance(value, float) and math.isnan(value):
+        raise ConfigError(f"{cls.__name__}.{name}", "must be a number, found nan")
     try:
         return msgspec.convert(value, declared.plain, strict=True)
     except msgspec.ValidationError as error:
