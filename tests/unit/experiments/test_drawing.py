@@ -137,10 +137,15 @@ def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:
             " (leave out one or the other)",
         ),
         (("tiny", "--figure", "9z"), "--figure: there is no figure '9z' (7b, or all)"),
-        (("tiny", "--figure", "7b", "--scale", "moon"), "--scale: 'moon' is not one of 'desk', 'paper'"),
+        (
+            ("tiny", "--figure", "7b", "--scale", "moon"),
+            "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the paper's own sizes, hours;"
+            " see: root reproduce -h)",
+        ),
         (
             ("tiny", "--figure", "7b", "--device", "tpu"),
-            "--device: 'tpu' is not one of 'auto', 'cpu', 'cuda'",
+            "--device: 'tpu' is not one of 'auto', 'cpu', 'cuda' (Override training.device on this machine;"
+            " see: root reproduce -h)",
         ),
     ],
 )

@@ -157,7 +157,11 @@ def test_what_was_run_from_an_older_file_is_marked(paper: Path) -> None:
             "--dataset npz:here.npz: no such file or folder (make one)",
         ),
         (("--table", "2", "--aux", "mnist"), "--aux: nothing of what is asked for needs another data set"),
-        (("--table", "2", "--scale", "moon"), "--scale: 'moon' is not one of 'desk', 'paper'"),
+        (
+            ("--table", "2", "--scale", "moon"),
+            "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the paper's own sizes, hours;"
+            " see: root reproduce -h)",
+        ),
     ],
 )
 def test_bad_calls_are_one_line(options: tuple[str, ...], message: str, paper: Path) -> None:

@@ -103,4 +103,6 @@ def test_the_command_says_it_and_writes_it(tmp_path: Path) -> None:
     assert values["rows"][0]["verifiers"]["opening"]["received"] > 0
     simulated = call("simulate", tmp_path / "plan.toml", "--out", tmp_path / "run")
     assert simulated.exit_code == 0, simulated.stdout + simulated.stderr
-    assert refusal(call(*active, "--verify", "some", "--force")).startswith("--verify: 'some' is none")
+    assert refusal(call(*active, "--verify", "some", "--force")).startswith(
+        "--verify: 'some' is not one of 'off', 'committee', 'all'"
+    )
