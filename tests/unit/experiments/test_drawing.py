@@ -139,8 +139,8 @@ def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:
         (("tiny", "--figure", "9z"), "--figure: there is no figure '9z' (7b, or all)"),
         (
             ("tiny", "--figure", "7b", "--scale", "moon"),
-            "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the paper's own sizes, hours;"
-            " see: root reproduce -h)",
+            "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the paper's own sizes,"
+            " hours; see: root reproduce -h)",
         ),
         (
             ("tiny", "--figure", "7b", "--device", "tpu"),
