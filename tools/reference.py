@@ -13,17 +13,19 @@ import securefl
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 
 
-def entry(name: str) -> Iterator[str]:
-    """Yield the lines of one name."""
-    found = getattr(securefl, name)
+def entry(name: str, found: object, level: int = 2) -> Iterator[str]:
+    """Yield the lines of one name; of a module also those of its members, a level down."""
     if isinstance(found, str):
         return
-    yield f"## `{name}`"
+    yield f"{'#' * level} `{name}`"
     yield ""
     if inspect.isfunction(found):
         yield from ("```python", f"{name}{signature(found)}", "```", "")
     yield from (inspect.getdoc(found) or "").splitlines()
     yield ""
+    if inspect.ismodule(found):
+        for member in found.__all__:
+            yield from entry(f"{name}.{member}", getattr(found, member), level + 1)
     if inspect.isclass(found):
         for member, value in vars(found).items():
             inner = value.fget if isinstance(value, property) else value
@@ -70,7 +72,7 @@ def page() -> str:
         "",
     ]
     for name in sorted(dir(securefl), key=lambda each: (inspect.isclass(getattr(securefl, each)), each)):
-        lines += entry(name)
+        lines += entry(name, getattr(securefl, name))
     return "\n".join(lines).rstrip() + "\n"
 
 
