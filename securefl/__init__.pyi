@@ -1,6 +1,5 @@
 from . import attacks as attacks
 from . import rules as rules
-from ._api import RunResult as RunResult
 from ._api import audit as audit
 from ._api import explain as explain
 from ._api import load as load
@@ -11,6 +10,7 @@ from ._api import run as run
 from ._api import save_weights as save_weights
 from ._api import simulate as simulate
 from ._api import statistics as statistics
+from ._result import RunResult as RunResult
 from .base.errors import ConfigError as ConfigError
 from .base.errors import RunAbortedError as RunAbortedError
 from .base.errors import SecureflError as SecureflError

@@ -38,7 +38,14 @@ SHARED = {
 named alike where they mean the same step of the protocol; no module has two machines."""
 SAME_BITS = ("securefl.protocol", "securefl.methods")
 """Wings that several machines repeat: their results must not depend on the version of Python."""
-FACES = ("securefl", "securefl.__main__", "securefl._api", "securefl.rules", "securefl.attacks")
+FACES = (
+    "securefl",
+    "securefl.__main__",
+    "securefl._api",
+    "securefl._result",
+    "securefl.rules",
+    "securefl.attacks",
+)
 """The package itself, and the program. They may take from any wing, and no wing from them."""
 
 

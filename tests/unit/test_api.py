@@ -82,6 +82,41 @@ def test_a_result_is_its_rounds_and_its_model(simulated: securefl.RunResult) -> 
         simulated.arrays(group=1)
 
 
+def test_a_result_is_shown_in_a_line(simulated: securefl.RunResult) -> None:
+    shown = f"<RunResult quickstart: 2 rounds done, accuracy {simulated.accuracy:.3f}, in {simulated.path}>"
+    assert repr(simulated) == shown
+
+
+def test_records_are_given_as_rounds_end(tmp_path: Path) -> None:
+    seen: list[securefl.RoundRecord] = []
+    scenario = securefl.load("quickstart", SMALL)
+    result = securefl.simulate(scenario, rounds=3, on_round=seen.append, out=tmp_path / "run")
+    assert tuple(seen) == result.rounds
+    assert (len(seen), result.scenario.stop.rounds, scenario.stop.rounds) == (3, 3, 2)
+
+
+def test_a_simulation_that_was_interrupted_goes_on(tmp_path: Path) -> None:
+    whole = securefl.simulate("quickstart", rounds=4, seeded=True, out=tmp_path / "whole")
+
+    def interrupt(record: securefl.RoundRecord) -> None:
+        if record.round == 2:
+            raise KeyboardInterrupt
+
+    first = securefl.simulate("quickstart", rounds=4, seeded=True, out=tmp_path / "part", on_round=interrupt)
+    assert "by the user" in repr(first)
+    rest = securefl.simulate("quickstart", rounds=4, seeded=True, out=tmp_path / "part", resume=True)
+    assert [record.update_norm for record in rest] == [record.update_norm for record in whole]
+    np.testing.assert_equal(rest.arrays(), whole.arrays())
+
+
+def test_an_error_of_ones_own_function_is_raised(tmp_path: Path) -> None:
+    def fail(_record: securefl.RoundRecord) -> None:
+        raise RuntimeError("no plot")
+
+    with pytest.raises(RuntimeError, match="no plot"):
+        securefl.simulate("quickstart", rounds=2, out=tmp_path / "run", on_round=fail)
+
+
 def test_rounds_as_a_table(simulated: securefl.RunResult) -> None:
     table = simulated.frame()
     assert list(table.index) == [0, 1]
@@ -126,8 +161,14 @@ def test_a_plan_is_a_scenario() -> None:
 def test_live_audited_and_with_the_bits_of_the_simulation(
     simulated: securefl.RunResult, tmp_path: Path
 ) -> None:
-    live = securefl.run(simulated.scenario, broker="embedded", out=tmp_path / "live")
-    assert len(live) == 2
+    seen: list[int] = []
+    live = securefl.run(
+        simulated.scenario,
+        broker="embedded",
+        out=tmp_path / "live",
+        on_round=lambda record: seen.append(record.round),
+    )
+    assert (len(live), seen) == (2, [0, 1])
     assert live.arrays().keys() == simulated.arrays().keys()
     report = securefl.audit(live.path)
     assert report.exit_code == 0

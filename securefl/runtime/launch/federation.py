@@ -303,6 +303,7 @@ def _run_in(
     dishonest = attacks.behaviours_of(scenario, options.seed).keys()
     with closing(directory.metrics()) as rows:
         metrics = report.RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
+        metrics.on_round = options.on_round
         federation = LocalRun(scenario, options, directory, metrics, progress)
 
         def concluded(end: report.RunEnd) -> report.Summary:

@@ -18,7 +18,7 @@ from securefl.base.header import RunHeader
 from securefl.base.ids import RunId
 from securefl.protocol.round import AnyReport
 from securefl.runtime import process, transport
-from securefl.runtime.report import PlainProgress
+from securefl.runtime.report import PlainProgress, RoundRecord
 
 LOCAL_BROKERS = get_args(transport.BrokerWish)
 
@@ -64,6 +64,8 @@ class RunOptions(process.RecordOptions, BrokerFiles):
     data_dir: Path | None = None
     observe: bool = False
     """Start an observer at the broker."""
+    on_round: Callable[[RoundRecord], None] | None = None
+    """Receives the record of each round as it ends, in the process that starts the run."""
 
     @property
     def patience(self) -> float:
@@ -111,6 +113,8 @@ class SimulationOptions(process.Options):
     """The folder of a recorded run whose absences, dropouts and void rounds it is to repeat."""
     maker: Callable[[str], Any] | None = None
     """Maker of each party's site; the one that ``site`` names if None."""
+    on_round: Callable[[RoundRecord], None] | None = None
+    """Receives the record of each round as it ends."""
     again: tuple[str, ...] = ()
     """The command line without --out and --resume, to say how to go on after an interruption."""
 

@@ -167,6 +167,7 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
     with closing(directory.metrics(records)) as rows:
         cast = attacks.behaviours_of(scenario, options.seed)
         metrics = RunMetrics(scenario, rows.append, dishonest=cast.keys(), earlier=records)
+        metrics.on_round = options.on_round
         metrics.know_failures(lambda round_: logs.reasons(federation.trainings.failed(round_), round_))
         metrics.know_saturation(
             lambda round_: {name: party.beyond(round_) for name, party in federation.parties.items()}

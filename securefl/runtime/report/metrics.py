@@ -57,6 +57,8 @@ class RunMetrics:
         reread: Callable[[], Iterable[RoundRecord]] | None = None,
     ) -> None:
         self._write = write
+        self.on_round: Callable[[RoundRecord], None] | None = None
+        """Receives each record once it is written."""
         self._reread = reread
         self._failures: Callable[[int], Mapping[PartyId, str]] | None = None
         self._beyond: Callable[[int], Mapping[PartyId, int]] | None = None
@@ -213,6 +215,8 @@ class RunMetrics:
             self._write(self._records[-1].row())
             if self._reread is not None:
                 self._records.clear()
+        if self.on_round is not None:
+            self.on_round(record)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """Note that ``vantage`` refused a message of ``culprit``."""

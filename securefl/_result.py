@@ -1,0 +1,166 @@
+"""The result of a run or a simulation, as the public API returns it (docs/python.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from securefl.base.errors import ConfigError
+from securefl.runtime import report
+from securefl.scenario import Scenario
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import torch
+
+Array = TypeVar("Array")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A run or a simulation that has ended. Iterating over it yields its rounds."""
+
+    summary: report.Summary
+    """Outcome, expectations, traffic, privacy: what ``summary.json`` holds."""
+    path: Path
+    """The run directory: scenario, metrics, model, summary, and of a live run the transcripts."""
+
+    def __repr__(self) -> str:
+        reached = "" if math.isnan(self.accuracy) else f", accuracy {self.accuracy:.3f}"
+        return f"<RunResult {self.scenario.name}: {self.summary.outcome.reason}{reached}, in {self.path}>"
+
+    @property
+    def rounds(self) -> tuple[report.RoundRecord, ...]:
+        """A record of each round, in order."""
+        return self.summary.rounds
+
+    def __iter__(self) -> Iterator[report.RoundRecord]:
+        return iter(self.rounds)
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario as it ran, its privacy settled."""
+        return self.summary.scenario
+
+    @property
+    def accuracy(self) -> float:
+        """Test accuracy of the final model, 0 to 1; NaN where no round ended, or nobody tested."""
+        accuracy = self.rounds[-1].accuracy if self.rounds else None
+        return float("nan") if accuracy is None else accuracy
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What sites say of the model that the run ends with, or of the last one that they evaluated."""
+        return self.summary.outcome.evaluation
+
+    def arrays(self, group: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+        """The final model by name, f32, or the best by ``stop.metric``. ``group``: of the task group, from 0.
+
+        Without control variates (SCAFFOLD), which the file has, too.
+
+        Raises:
+            ConfigError: no round has left a model.
+        """
+        from safetensors.numpy import load_file  # noqa: PLC0415 - for those who want the model
+
+        return _without_controls(load_file(self._model(group)))
+
+    def state_dict(self, module: torch.nn.Module | None = None, *, group: int = 0) -> dict[str, torch.Tensor]:
+        """Return the final model for ``module.load_state_dict``: tied parameters and integer buffers, too.
+
+        Entries that stay at the sites (local buffers, personal and frozen parameters) have the values of the
+        first model's file, if they are 100,000 numbers together at most and the file was written for a site.
+
+        Args:
+            module: takes the model. The result has its names, also those that ``torch.compile`` and
+                ``DataParallel`` add, and its own values of entries that did not travel. It stays as it is.
+            group: as in :meth:`arrays`.
+
+        Raises:
+            ConfigError: no round has left a model, or the module has no such arrays.
+        """
+        from securefl.training.models import completed_by, load_model, load_state_dict  # noqa: PLC0415 - torch
+
+        if module is None:
+            return _without_controls(load_state_dict(self._model(group)))
+        import torch  # noqa: PLC0415 - with it
+
+        arrays = _without_controls(load_model(self._model(group)))
+        return completed_by(module, {name: torch.from_numpy(array) for name, array in arrays.items()})
+
+    def _model(self, group: int) -> Path:
+        directory = report.RunDirectory(self.path)
+        first = directory.best_file if directory.best_file.exists() else directory.model_file
+        file = first if group == 0 else first.with_stem(f"{first.stem}-{group}")
+        if not file.exists():
+            raise ConfigError(str(file), "there is no such model", "a run leaves one where a round has ended")
+        return file
+
+    def plot(self, file: str | Path, metrics: str | Iterable[str] = ()) -> Path:
+        """Draw what was measured, a panel for each number by round, and return the file's path.
+
+        Args:
+            file: ends in .png, .svg or .pdf.
+            metrics: the only number to draw, such as ``"scores.auc"``, or several; all of them when empty.
+
+        Raises:
+            ConfigError: nothing was measured, or not these; another ending; matplotlib is missing.
+            RunAbortedError: the disk is full or gone, or the folder cannot be made.
+        """
+        from securefl.lab.experiments import write_result  # noqa: PLC0415 - torch
+        from securefl.lab.plots import draw_run, picture_format, run_plot  # noqa: PLC0415 - an extra
+
+        path = Path(file)
+        kind = picture_format(path)
+        wanted = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+        write_result(path, draw_run(run_plot(self.scenario, self.rounds, wanted), kind))
+        return path
+
+    def frame(self) -> pd.DataFrame:
+        """The rounds as a table, a row each, indexed by round.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        try:
+            import pandas as pd  # noqa: PLC0415 - an extra of the user's
+        except ImportError:
+            raise ConfigError(
+                "frame()", "needs pandas, which is not installed", "pip install pandas"
+            ) from None
+        return pd.DataFrame([_row(record) for record in self.rounds]).set_index("round")
+
+
+def _without_controls(arrays: dict[str, Array]) -> dict[str, Array]:
+    from securefl.training.models import is_control  # noqa: PLC0415 - torch
+
+    return {name: array for name, array in arrays.items() if not is_control(name)}
+
+
+def _row(record: report.RoundRecord) -> dict[str, float | int | None]:
+    spent = [epsilon for epsilon in (record.epsilon or {}).values() if epsilon is not None]
+    return {
+        "round": record.round,
+        "accuracy": record.accuracy,
+        "loss": record.loss,
+        "backdoor_success": record.backdoor_success,
+        "update_norm": record.update_norm,
+        "participants": len(record.participants),
+        "survivors": record.heard,
+        "sums": len(record.sums),
+        "rejected": len(record.rejected),
+        "lost": len(record.lost),
+        "failed_trainings": None if record.failures is None else len(record.failures),
+        "updates_beyond_range": None if record.beyond is None else len(record.beyond),
+        "epsilon": max(spent, default=None),
+        "seconds": math.fsum(record.seconds.values()),
+        **{one.name: one.value for one in record.metrics},
+        **{f"{one.name}.deviation": one.deviation for one in record.metrics if one.deviation},
+    }
