@@ -6,6 +6,7 @@ arrays or tensors of any shape, dtype and device. Parts are ``Any`` here: their 
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.stack import Stack
 
+_LARGEST = 1e100
+"""Squares of such values are finite."""
 Like = Callable[[F64], Any]
 """Gives a vector f64 ``(d,)``, or rows ``(k, d)``, the shape, dtype and device of what was read."""
 
@@ -37,7 +40,7 @@ def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: 
                 None if server_gradient is None else _read_vector(server_gradient, "server_gradient", length)
             ),
         )
-        return like(rule.aggregate(stack).vector)
+        return like(_finite(rule.aggregate(stack).vector, length))
 
 
 def prepare(step: Any, x: Any, seed: int) -> Any:
@@ -45,7 +48,7 @@ def prepare(step: Any, x: Any, seed: int) -> Any:
     rows, like = _read_rows(x)
     with _refused(step):
         stack = Stack(rows, np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
-        return like(step.prepare(stack, seed.to_bytes(16, "big"))[0].means)
+        return like(step.prepare(stack, _count(seed, "seed", 0).to_bytes(16, "big"))[0].means)
 
 
 def craft(attack: Any, x: Any, before: Any, seed: int | None) -> Any:
@@ -54,32 +57,33 @@ def craft(attack: Any, x: Any, before: Any, seed: int | None) -> Any:
     length = rows.shape[1]
     start = np.zeros(length) if before is None else _read_vector(before, "before", length)
     with _refused(attack):
-        return like(attack.craft(rows[0], start.astype(np.float32), _entropy(seed)))
+        return like(_finite(attack.craft(rows[0], start.astype(np.float32), _entropy(seed)), length))
 
 
 def collude(attack: Any, x: Any, byzantine: int, seed: int | None) -> Any:
     """Return what a coalition sends that knows ``x``; see :meth:`CoalitionAttack.__call__`."""
     rows, like = _read_rows(x)
     _need(rows, attack.rows_needed, "updates", attack.kind)
+    attackers = _count(byzantine, "byzantine", 1)
     with _refused(attack):
-        settled = attack.settled(len(rows) + byzantine, byzantine)
-        return like(settled.collude(rows, byzantine, _entropy(seed)))
+        settled = attack.settled(len(rows) + attackers, attackers)
+        return like(_finite(settled.collude(rows, attackers, _entropy(seed)), rows.shape[1]))
 
 
 def _read_rows(given: Any) -> tuple[F64, Like]:
     """Return k rows of one shape as f64 ``(k, d)``, and what gives results the form of ``given``."""
     first = given[0] if isinstance(given, list | tuple) and given else given
-    try:
+    with _numbers("x"):
         stacked = np.stack([_array(one) for one in given]) if first is not given else _array(given)
         wide = stacked.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ConfigError("x", f"is no array of numbers: {error}", "an array or tensor of rows") from None
     if wide.ndim < 2 or 0 in wide.shape:
         shape = ", ".join(map(str, wide.shape))
         raise ConfigError("x", f"has shape ({shape})", "give rows, as in shape (10, 1000)")
-    bad = [row for row in range(len(wide)) if not np.isfinite(wide[row]).all()]
+    bad = [row for row in range(len(wide)) if not (np.abs(wide[row]) <= _LARGEST).all()]
     if bad:
-        raise ConfigError("x", f"row {bad[0]} is not finite", "leave such rows out")
+        raise ConfigError(
+            "x", f"row {bad[0]} has a value that is not finite or beyond {_LARGEST:g}", "leave it out"
+        )
     inner = wide.shape[1:]
 
     def like(result: F64) -> Any:
@@ -95,15 +99,52 @@ def _read_rows(given: Any) -> tuple[F64, Like]:
 
 def _read_vector(given: Any, name: str, length: int) -> F64:
     """Return an array or tensor of ``length`` numbers as f64 ``(length,)``."""
-    vector = np.asarray(_array(given), dtype=np.float64).reshape(-1)
-    if len(vector) != length or not np.isfinite(vector).all():
-        raise ConfigError(name, f"has {len(vector)} values, expected {length} finite ones")
+    with _numbers(name):
+        vector = _array(given).astype(np.float64).reshape(-1)
+    if len(vector) != length:
+        raise ConfigError(name, f"has {len(vector)} values, expected {length}")
+    if not (np.abs(vector) <= _LARGEST).all():
+        raise ConfigError(name, f"has a value that is not finite or beyond {_LARGEST:g}")
     return vector
 
 
 def _array(one: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return an array or tensor as an array; numpy has no bfloat16, so that tensors are f64."""
-    return np.asarray(one.detach().cpu().double().numpy() if hasattr(one, "detach") else one)
+    """Return an array or tensor as an array; numpy has no bfloat16, so that real tensors are f64."""
+    if hasattr(one, "detach"):
+        one = one.detach().cpu()
+        one = (one if one.is_complex() else one.double()).numpy()
+    found = np.asarray(one)
+    if found.dtype.kind not in "fiub" or isinstance(one, np.ma.MaskedArray):
+        raise TypeError(f"its dtype is {found.dtype}, expected real numbers without a mask")
+    return found
+
+
+@contextmanager
+def _numbers(name: str) -> Iterator[None]:
+    """Refuse whatever numpy or torch cannot read as real numbers."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(name, f"is no array of numbers: {reason:.100}", "an array or tensor") from None
+
+
+def _finite(result: Any, length: int) -> F64:
+    """Return what a part gave, if it is one; parts of one's own may give anything."""
+    if not (isinstance(result, np.ndarray) and result.shape == (length,) and np.isfinite(result).all()):
+        raise UsageError(f"gives no finite vector of {length} values")
+    return result
+
+
+def _count(given: Any, name: str, least: int) -> int:
+    """Return a whole number of Python or numpy in [``least``, 2^64)."""
+    try:
+        found = index(given)
+    except TypeError:
+        raise ConfigError(name, f"is {given!r:.40}, expected a whole number") from None
+    if not least <= found < 2**64:
+        raise ConfigError(name, f"is {found}, expected {least} to 2^64 - 1")
+    return found
 
 
 def _need(rows: F64, needed: int, what: str, name: str) -> None:
@@ -112,7 +153,7 @@ def _need(rows: F64, needed: int, what: str, name: str) -> None:
 
 
 def _entropy(seed: int | None) -> OsEntropy | InsecureSeededEntropy:
-    return OsEntropy() if seed is None else InsecureSeededEntropy(seed)
+    return OsEntropy() if seed is None else InsecureSeededEntropy(_count(seed, "seed", 0))
 
 
 @contextmanager

@@ -92,6 +92,8 @@ class _Declared(typing.NamedTuple):
 def _checked(cls: type, name: str, value: Any) -> Any:
     """Return the value of a field as a file would give it: a tuple for a list, a float for an int."""
     declared = _fields(cls)[name]
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", ()):
+        value = value.item()
     many = declared.many and isinstance(value, list | tuple)
     if declared.tables and all(isinstance(one, declared.tables) for one in (value if many else (value,))):
         return tuple(value) if many else value
@@ -102,8 +104,8 @@ def _checked(cls: type, name: str, value: Any) -> Any:
             f"expected {f'a tuple of {wanted}' if declared.many else wanted}, found {short(value)}",
             "give instances; securefl.load takes names and tables, as in a file",
         )
-    if isinstance(value, float) and math.isnan(value):
-        raise ConfigError(f"{cls.__name__}.{name}", "must be a number, found nan")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{cls.__name__}.{name}", f"must be a finite number, found {value}")
     try:
         return msgspec.convert(value, declared.plain, strict=True)
     except msgspec.ValidationError as error:

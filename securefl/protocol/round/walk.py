@@ -117,9 +117,13 @@ def void(
     plan: RunPlan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
 ) -> tuple[Standing, reports.RoundDone, Reports]:
     """End a round without a draw that stands; ``alone`` if too few parties were present for one."""
-    standing = stepping.without_update(_left(plan, standing), spoilt=alone)
+    after = stepping.without_update(_left(plan, standing), spoilt=alone)
     done = reports.RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), ())
-    return standing, _described(standing, done), (reports.ModelStepped(standing.round, (), (), None),)
+    made: Reports = (reports.ModelStepped(standing.round, (), (), None),)
+    if standing.values:
+        # Audits take the values of a round from here, and a void round has some, too.
+        made = (*made, reports.ValuesMoved(standing.round, dict(standing.values), dict(after.values)))
+    return after, _described(after, done), made
 
 
 def end(

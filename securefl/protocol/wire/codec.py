@@ -11,7 +11,7 @@ import msgspec
 from securefl.base.errors import PeerError
 from securefl.protocol import messages
 
-_encoder = msgspec.msgpack.Encoder()
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder: msgspec.msgpack.Decoder[messages.AnyMessage] = msgspec.msgpack.Decoder(messages.AnyMessage)
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)

@@ -81,7 +81,7 @@ class Channel:
         python: its interpreter.
         memory: MB of data; 0 for no limit.
         folder: its current directory.
-        said: output that is still to be context.
+        said: output of an earlier process that the log does not have yet.
 
     Raises:
         SiteError: the interpreter cannot be started.

@@ -35,7 +35,7 @@ WIDE = 8
 
 
 class TrainingRound(NamedTuple):
-    """What a site is told of the round, as ``securefl.RoundContext``."""
+    """Number, seed and sample limit of a round, as ``securefl.RoundContext``."""
 
     number: int
     planned: int

@@ -11,7 +11,7 @@ import torch
 import securefl
 from securefl import ConfigError, attacks, rules
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.base.stack import Stack
+from securefl.base.stack import Aggregate, Stack
 from securefl.scenario import parts
 from securefl.scenario.aggregation import PreAggregation, Rule
 from securefl.scenario.behaviours import Behaviour, CoalitionAttack, Poisoning, UpdateAttack
@@ -31,8 +31,16 @@ MADE: dict[str, Any] = {
     "TrimmedMean": {"trim": 1},
 }
 """Fields without a default, by rule."""
+ATTACKS: Any = attacks
 RULES = sorted(name for name in rules.__all__ if issubclass(getattr(rules, name), Rule))
 UPDATE_ATTACKS = sorted(name for name in attacks.__all__ if issubclass(getattr(attacks, name), UpdateAttack))
+
+
+class Wrong(Rule, frozen=True, kw_only=True):
+    """A rule of one's own that gives another shape."""
+
+    def aggregate(self, stack: Stack) -> Any:
+        return Aggregate(stack.means[0, :1], np.ones(stack.clusters, dtype=np.bool_))
 
 
 def rule_of(name: str) -> Rule:
@@ -109,6 +117,11 @@ def test_integers_give_real_numbers() -> None:
     assert (made.dtype, made.tolist()) == (torch.float64, [1.5, 2.0])
 
 
+def test_a_seed_of_numpy_is_the_seed_of_python() -> None:
+    gaussian: Any = attacks.Gaussian()
+    assert gaussian([1.0], seed=np.int64(3)).tobytes() == gaussian([1.0], seed=3).tobytes()
+
+
 def test_an_input_is_not_written_to() -> None:
     for name in RULES:
         rows = X.copy()
@@ -131,14 +144,28 @@ def test_pre_aggregation_gives_rows() -> None:
         (lambda: rules.Mean()([1.0, 2.0]), "x: has shape (2) (give rows, as in shape (10, 1000))"),
         (lambda: rules.Mean()([[1.0], [2.0, 3.0]]), "x: is no array of numbers"),
         (lambda: rules.Mean()("rows"), "x: is no array of numbers"),
-        (lambda: rules.Mean()(np.array([[1.0], [np.nan]])), "x: row 1 is not finite (leave such rows out)"),
-        (lambda: rules.Mean()(X, weights=[1.0, 2.0]), "weights: has 2 values, expected 7 finite ones"),
+        (
+            lambda: rules.Mean()(np.array([[1.0], [np.nan]])),
+            "x: row 1 has a value that is not finite or beyond 1e+100",
+        ),
+        (lambda: rules.Mean()(X, weights=[1.0, 2.0]), "weights: has 2 values, expected 7"),
         (lambda: rules.Mean()(X, weights=np.zeros(7)), "Mean: weights must be finite and positive"),
+        (lambda: rules.Mean()(X, weights=["a"] * 7), "weights: is no array of numbers"),
+        (lambda: rules.Mean()(X, weights=np.full(7, np.nan)), "weights: has a value that is not finite"),
+        (lambda: rules.Mean()(X * 1j), "x: is no array of numbers: its dtype is complex128"),
+        (lambda: rules.Mean()(torch.tensor(X) * 1j), "x: is no array of numbers: its dtype is complex128"),
+        (lambda: rules.Mean()(np.ma.array(X, mask=X > 3)), "x: is no array of numbers: its dtype is float64"),
+        (lambda: rules.Mean()(X * 5e98), "x: row 6 has a value that is not finite or beyond 1e+100"),
+        (lambda: rules.Bucketing(size=2)(X, seed=-1), "seed: is -1, expected 0 to 2^64 - 1"),
+        (lambda: ATTACKS.Gaussian()([1.0], seed=1.5), "seed: is 1.5, expected a whole number"),
+        (lambda: attacks.Mimic()(X, byzantine=0), "byzantine: is 0, expected 1 to 2^64 - 1"),
+        (lambda: attacks.LocalModelPoisoning(against="krum")(X * 1e160), "x: row 0 has a value"),
+        (lambda: Wrong()(X), "Wrong: gives no finite vector of 2 values"),
         (lambda: rules.FlTrust()(X), "server_gradient: missing (fltrust needs it)"),
         (lambda: rules.TrimmedMean(trim=1, beta=0.1)(X), "TrimmedMean.beta: trim = 1 says how many"),
         (lambda: attacks.ALIE()(X, byzantine=1), "ALIE: no z > 0 hides 1 of 8 parties"),
         (lambda: attacks.MinMax()(X[:1]), "x: has 1 updates (min-max needs 2)"),
-        (lambda: attacks.Scale()([np.inf]), "x: row 0 is not finite"),
+        (lambda: attacks.Scale()([np.inf]), "x: row 0 has a value that is not finite"),
         (lambda: attacks.ModelNegation()([1.0, 2.0], before=[1.0]), "before: has 1 values, expected 2"),
     ],
 )

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import securefl.scenario
@@ -71,6 +72,18 @@ def test_values_at_their_bounds_are_taken() -> None:
     assert Scenario(name="x", parties=1).parties == 1
     assert scenario.Stop(rounds=1).rounds == 1
     assert TrimmedMean(trim=0).trim == 0
+
+
+def test_scalars_of_numpy_are_numbers() -> None:
+    made = own.NormClipping(radius=np.float32(0.5))
+    assert (made.radius, type(made.radius)) == (0.5, float)
+    assert Scenario(name="x", parties=np.int64(3)) == Scenario(name="x", parties=3)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_numbers_are_finite(value: float) -> None:
+    with pytest.raises(ConfigError, match=r"^NormClipping.radius: must be a finite number"):
+        NormClipping(radius=value)
 
 
 def test_lists_and_integers_become_what_a_file_gives() -> None:

@@ -17,7 +17,7 @@ from securefl.base.entropy import Entropy
 from securefl.scenario import Scenario
 
 StartValues = Mapping[str, float]
-"""AnnouncedValue values of a round by the name of their feature."""
+"""Announced values of a round by the name of their feature."""
 NO_VALUES: StartValues = MappingProxyType({})
 
 

@@ -34,16 +34,19 @@ def checked(scenario: Scenario, values: StartValues) -> StartValues:
     """Return the values of an invitation that the scenario announces.
 
     Raises:
-        PeerError: one is missing or outside its limits.
+        PeerError: one is missing, is not announced, or lies outside its limits.
     """
     due = announced_in(scenario)
+    for name in values:
+        if name not in due:
+            raise PeerError(SERVER, f"invites with a {name}, which the scenario does not announce")
     for name, one in due.items():
         if name not in values:
             raise PeerError(SERVER, f"invites without a {name}")
         if not one.minimum <= values[name] <= one.maximum:
             limits = f"{one.minimum:g} to {one.maximum:g}"
             raise PeerError(SERVER, f"invites with a {name} of {values[name]:g}, outside {limits}")
-    return {name: values[name] for name in due}
+    return dict(values)
 
 
 def value_bytes(values: StartValues) -> bytes:
