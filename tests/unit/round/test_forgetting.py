@@ -48,14 +48,14 @@ def round_of(rule: InnerProduct, scores: Sequence[float], trust: Trust) -> Round
 def test_a_half_life_without_end_is_the_plain_sum_bit_by_bit(
     history: F64, credit: Literal["above-mean", "all-scores"]
 ) -> None:
-    """Scenarios take finite numbers: the largest one; infinity itself below."""
+    """A scenario takes finite numbers, the largest one included."""
     plain, endless = InnerProduct(gamma=0.5, credit=credit), fading(sys.float_info.max, credit)
     a = b = NO_TRUST
     for scores in history.tolist():
         one, two = round_of(plain, scores, a), round_of(endless, scores, b)
         a, b = one.trust, two.trust
         assert list(a.scores.items()) == list(b.scores.items())
-        assert faded(a, fading(math.inf)).scores == faded(a, SUM).scores == a.scores
+        assert faded(a, endless).scores == faded(a, SUM).scores == a.scores
         assert one.kept == two.kept
         assert one.update is not None
         assert two.update is not None
