@@ -116,6 +116,8 @@ def run_suite(
     os.environ[DEVICE_VARIABLE] = device
     recorder = Recorder(take)
     options = ["-v", "--tb=short", "-p", "no:cacheprovider", "-o", f"faulthandler_timeout={_HANG}"]
+    # Cases that the fast tier leaves to `make slow`, too.
+    options += ["-m", "not live"]
     processes = min(processes, cpus())
     if processes > 1 and importlib.util.find_spec("xdist") is not None:
         options += ["-n", str(processes), "--dist", "worksteal"]
