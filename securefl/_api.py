@@ -48,10 +48,10 @@ def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] =
         ConfigError: the file or a field is refused; the message names it, the reason and a remedy.
     """
     loaded = load_scenario(launch.bundled(Path(scenario)))
-    return override(loaded, overrides) if overrides else _checked(loaded)
+    return with_overrides(loaded, overrides) if overrides else _checked(loaded)
 
 
-def override(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]) -> Scenario:
+def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]) -> Scenario:
     """Return the scenario with other values at some dotted paths.
 
     Fields of ``[secure_sum]`` that have their derived values (docs/scenarios.md) are derived anew.
@@ -250,7 +250,7 @@ def run(
 
 def _wanted(scenario: Scenario | str | Path, rounds: int | None) -> Scenario:
     found = scenario if isinstance(scenario, Scenario) else load(scenario)
-    return found if rounds is None else override(found, {"stop.rounds": rounds})
+    return found if rounds is None else with_overrides(found, {"stop.rounds": rounds})
 
 
 def _path(path: str | Path | None) -> Path | None:
@@ -289,15 +289,15 @@ def plan(data: str = "digits", **demands: Any) -> planning.Plan:
 
     Args:
         data: the data set of the scenarios.
-        demands: fields of :class:`securefl.Demand`: ``parties``, ``byzantine``, ``dropout``, ``epsilon``, ...
+        demands: fields of :class:`securefl.PlanRequest`, such as ``parties``, ``byzantine``, ``epsilon``.
 
     Raises:
         ConfigError: they contradict each other: what to relax.
     """
-    return planning.plan(planning.Demand(**demands), data)
+    return planning.plan(planning.PlanRequest(**demands), data)
 
 
-def planned(found: planning.Plan, row: int | None = None, data: str = "digits") -> Scenario:
+def scenario_from_plan(found: planning.Plan, row: int | None = None, data: str = "digits") -> Scenario:
     """The scenario of a row of ``found``, from 0; of the recommended one when left out.
 
     Raises:

@@ -42,7 +42,7 @@ def federated(x: np.ndarray, y: np.ndarray, test: np.ndarray, labels: np.ndarray
         securefl.save_weights(first, site("p00").parameters())
         changes = {"model.file": str(first), "stop.rounds": ROUNDS}
         result = securefl.simulate(
-            securefl.override(scenario, changes), site=site, seed=seed, out=Path(folder) / "run"
+            securefl.with_overrides(scenario, changes), site=site, seed=seed, out=Path(folder) / "run"
         )
         return accuracy(result.arrays(), told.standardise(test), labels)
 

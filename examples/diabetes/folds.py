@@ -45,7 +45,7 @@ def federated(patients: Patients, seed: int) -> tuple[dict[str, torch.Tensor], s
         first = Path(folder) / "initial.safetensors"
         securefl.save_weights(first, Clinic(*own["p00"]).parameters())
         result = securefl.simulate(
-            securefl.override(scenario, {"model.file": str(first)}),
+            securefl.with_overrides(scenario, {"model.file": str(first)}),
             site=lambda name: Clinic(*own[name], told),
             seed=seed,
             out=Path(folder) / "run",

@@ -5,7 +5,7 @@ A scenario names them `clinic:Name` (see `clinic.toml`); this file lies beside i
 
 import numpy as np
 
-from securefl import Aggregate, Partition, Rule, UpdateAttack
+from securefl import AggregationResult, Partition, Rule, UpdateAttack
 
 
 class Halfway(Rule, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class Halfway(Rule, frozen=True, kw_only=True):
         ordered = np.sort(stack.means, axis=0)
         quarter = stack.clusters // 4
         inner = ordered[quarter : stack.clusters - quarter]
-        return Aggregate(inner.mean(axis=0), np.ones(stack.clusters, dtype=bool))
+        return AggregationResult(inner.mean(axis=0), np.ones(stack.clusters, dtype=bool))
 
 
 class Freeze(UpdateAttack, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stack:
+class ClusterMeans:
     """The opened cluster means of one reclustering, one row for each of c >= 1 clusters.
 
     Rules read it and never write to it.
@@ -90,7 +90,7 @@ def _check(vector: F64 | None, name: str, length: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aggregate:
+class AggregationResult:
     """One vector for all clusters, and who is in it."""
 
     vector: F64
@@ -99,6 +99,6 @@ class Aggregate:
     """bool ``(c,)``, which clusters the rule used; each rule's docstring says what that means for it."""
 
 
-def everyone(stack: Stack) -> Kept:
+def everyone(stack: ClusterMeans) -> Kept:
     """The ``kept`` of a rule that leaves out no cluster."""
     return np.ones(stack.clusters, dtype=np.bool_)

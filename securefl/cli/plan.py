@@ -19,8 +19,8 @@ from securefl.lab import experiments, planning, plots
 from securefl.lab.planning import (
     DATA,
     Case,
-    Demand,
     Plan,
+    PlanRequest,
     Server,
     Verify,
     as_values,
@@ -112,7 +112,7 @@ def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
         most = _share(data, parties)
         held = most if given.records is None else given.records
         batch = min(16, held) if given.batch is None else given.batch
-        demand = Demand(**process.carried(given, Demand) | {"records": held, "batch": batch})
+        demand = PlanRequest(**process.carried(given, PlanRequest) | {"records": held, "batch": batch})
         check_demand(demand)
         if held > most:
             raise ConfigError(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from securefl.base import header
-    from securefl.base.stack import Aggregate, Stack
+    from securefl.base.stack import AggregationResult, ClusterMeans
 
 ServerData = Literal["none", "all", "training"] | int
 """Gradients of the server's own data that a rule gets: none; that of all samples, once a round; minus the
@@ -51,7 +51,7 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
         """Most Byzantine ones, out of ``clusters`` >= ``clusters_needed``, for which its guarantee holds."""
         raise NotImplementedError
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         """The rule's result for ``stack``, which has ``clusters_needed`` rows at least.
 
         Raises:
@@ -120,7 +120,7 @@ class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
         """Most Byzantine rows, out of ``rows``, that leave honest ones honest."""
         return rows
 
-    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, npt.NDArray[np.intp] | None]:
+    def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, npt.NDArray[np.intp] | None]:
         """The rule's stack, and by row of the old one the row of the new one in which it counts.
 
         None for the latter: the same. ``seed`` is 16 bytes or more that nobody could choose or foresee.

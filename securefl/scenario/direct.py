@@ -1,7 +1,8 @@
 """Rules and attacks on arrays and tensors of one's own: conversion to f64 rows and back.
 
-Rules take a :class:`~securefl.base.stack.Stack`, and attacks take f64 vectors and entropy. A notebook has
-arrays or tensors of any shape, dtype and device. Parts are ``Any`` here: their base classes call this module.
+Rules take :class:`~securefl.base.stack.ClusterMeans`, and attacks take f64 vectors and entropy. A notebook
+has arrays or tensors of any shape, dtype and device. Parts are ``Any`` here, as their base classes call this
+module.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import numpy as np
 from securefl.base.arrays import F64
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 
 _LARGEST = 1e100
 """Squares of such values are finite."""
@@ -31,7 +32,7 @@ def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: 
     if rule.server_data != "none" and server_gradient is None:
         raise ConfigError("server_gradient", "missing", f"{rule.name} needs it")
     with _refused(rule):
-        stack = Stack(
+        stack = ClusterMeans(
             rows,
             np.ones(count) if weights is None else _read_vector(weights, "weights", count),
             np.ones(count, dtype=np.int64),
@@ -47,7 +48,7 @@ def prepare(step: Any, x: Any, seed: int) -> Any:
     """Return the rows that a rule gets in place of ``x``; see :meth:`PreAggregation.__call__`."""
     rows, like = _read_rows(x)
     with _refused(step):
-        stack = Stack(rows, np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
+        stack = ClusterMeans(rows, np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
         return like(step.prepare(stack, _count(seed, "seed", 0).to_bytes(16, "big"))[0].means)
 
 

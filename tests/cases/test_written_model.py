@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from torch.utils.data import DataLoader, TensorDataset
 
 import securefl
-from securefl.training.sites.site import Change
+from securefl.training.sites.site import Delta
 from tests.cases.users.play import MSE, play, samples, scenario, sgd
 from tests.live.federated import run_program
 
@@ -76,7 +76,7 @@ class Falling:
     def fit(self, parameters: Any, context: Any) -> Any:
         self.seen.append(float(parameters["a.running_var"].min()))
         moved = 1.0 if context.number else -3.0
-        return Change({"a.running_var": np.full(2, moved), "a.weight": -np.ones(2)}), 10, {}
+        return Delta({"a.running_var": np.full(2, moved), "a.weight": -np.ones(2)}), 10, {}
 
 
 def test_the_file_is_what_sites_get(tmp_path: Path) -> None:

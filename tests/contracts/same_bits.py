@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl.base.arrays import F64
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.lab.bench.robust import rules_for, steps_for
 from securefl.methods.robust.catalogue import aggregate, prepare
 from securefl.methods.robust.rules.inner_product import InnerProduct
@@ -32,7 +32,7 @@ FURTHER: tuple[Rule, ...] = (
 )
 
 
-def stacks() -> Iterator[tuple[str, Stack]]:
+def stacks() -> Iterator[tuple[str, ClusterMeans]]:
     """By name. Widths that are no multiple of anything, and of more than one block."""
     rng = np.random.default_rng(18)
     yield "random", stack(rng.normal(size=(20, 3001)) + 0.5)
@@ -58,14 +58,14 @@ def stacks() -> Iterator[tuple[str, Stack]]:
     yield "zeros", stack(zeros)
 
 
-def stack(means: F64, equal: bool = False) -> Stack:
+def stack(means: F64, equal: bool = False) -> ClusterMeans:
     """Of unequal weights unless ``equal``, with a reference and a gradient of the server's."""
     rng = np.random.default_rng(len(means))
     clusters, dimension = means.shape
     weights: F64 = np.ones(clusters)
     if not equal:
         weights *= rng.uniform(0.5, 1.0, clusters)
-    return Stack(
+    return ClusterMeans(
         means,
         weights,
         np.full(clusters, 3),
@@ -89,7 +89,7 @@ def digest(*arrays: npt.NDArray[Any]) -> str:
     return found.hexdigest()[:16]
 
 
-def result(what: Rule | PreAggregation, on: Stack) -> str:
+def result(what: Rule | PreAggregation, on: ClusterMeans) -> str:
     if isinstance(what, Rule):
         got = aggregate(what, on)
         return digest(got.vector, got.kept)
@@ -97,7 +97,7 @@ def result(what: Rule | PreAggregation, on: Stack) -> str:
     return digest(after.means, after.weights, np.array(after.noise_std), place)
 
 
-def halving(on: Stack) -> str:
+def halving(on: ClusterMeans) -> str:
     """Of what parts a model of which several groups have learned."""
     with np.errstate(all="ignore"):
         found = spread(on.means, np.arange(1, on.clusters + 1))

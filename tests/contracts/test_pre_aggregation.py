@@ -12,7 +12,7 @@ import pytest
 
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.robust.catalogue import aggregate, aggregate_all, prepare
 from securefl.methods.robust.pre_aggregation.arc import AdaptiveClipping
 from securefl.methods.robust.pre_aggregation.bucketing import Bucketing
@@ -41,9 +41,9 @@ EVERY = pytest.mark.parametrize("step", STEPS, ids=str)
 ROBUST: list[Rule] = [Median(), TrimmedMean(trim=2), Krum(byzantine=2), MultiKrum(byzantine=2)]
 
 
-def stack_of(means: F64, weights: F64 | None = None) -> Stack:
+def stack_of(means: F64, weights: F64 | None = None) -> ClusterMeans:
     counts = np.arange(2, 2 + len(means))
-    return Stack(means, np.ones(len(means)) if weights is None else weights, counts, noise_std=0.5)
+    return ClusterMeans(means, np.ones(len(means)) if weights is None else weights, counts, noise_std=0.5)
 
 
 def normal(clusters: int, width: int = 6, seed: int = 3) -> F64:

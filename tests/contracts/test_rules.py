@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.stack import Kept, Stack
+from securefl.base.stack import ClusterMeans, Kept
 from securefl.methods.robust import distances
 from securefl.methods.robust.catalogue import aggregate
 from securefl.methods.robust.rules.bulyan import Bulyan
@@ -150,9 +150,9 @@ LAW = settings(max_examples=examples(10), deadline=None)
 """For laws that follow from the definitions, with which every rule is compared more often."""
 
 
-def stack_of(means: F64, weights: F64 | None = None) -> Stack:
+def stack_of(means: F64, weights: F64 | None = None) -> ClusterMeans:
     clusters = means.shape[0]
-    return Stack(
+    return ClusterMeans(
         means=means,
         weights=np.ones(clusters) if weights is None else weights,
         survivors=np.full(clusters, 3, dtype=np.int64),
@@ -574,9 +574,9 @@ def good() -> dict[str, object]:
     ],
 )
 def test_a_bad_stack_is_our_fault(field: str, value: object, message: str) -> None:
-    Stack(**good())  # type: ignore[arg-type]
+    ClusterMeans(**good())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=message):
-        Stack(**{**good(), field: value})  # type: ignore[arg-type]
+        ClusterMeans(**{**good(), field: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

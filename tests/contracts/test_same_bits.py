@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from securefl.base.arrays import F64
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.robust.catalogue import aggregate, prepare
 from securefl.methods.robust.pre_aggregation.nearest_neighbour_mixing import NearestNeighbourMixing
 from securefl.methods.robust.rules.bulyan import Bulyan
@@ -71,8 +71,8 @@ def test_every_machine_gives_the_same_bits(machine: dict[str, str]) -> None:
     assert [name for name in there if there[name] != here()[name]] == []
 
 
-def stack_of(means: F64, weights: F64) -> Stack:
-    return Stack(means, weights, np.full(len(means), 2))
+def stack_of(means: F64, weights: F64) -> ClusterMeans:
+    return ClusterMeans(means, weights, np.full(len(means), 2))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust.catalogue import aggregate
 from securefl.methods.robust.rules.fltrust import FlTrust
 from securefl.methods.robust.rules.inner_product import InnerProduct
@@ -42,12 +42,14 @@ EVERY = pytest.mark.parametrize("rule", JUDGING + SELECTING, ids=str)
 QUICK = settings(max_examples=examples(30), deadline=None)
 
 
-def applied(rule: Rule, means: F64, gradient: F64, weights: F64 | None = None) -> Aggregate:
+def applied(rule: Rule, means: F64, gradient: F64, weights: F64 | None = None) -> AggregationResult:
     clusters = len(means)
     counts = np.ones(clusters, dtype=np.int64)
     return aggregate(
         rule,
-        Stack(means, np.ones(clusters) if weights is None else weights, counts, server_gradient=gradient),
+        ClusterMeans(
+            means, np.ones(clusters) if weights is None else weights, counts, server_gradient=gradient
+        ),
     )
 
 
@@ -116,7 +118,7 @@ def test_order_of_the_clusters_does_not_matter(
     assert identities(means, weights, straight) == identities(means[order], weights[order], permuted)
 
 
-def identities(means: F64, weights: F64, result: Aggregate) -> list[tuple[float, ...]]:
+def identities(means: F64, weights: F64, result: AggregationResult) -> list[tuple[float, ...]]:
     rows = zip(means.tolist(), weights.tolist(), result.kept, strict=True)
     return sorted((*row, weight) for row, weight, kept in rows if kept)
 
@@ -176,7 +178,7 @@ def test_refuses_a_stack_without_gradient(rule: Rule) -> None:
     assert needs_server_gradient(rule)
     assert rule.clusters_needed == 1
     with pytest.raises(UsageError, match="server's own data"):
-        aggregate(rule, Stack(np.ones((2, 3)), np.ones(2), np.ones(2, dtype=np.int64)))
+        aggregate(rule, ClusterMeans(np.ones((2, 3)), np.ones(2), np.ones(2, dtype=np.int64)))
 
 
 @EVERY

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from securefl.base.errors import ConfigError
 from securefl.training.sites.layout import SiteError
-from securefl.training.sites.site import Change, RoundContext
+from securefl.training.sites.site import Delta, RoundContext
 from tests.interop.commands import NVFLARE, ROOT, command, evaluated, federation, securefl, site_of
 
 pytestmark = pytest.mark.interop
@@ -102,7 +102,7 @@ def test_differences_and_integers(tmp_path: Path) -> None:
     )
     site = site_of(str(script(tmp_path, body)), scenario, NVFLARE)
     change, _, _ = site.fit(FIRST, told(0))
-    assert isinstance(change, Change)
+    assert isinstance(change, Delta)
     assert sorted(change.arrays) == ["b", "w"]
     np.testing.assert_array_equal(change.arrays["b"], np.ones(2))
     # n was 4 and is 5 now; adding 1 in the script makes 6.

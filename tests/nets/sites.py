@@ -119,7 +119,7 @@ def simulated(scenario: securefl.Scenario, site: Any, statistics: bool = False) 
             wanted = statistics_round(scenario) if statistics else scenario
             if wanted.model.name == "weights" and not statistics:
                 write_tensors(Path("first.safetensors"), site("p00").parameters())
-                wanted = securefl.override(wanted, ("model.file='first.safetensors'",))
+                wanted = securefl.with_overrides(wanted, ("model.file='first.safetensors'",))
             securefl.simulate(wanted, site=site, out=out, seed=4, seeded=True, exact=True, device="cpu")
         except SecureflError as error:
             return [f"scenario Refused {str(error).replace(folder, '')}"]

@@ -59,7 +59,7 @@ def load(folder: Path, *overrides: str) -> securefl.Scenario:
 def test_statistics_are_those_of_everybody_who_was_counted(tmp_path: Path, faults: str) -> None:
     round_ = statistics_round(load(tmp_path))
     result = securefl.simulate(
-        securefl.override(round_, (f"behaviours=[{faults}]",)),
+        securefl.with_overrides(round_, (f"behaviours=[{faults}]",)),
         site=Ward,
         out=tmp_path / "run",
         seed=3,

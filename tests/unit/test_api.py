@@ -39,7 +39,7 @@ def test_overrides_as_values_and_as_words() -> None:
     by_word = securefl.load("quickstart", ["stop.rounds=3", 'aggregation.rule={type="median"}'])
     assert by_value == by_word
     assert by_value.stop.rounds == 3
-    again = securefl.override(by_value, {"aggregation.rule": by_word.aggregation.rule})
+    again = securefl.with_overrides(by_value, {"aggregation.rule": by_word.aggregation.rule})
     assert again == by_word
 
 
@@ -149,10 +149,10 @@ def test_verbose_prints_a_line_a_round(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_plan_is_a_scenario() -> None:
     found = securefl.plan(parties=12, rounds=3)
-    made = securefl.planned(found)
+    made = securefl.scenario_from_plan(found)
     assert made.parties == 12
     assert made.stop.rounds == 3
-    assert securefl.planned(found, row=len(found.rows) - 1).parties == 12
+    assert securefl.scenario_from_plan(found, row=len(found.rows) - 1).parties == 12
     with pytest.raises(securefl.ConfigError, match="parties"):
         securefl.plan(parties=2)
 

@@ -27,7 +27,7 @@ from rich.table import Table
 
 from securefl import scenario
 from securefl.base.errors import UsageError
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods import robust
 
 ROBUST_SIZES = ((20, 1_000_000), (60, 100_000), (100, 1_000_000))
@@ -110,14 +110,16 @@ def steps_for(clusters: int) -> tuple[tuple[scenario.PreAggregation, Floor], ...
     )
 
 
-def sample_stack(clusters: int, dimension: int) -> Stack:
+def sample_stack(clusters: int, dimension: int) -> ClusterMeans:
     """Normal rows of unequal weight around a common update; a tenth of them is -10 times an honest one."""
     rng = np.random.default_rng(1)
     means = rng.standard_normal((clusters, dimension))
     means += 0.5
     means[: clusters // 10] *= -10.0
     weights = rng.uniform(0.5, 1.0, clusters)
-    return Stack(means, weights, np.full(clusters, 3), server_gradient=rng.standard_normal(dimension) - 0.5)
+    return ClusterMeans(
+        means, weights, np.full(clusters, 3), server_gradient=rng.standard_normal(dimension) - 0.5
+    )
 
 
 def _measure_size(clusters: int, dimension: int, repetitions: int) -> Iterable[RobustRow]:
@@ -137,7 +139,7 @@ def _measure_size(clusters: int, dimension: int, repetitions: int) -> Iterable[R
         yield row(step, floor, partial(robust.prepare, step, stack, _SEED))
 
 
-def _floors(stack: Stack) -> dict[Floor, Callable[[], object]]:
+def _floors(stack: ClusterMeans) -> dict[Floor, Callable[[], object]]:
     means = stack.means
     square = means @ means.T
 

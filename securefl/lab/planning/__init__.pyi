@@ -1,5 +1,5 @@
 from .demand import Case as Case
-from .demand import Demand as Demand
+from .demand import PlanRequest as PlanRequest
 from .demand import Server as Server
 from .demand import Verify as Verify
 from .demand import check_demand as check_demand

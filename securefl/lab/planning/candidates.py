@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from securefl.lab.planning import design, resilience
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.noise import p_round_loses
 from securefl.methods import privacy
 
 _SHARED: tuple[privacy.Placement, ...] = ("threshold", "dropout-exact")
 
 
-def designs(demand: Demand) -> Iterator[design.Design]:
+def designs(demand: PlanRequest) -> Iterator[design.Design]:
     """All designs that keep the demands, but for what only the ledger sees."""
     for shape in design.shapes(demand):
         sizes = shape.sizes(demand.parties)
@@ -35,7 +35,7 @@ def designs(demand: Demand) -> Iterator[design.Design]:
                     )
 
 
-def fewest_survivors(demand: Demand, shape: design.Shape, f: int) -> int:
+def fewest_survivors(demand: PlanRequest, shape: design.Shape, f: int) -> int:
     """The fewest survivors: f + k (or q + k), and as many as must open against an active server."""
     most = max(shape.sizes(demand.parties))
     least = max(
@@ -45,7 +45,7 @@ def fewest_survivors(demand: Demand, shape: design.Shape, f: int) -> int:
     return -(-least // shape.atoms) * shape.atoms
 
 
-def survivors(demand: Demand, shape: design.Shape, f: int) -> Iterator[int]:
+def survivors(demand: PlanRequest, shape: design.Shape, f: int) -> Iterator[int]:
     """Numbers of survivors to insist on: the fewest, and the most that keep lost clusters rare enough.
 
     More of them share the noise among more; without shared noise the fewest are enough.
@@ -66,7 +66,7 @@ def survivors(demand: Demand, shape: design.Shape, f: int) -> Iterator[int]:
         yield most
 
 
-def _placements(demand: Demand, shape: design.Shape) -> tuple[privacy.Placement | None, ...]:
+def _placements(demand: PlanRequest, shape: design.Shape) -> tuple[privacy.Placement | None, ...]:
     if demand.epsilon is None:
         return (None,)
     # Shares of noise that is opened several times would be all that hides it, and whoever knows the atoms can

@@ -20,7 +20,7 @@ Verify = Literal["off", "committee", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class PlanRequest:
     """The situation (who, how many, how unreliable) and what is asked of a plan for it."""
 
     parties: int
@@ -79,7 +79,7 @@ class Demand:
         return math.ceil(self.byzantine * self.parties - 1e-9)
 
 
-def check_demand(demand: Demand) -> None:
+def check_demand(demand: PlanRequest) -> None:
     """Refuse what is no situation, or asks for what no parameters give.
 
     Raises:
@@ -91,7 +91,7 @@ def check_demand(demand: Demand) -> None:
     _check_lies(demand)
 
 
-def _check_population(demand: Demand) -> None:
+def _check_population(demand: PlanRequest) -> None:
     n = demand.parties
     if n < 3:
         raise ConfigError(
@@ -112,7 +112,7 @@ def _check_population(demand: Demand) -> None:
         raise ConfigError("--colluders", "no certificate has more than (N + q) / 2 of N signatures", "fewer")
 
 
-def _check_ranges(demand: Demand) -> None:
+def _check_ranges(demand: PlanRequest) -> None:
     chances = (
         ("--dropout", demand.dropout, demand.dropout < 1, "from 0 to below 1, as in 0.05"),
         ("--byzantine", demand.byzantine, demand.byzantine < 1, "a share from 0 to below 1, as in 0.1"),
@@ -148,7 +148,7 @@ def _check_ranges(demand: Demand) -> None:
             )
 
 
-def _check_hiding(demand: Demand) -> None:
+def _check_hiding(demand: PlanRequest) -> None:
     n, q, k = demand.parties, demand.colluders, demand.k
     if k < 2:
         raise ConfigError("--k", "k = 1 lets the update of a single party be determined", "at least 2")
@@ -177,7 +177,7 @@ def _check_hiding(demand: Demand) -> None:
         )
 
 
-def _check_lies(demand: Demand) -> None:
+def _check_lies(demand: PlanRequest) -> None:
     n, liars = demand.parties, demand.liars
     if demand.case == "worst" and 2 * liars >= n // max(2, demand.k):
         most = n // max(2, demand.k)

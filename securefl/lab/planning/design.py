@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from securefl import scenario
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.methods import clustering, privacy, robust
 
 MOST_TRIED = 3
@@ -79,7 +79,7 @@ class Design:
         return 1 if self.noise in {None, "local"} else self.honest
 
 
-def shapes(demand: Demand) -> Iterator[Shape]:
+def shapes(demand: PlanRequest) -> Iterator[Shape]:
     """All shapes worth a look: for each number of clusters the largest m, which makes the same clusters.
 
     Atoms hide more than k parties only if they are that large, and shall all be alike.

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from securefl.base.errors import ConfigError
-from securefl.lab.planning.demand import Case, Demand
+from securefl.lab.planning.demand import Case, PlanRequest
 from securefl.lab.planning.design import Design
 from securefl.methods import encoding, privacy
 from securefl.scenario import (
@@ -92,7 +92,7 @@ def model_of(data: DataShape, parameters: int) -> tuple[Model, int]:
     return models.Mlp(hidden=(width,)), deep
 
 
-def draft(demand: Demand, design: Design, data: str, multiplier: float | None = None) -> Scenario:
+def draft(demand: PlanRequest, design: Design, data: str, multiplier: float | None = None) -> Scenario:
     """The scenario of one row.
 
     It is feasible if the row is: :func:`securefl.methods.feasibility.limits.check` says so.
@@ -135,7 +135,7 @@ def draft(demand: Demand, design: Design, data: str, multiplier: float | None = 
     return scenario if design.noise is None else _private(scenario, demand, design, multiplier)
 
 
-def describe(demand: Demand, design: Design) -> str:
+def describe(demand: PlanRequest, design: Design) -> str:
     """One line for the scenario's header."""
     shape = design.shape
     again = f", {shape.reclusterings} reclusterings" if shape.reclusterings > 1 else ""
@@ -143,7 +143,7 @@ def describe(demand: Demand, design: Design) -> str:
     return f"planned: {demand.parties} parties in clusters of {shape.size}{atoms}{again}"
 
 
-def _private(scenario: Scenario, demand: Demand, design: Design, multiplier: float | None) -> Scenario:
+def _private(scenario: Scenario, demand: PlanRequest, design: Design, multiplier: float | None) -> Scenario:
     if demand.epsilon is None or design.noise is None:
         return scenario
     record = demand.unit == "record"
@@ -162,12 +162,12 @@ def _private(scenario: Scenario, demand: Demand, design: Design, multiplier: flo
     return scenario if multiplier is None else _scaled(scenario, demand, multiplier)
 
 
-def delta_of(demand: Demand) -> float:
+def delta_of(demand: PlanRequest) -> float:
     """The demand's, or what ``privacy.delta = "auto"`` becomes: units ^ -1.1."""
     return math.pow(demand.units, -1.1) if demand.delta is None else demand.delta
 
 
-def _scaled(scenario: Scenario, demand: Demand, multiplier: float) -> Scenario:
+def _scaled(scenario: Scenario, demand: PlanRequest, multiplier: float) -> Scenario:
     """The scenario with the finest scale at which a party's noise has at most 512 steps, and tables."""
     known = replace(scenario.privacy, epsilon=None, multiplier=multiplier, delta=delta_of(demand))
     trial = replace(scenario, privacy=known)

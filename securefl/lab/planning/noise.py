@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from securefl.base.errors import ConfigError
 from securefl.lab.planning import freezing
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.design import Shape
 from securefl.lab.planning.drafting import delta_of
 from securefl.methods import clustering, privacy
@@ -17,7 +17,7 @@ from securefl.methods import clustering, privacy
 _TOLERANCE = 1e-2
 
 
-def multiplier_of(demand: Demand, works: int) -> float:
+def multiplier_of(demand: PlanRequest, works: int) -> float:
     """The noise multiplier that keeps ``demand.epsilon`` over T x ``works`` releases.
 
     For whole parties by privacy loss distributions, as runs do it. For sampled records by integer Renyi
@@ -32,7 +32,7 @@ def multiplier_of(demand: Demand, works: int) -> float:
     return _multiplier(release_of(demand).times(demand.rounds * works), demand.epsilon, delta_of(demand))
 
 
-def release_of(demand: Demand) -> privacy.ReleaseEvent:
+def release_of(demand: PlanRequest) -> privacy.ReleaseEvent:
     """One release with noise of one sensitivity."""
     one = privacy.ReleaseEvent(noise_multiplier=1.0, steps=1, mechanism="skellam", unit=demand.unit)
     if demand.unit == "party":
@@ -63,13 +63,13 @@ def _multiplier(event: privacy.ReleaseEvent, epsilon: float, delta: float) -> fl
     return found
 
 
-def p_cluster_lost(demand: Demand, shape: Shape, min_survivors: int) -> float:
+def p_cluster_lost(demand: PlanRequest, shape: Shape, min_survivors: int) -> float:
     """P(a given cluster, one of the smallest, is lost to its own dropouts)."""
     smallest = min(clustering.cluster_sizes(shape.units(demand.parties), shape.units_per_cluster))
     return freezing.p_aborted(smallest, _units(shape, min_survivors), p_unit_lost(demand, shape))
 
 
-def p_round_loses(demand: Demand, shape: Shape, min_survivors: int) -> float:
+def p_round_loses(demand: PlanRequest, shape: Shape, min_survivors: int) -> float:
     """P(a round loses any cluster of its R assignments to dropouts)."""
     return freezing.p_any_lost(
         shape.units(demand.parties),
@@ -80,7 +80,7 @@ def p_round_loses(demand: Demand, shape: Shape, min_survivors: int) -> float:
     )
 
 
-def freezes(demand: Demand, shape: Shape, min_survivors: int, trials: int) -> freezing.Freezes:
+def freezes(demand: PlanRequest, shape: Shape, min_survivors: int, trials: int) -> freezing.Freezes:
     """So many simulated freezes; its ``taken`` is of units."""
     return freezing.sample_freezes(
         shape.units(demand.parties),
@@ -92,7 +92,7 @@ def freezes(demand: Demand, shape: Shape, min_survivors: int, trials: int) -> fr
     )
 
 
-def p_unit_lost(demand: Demand, shape: Shape) -> float:
+def p_unit_lost(demand: PlanRequest, shape: Shape) -> float:
     """P(any member of an atom drops out), which takes the atom along."""
     return 1 - (1 - demand.dropout) ** shape.atoms
 

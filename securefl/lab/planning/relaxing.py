@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from securefl.base.errors import ConfigError
 from securefl.lab.planning import candidates, design, resilience
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.noise import p_round_loses
 
 Soft = Literal["lost", "risk", "clean", "k", "case"]
@@ -24,7 +24,7 @@ _CONCERNS: Final[Mapping[Soft, str]] = {
 }
 
 
-def unkept(demand: Demand) -> ConfigError:
+def unkept(demand: PlanRequest) -> ConfigError:
     """The refusal of demands that no design keeps: the first that alone stands in the way, and the others.
 
     Where relaxing one is not enough, two or three are named together.
@@ -46,7 +46,7 @@ def unkept(demand: Demand) -> ConfigError:
     )
 
 
-def _reason(demand: Demand, soft: tuple[Soft, ...]) -> str:
+def _reason(demand: PlanRequest, soft: tuple[Soft, ...]) -> str:
     wanted = " and ".join(f"{_option(name, _value(demand, name))} ({_CONCERNS[name]})" for name in soft)
     mute = {"lost": not demand.dropout, "risk": not demand.colluders, "clean": not demand.liars, "case": True}
     others = [_option(n, _value(demand, n)) for n in _SOFT if n not in soft and not mute.get(n)]
@@ -57,11 +57,11 @@ def _option(name: Soft, value: float) -> str:
     return f"--{name} {('average', 'worst')[round(value)] if name == 'case' else f'{value:.3g}'}"
 
 
-def _value(demand: Demand, name: Soft) -> float:
+def _value(demand: PlanRequest, name: Soft) -> float:
     return float(demand.case == "worst") if name == "case" else float(getattr(demand, name))
 
 
-def _with(demand: Demand, name: Soft, value: float) -> Demand:
+def _with(demand: PlanRequest, name: Soft, value: float) -> PlanRequest:
     match name:
         case "lost":
             return replace(demand, lost=value)
@@ -75,7 +75,7 @@ def _with(demand: Demand, name: Soft, value: float) -> Demand:
             return replace(demand, case="worst" if value else "average")
 
 
-def _reached(demand: Demand, soft: tuple[Soft, ...]) -> dict[Soft, float] | None:
+def _reached(demand: PlanRequest, soft: tuple[Soft, ...]) -> dict[Soft, float] | None:
     """The mildest values of these demands that some design keeps together with the rest; None: none does."""
     free = demand
     for name in soft:
@@ -90,7 +90,7 @@ def _reached(demand: Demand, soft: tuple[Soft, ...]) -> dict[Soft, float] | None
     return found if _feasible(free) else None
 
 
-def _best(demand: Demand, name: Soft) -> float | None:
+def _best(demand: PlanRequest, name: Soft) -> float | None:
     """The mildest value of one demand that the others leave room for."""
     match name:
         case "case":
@@ -106,11 +106,11 @@ def _best(demand: Demand, name: Soft) -> float | None:
             return min(1.0, -_down(-least)) if least <= 1 else None
 
 
-def _feasible(demand: Demand) -> bool:
+def _feasible(demand: PlanRequest) -> bool:
     return any(True for _ in candidates.designs(demand))
 
 
-def _workable(demand: Demand) -> Iterator[design.Shape]:
+def _workable(demand: PlanRequest) -> Iterator[design.Shape]:
     """Shapes for which some rule does what is demanded."""
     for shape in design.shapes(demand):
         clusters = len(shape.sizes(demand.parties))
@@ -120,7 +120,7 @@ def _workable(demand: Demand) -> Iterator[design.Shape]:
             yield shape
 
 
-def _lost(demand: Demand, shape: design.Shape, f: int) -> float:
+def _lost(demand: PlanRequest, shape: design.Shape, f: int) -> float:
     """P(a round loses a cluster) with as few survivors as may be; infinite where they are too many."""
     fewest = candidates.fewest_survivors(demand, shape, f)
     if fewest > shape.size or (shape.atoms > 1 and shape.atoms < f + demand.k):
@@ -128,12 +128,12 @@ def _lost(demand: Demand, shape: design.Shape, f: int) -> float:
     return p_round_loses(demand, shape, fewest)
 
 
-def _losses(demand: Demand) -> Iterator[float]:
+def _losses(demand: PlanRequest) -> Iterator[float]:
     for shape in _workable(demand):
         yield _lost(demand, shape, resilience.colluders_per_cluster(demand, shape))
 
 
-def _risks(demand: Demand) -> Iterator[float]:
+def _risks(demand: PlanRequest) -> Iterator[float]:
     for shape in _workable(demand):
         tried = range(min(demand.colluders, shape.size - demand.k) + 1)
         kept = [f for f in tried if _lost(demand, shape, f) <= demand.lost]
@@ -141,7 +141,7 @@ def _risks(demand: Demand) -> Iterator[float]:
             yield resilience.p_exceeded(demand, shape, max(kept))
 
 
-def _chances(demand: Demand) -> Iterator[float]:
+def _chances(demand: PlanRequest) -> Iterator[float]:
     for shape in design.shapes(demand):
         if _lost(demand, shape, resilience.colluders_per_cluster(demand, shape)) <= demand.lost:
             yield resilience.p_clean(demand, shape, (demand.parties // shape.size - 1) // 2)

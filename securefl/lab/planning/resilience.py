@@ -5,14 +5,14 @@ import math
 from bisect import bisect_left
 
 from securefl import scenario
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.design import Shape
 from securefl.methods.clustering import Game, cluster_sizes, odds, p_withstands
 
 _NEGLIGIBLE = 1e-12
 
 
-def p_clean(demand: Demand, shape: Shape, withstood: int) -> float:
+def p_clean(demand: PlanRequest, shape: Shape, withstood: int) -> float:
     """P(a rule that withstands so many spoiled clusters gets by in all assignments of a round).
 
     In the worst case the Byzantine parties are all apart, and it is 0 or 1.
@@ -31,7 +31,7 @@ def p_clean(demand: Demand, shape: Shape, withstood: int) -> float:
     return _withstands(demand.parties, demand.liars, shape.size, withstood, shape.reclusterings)
 
 
-def spoiled_clusters(demand: Demand, shape: Shape) -> int:
+def spoiled_clusters(demand: PlanRequest, shape: Shape) -> int:
     """The fewest spoiled clusters that a rule must withstand for :func:`p_clean` to be what is demanded.
 
     All of them, where nothing less is enough.
@@ -76,7 +76,7 @@ def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
     return tuple(law)
 
 
-def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) -> float:
+def p_exceeded(demand: PlanRequest, shape: Shape, f: int, *, shared: bool = False) -> float:
     """P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
 
     By the game that the header is reckoned with (:mod:`securefl.methods.clustering.game`): against an active
@@ -98,7 +98,7 @@ def p_exceeded(demand: Demand, shape: Shape, f: int, *, shared: bool = False) ->
     return game.exceeds(f, None if active or shared else demand.parties).in_run
 
 
-def colluders_together(demand: Demand, shape: Shape, f: int) -> int:
+def colluders_together(demand: PlanRequest, shape: Shape, f: int) -> int:
     """Colluders in a combination of sums by the planned scenario.
 
     As :func:`securefl.methods.clustering.leakage_colluders` counts them.
@@ -106,7 +106,7 @@ def colluders_together(demand: Demand, shape: Shape, f: int) -> int:
     return demand.colluders if shape.openings > 1 and shape.atoms == 1 else f
 
 
-def colluders_per_cluster(demand: Demand, shape: Shape, *, shared: bool = False) -> int:
+def colluders_per_cluster(demand: PlanRequest, shape: Shape, *, shared: bool = False) -> int:
     """f: the fewest colluders to reckon with, so that :func:`p_exceeded` is what is demanded at most."""
     return bisect_left(
         range(demand.colluders),

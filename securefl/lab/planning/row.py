@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from securefl.lab.planning import frames, freezing, noise
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.design import Design, Shape, kept_of
 from securefl.lab.planning.drafting import draft
 from securefl.lab.planning.noise import multiplier_of
@@ -16,7 +16,7 @@ from securefl.lab.planning.verifiers import VerifierTraffic, verifier_traffic, v
 from securefl.methods import attacks, clustering, feasibility, privacy, robust
 
 
-def sampling_variance(demand: Demand, design: Design) -> float:
+def sampling_variance(demand: PlanRequest, design: Design) -> float:
     """Variance of the aggregate around the honest mean, over that of one honest update.
 
     SHARE (Velicheti et al. 2021), Theorems 3 and 7, for a rule that picks b clean clusters whatever they
@@ -36,7 +36,7 @@ def sampling_variance(demand: Demand, design: Design) -> float:
     return factor / (picked * design.shape.size)
 
 
-def noise_deviation(demand: Demand, design: Design, multiplier: float) -> float:
+def noise_deviation(demand: PlanRequest, design: Design, multiplier: float) -> float:
     """Standard deviation of the noise in a coordinate of the aggregate, over the sensitivity of one update.
 
     Of b picked clusters of m members without dropouts, in which each member's noise has multiplier^2 / h of
@@ -202,7 +202,7 @@ class Row:
         return self.multiplier / math.sqrt(self.design.sharers)
 
 
-def predict(demand: Demand, design: Design, data: str) -> Row:
+def predict(demand: PlanRequest, design: Design, data: str) -> Row:
     """The row of a design, without what takes a simulation or the ledger.
 
     Raises:
@@ -278,7 +278,7 @@ def _with_crypten(
         yield "validated", traffic(replace(cohort, kind="validated", word=8))
 
 
-def looked_at(demand: Demand, row: Row) -> Row:
+def looked_at(demand: PlanRequest, row: Row) -> Row:
     """The row with what takes a simulation of freezes and the ledger on drawn clusters."""
     shape, n = row.design.shape, demand.parties
     cascade = 0.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from securefl.base.errors import ConfigError
 from securefl.lab.planning.candidates import designs
-from securefl.lab.planning.demand import Demand, check_demand
+from securefl.lab.planning.demand import PlanRequest, check_demand
 from securefl.lab.planning.relaxing import unkept
 from securefl.lab.planning.row import Row, is_open, looked_at, predict
 
@@ -86,7 +86,7 @@ Progress = Callable[[str, int, int], None]
 class Plan:
     """The answer."""
 
-    demand: Demand
+    demand: PlanRequest
     rows: tuple[Row, ...]
     """The Pareto set, by bytes."""
     considered: int
@@ -95,7 +95,7 @@ class Plan:
     """Place in ``rows`` of the one that is recommended."""
 
 
-def plan(demand: Demand, data: str, progress: Progress = lambda _what, _done, _all: None) -> Plan:
+def plan(demand: PlanRequest, data: str, progress: Progress = lambda _what, _done, _all: None) -> Plan:
     """Find the Pareto set.
 
     Args:
@@ -124,7 +124,7 @@ def plan(demand: Demand, data: str, progress: Progress = lambda _what, _done, _a
         rows = [row for row in rows if is_open(row)]
 
 
-def _predicted(demand: Demand, data: str, progress: Progress) -> list[Row]:
+def _predicted(demand: PlanRequest, data: str, progress: Progress) -> list[Row]:
     listed = list(designs(demand))
     rows: list[Row] = []
     refusal: ConfigError | None = None

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from securefl.base import text
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.drafting import delta_of
 from securefl.lab.planning.frames import SumKind
 from securefl.lab.planning.noise import release_of
@@ -52,7 +52,7 @@ def noise_of(row: Row) -> str:
     return f"{_NOISE[row.design.noise]}, {when}"
 
 
-def lines_of(demand: Demand, row: Row) -> Iterator[str]:
+def lines_of(demand: PlanRequest, row: Row) -> Iterator[str]:
     """Yield what the search found for a row: losses, exposure, noise, prices. The header has all else."""
     design, shape = row.design, row.design.shape
     yield (
@@ -106,7 +106,7 @@ def _verification(row: Row) -> Iterator[str]:
     )
 
 
-def _exposure(demand: Demand, row: Row) -> str:
+def _exposure(demand: PlanRequest, row: Row) -> str:
     openings = row.design.shape.openings
     with_whom = f"the server and {demand.colluders} colluders" if demand.colluders else "the server"
     found = f"{row.exposed or 0:.3g} parties exposed to {with_whom}"

@@ -7,12 +7,12 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import RunAbortedError, UsageError
-from securefl.base.stack import Aggregate, Places, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans, Places
 from securefl.methods.robust.rules import inner_product
 from securefl.methods.robust.tolerance import clusters_needed_by
 
 
-def aggregate_all(plan: scenario.Aggregation, stack: Stack, seed: bytes) -> Aggregate:
+def aggregate_all(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) -> AggregationResult:
     """Apply the scenario's pre-aggregation, in order, and then its rule.
 
     Args:
@@ -28,10 +28,12 @@ def aggregate_all(plan: scenario.Aggregation, stack: Stack, seed: bytes) -> Aggr
     """
     stack, row_of = _prepared(plan, stack, seed)
     result = aggregate(plan.rule, stack)
-    return Aggregate(result.vector, result.kept[row_of])
+    return AggregationResult(result.vector, result.kept[row_of])
 
 
-def earned_by(plan: scenario.Aggregation, rule: inner_product.InnerProduct, stack: Stack, seed: bytes) -> F64:
+def earned_by(
+    plan: scenario.Aggregation, rule: inner_product.InnerProduct, stack: ClusterMeans, seed: bytes
+) -> F64:
     """Trust that the clusters earn with ``rule``, behind the scenario's pre-aggregation, f64 ``(c,)``.
 
     Arguments and errors as for :func:`aggregate_all`. All clusters of one bucket earn what the bucket does.
@@ -40,7 +42,7 @@ def earned_by(plan: scenario.Aggregation, rule: inner_product.InnerProduct, stac
     return inner_product.earned(stack, rule)[row_of]
 
 
-def _prepared(plan: scenario.Aggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
+def _prepared(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, Places]:
     """The rows that the rule sees, and by cluster the row in which it counts."""
     needed = clusters_needed_by(plan)
     if stack.clusters < needed:
@@ -58,7 +60,7 @@ def _prepared(plan: scenario.Aggregation, stack: Stack, seed: bytes) -> tuple[St
     return stack, row_of
 
 
-def prepare(step: scenario.PreAggregation, stack: Stack, seed: bytes) -> tuple[Stack, Places]:
+def prepare(step: scenario.PreAggregation, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, Places]:
     """Apply one step of pre-aggregation.
 
     Returns:
@@ -69,7 +71,7 @@ def prepare(step: scenario.PreAggregation, stack: Stack, seed: bytes) -> tuple[S
     return stack_after, np.arange(stack.clusters) if place is None else place
 
 
-def aggregate(rule: scenario.Rule, stack: Stack) -> Aggregate:
+def aggregate(rule: scenario.Rule, stack: ClusterMeans) -> AggregationResult:
     """Apply ``rule`` to the cluster means.
 
     Raises:
@@ -87,13 +89,13 @@ def aggregate(rule: scenario.Rule, stack: Stack) -> Aggregate:
     return result
 
 
-def _check_result(rule: scenario.Rule, stack: Stack, result: object) -> None:
+def _check_result(rule: scenario.Rule, stack: ClusterMeans, result: object) -> None:
     """Refuse what a rule of one's own must not give."""
     clusters, length = stack.means.shape
     expected = [(np.dtype(np.float64), (length,)), (np.dtype(np.bool_), (clusters,))]
     found: object = type(result).__name__
-    if isinstance(result, Aggregate):
+    if isinstance(result, AggregationResult):
         found = [(getattr(one, "dtype", None), np.shape(one)) for one in (result.vector, result.kept)]
     if found != expected:
-        wanted = f"an Aggregate of f64 ({length},) and bool ({clusters},)"
+        wanted = f"an AggregationResult of f64 ({length},) and bool ({clusters},)"
         raise RunAbortedError(f"{rule.name} gave {found}, expected {wanted}")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from securefl.base.arrays import F64
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.robust import products
 from securefl.methods.robust.products import dots, gram
 
@@ -90,7 +90,7 @@ def squared_distances(rows: F64) -> F64:
     return squared
 
 
-def in_row_order(stack: Stack, indices: Iterable[int]) -> list[int]:
+def in_row_order(stack: ClusterMeans, indices: Iterable[int]) -> list[int]:
     """The indices by their rows in lexicographic order: the smallest at the first coordinate that differs.
 
     Identical rows go by weight. Ties that are broken by it do not depend on the order of the clusters.

@@ -5,13 +5,13 @@ import numpy.typing as npt
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances, products
 
 Places = npt.NDArray[np.int64]
 
 
-def weight_trimmed_mean(stack: Stack, beta: float) -> Aggregate:
+def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
     """In each coordinate the mean of what lies between the weighted ``beta`` and 1 - ``beta`` quantiles.
 
     With values in rising order, T their total weight and W the weight up to a value: of each value counts the
@@ -55,7 +55,7 @@ def weight_trimmed_mean(stack: Stack, beta: float) -> Aggregate:
         # Rounding must not lead out of the values that count.
         np.clip(mean, least, most, out=vector[block.at])
     vector += 0.0  # of two zeros of different sign clipping may take either
-    return Aggregate(vector, 2 * survived >= (1 - 2 * beta) * stack.dimension)
+    return AggregationResult(vector, 2 * survived >= (1 - 2 * beta) * stack.dimension)
 
 
 def _within(ranked: F64, low: float, high: float) -> F64:

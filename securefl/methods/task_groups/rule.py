@@ -9,7 +9,7 @@ import numpy.typing as npt
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods import robust
 
 
@@ -50,5 +50,5 @@ def combine(rule: GroupRule, vectors: F64, weights: npt.NDArray[np.float64]) -> 
     chosen = rule.of(members) if isinstance(rule, TrimmedShare) else rule
     if members < max(1, chosen.clusters_needed):
         return None
-    stack = Stack(vectors, weights, np.ones(members, dtype=np.int64))
+    stack = ClusterMeans(vectors, weights, np.ones(members, dtype=np.int64))
     return robust.aggregate(chosen, stack).vector

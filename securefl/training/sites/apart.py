@@ -185,7 +185,7 @@ class ApartSite:
             raise layout.SiteError(f"fit returned {said['unnamed']}, expected arrays by name")
         arrays = self._arrays(said.get("arrays"))
         return (
-            site.Change(arrays) if said.get("change") is True else arrays,
+            site.Delta(arrays) if said.get("change") is True else arrays,
             said.get("samples"),
             said.get("metrics"),
         )  # type: ignore[return-value]

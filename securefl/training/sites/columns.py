@@ -11,7 +11,7 @@ from securefl.base import narrowing
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
 from securefl.training.sites.load import SiteMaker
-from securefl.training.sites.site import Arrays, Change, Fitted, Judged, RoundContext
+from securefl.training.sites.site import Arrays, Delta, Fitted, Judged, RoundContext
 from securefl.training.sites.tables import ColumnCounts, class_counts, column_counts, column_table
 
 MANY = 0.01
@@ -67,7 +67,7 @@ class ColumnSite:
 
     def fit(self, _parameters: Arrays, _context: RoundContext) -> Fitted:
         """Change nothing."""
-        return Change({_PARAMETER: np.zeros(1, np.float32)}), self.samples, {}
+        return Delta({_PARAMETER: np.zeros(1, np.float32)}), self.samples, {}
 
     def evaluate(self, _parameters: Arrays, _context: RoundContext) -> Judged:
         """The tables of all columns, whatever the model."""

@@ -32,13 +32,13 @@ class RoundContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Delta:
     """Returned by ``fit`` in place of parameters: what is to be added to those that it was given."""
 
     arrays: Arrays
 
 
-Fitted = tuple[Arrays | Change, int, Metrics]
+Fitted = tuple[Arrays | Delta, int, Metrics]
 """Parameters (or their change), the samples that they were trained on, and metrics."""
 Judged = tuple[int, Metrics]
 """Samples, and metrics on them."""

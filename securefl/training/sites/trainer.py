@@ -19,7 +19,7 @@ from securefl.training.sites import transfer
 from securefl.training.sites.columns import ColumnSite
 from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.log import SiteLog
-from securefl.training.sites.site import Change, Metrics, RoundContext, Site
+from securefl.training.sites.site import Delta, Metrics, RoundContext, Site
 
 NO_METRICS = scenario.SiteEvaluation()
 PLAIN = scenario.Training()
@@ -197,7 +197,7 @@ class SiteTrainer:
         if used > self._declared:
             reason = f"fit trained on {used} samples, and the party has declared {self._declared}"
             raise SiteError(f"{reason}: its weight would be wrong")
-        if isinstance(arrays, Change):
+        if isinstance(arrays, Delta):
             update = self._layout.vector(arrays.arrays, "fit returned a change with")
         else:
             update = self._layout.vector(arrays, "fit returned")

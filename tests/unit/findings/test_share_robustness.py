@@ -15,7 +15,7 @@ import pytest
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.clustering.reclustering import (
     exact_variance_factor,
     p_withstands,
@@ -37,7 +37,7 @@ from tests.unit.findings.reclustering_bounds import p_never_clean, worst_case_to
 
 def result_of(rule: Rule, rows: F64, gradient: F64 | None = None) -> F64:
     equal = np.ones(len(rows))
-    return aggregate(rule, Stack(rows, equal, equal.astype(np.int64), server_gradient=gradient)).vector
+    return aggregate(rule, ClusterMeans(rows, equal, equal.astype(np.int64), server_gradient=gradient)).vector
 
 
 # R1: appendix E, the chance that a benign party is in no clean cluster.

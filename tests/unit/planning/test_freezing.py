@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.design import Shape
 from securefl.lab.planning.freezing import p_aborted, p_any_lost, sample_freezes
 from securefl.lab.planning.noise import freezes, p_cluster_lost, p_round_loses
@@ -61,7 +61,7 @@ def test_predictions_agree_with_drawn_rounds(parties: int, shape: Shape, least: 
     """Lost clusters, a given cluster and cascades, each within an error of probability 1e-5."""
     trials = 400
     lost = given = cascaded = 0
-    demand = Demand(parties=parties, dropout=dropout)
+    demand = PlanRequest(parties=parties, dropout=dropout)
     for one in rounds(parties, shape, dropout, trials):
         early = one.lost(least)
         lost += bool(early)

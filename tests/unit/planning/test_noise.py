@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from securefl.base.errors import ConfigError
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.design import Design, Shape
 from securefl.lab.planning.drafting import delta_of, draft
 from securefl.lab.planning.noise import multiplier_of
@@ -17,7 +17,7 @@ from securefl.methods.privacy.release import ReleaseEvent
 from securefl.methods.privacy.settling import settle
 from securefl.methods.robust.rules.mean import Mean
 
-DEMAND = Demand(parties=20, colluders=1, epsilon=2.0, unit="party", rounds=5)
+DEMAND = PlanRequest(parties=20, colluders=1, epsilon=2.0, unit="party", rounds=5)
 DESIGN = Design(
     shape=Shape(size=5), colluders=1, threshold=3, min_survivors=4, rule=Mean(), noise="threshold"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.design import Shape
 from securefl.lab.planning.resilience import colluders_per_cluster, p_clean, p_exceeded, spoiled_clusters
 from securefl.methods.clustering import odds
@@ -25,7 +25,7 @@ def test_predictions_agree_with_drawn_rounds(
     parties: int, shape: Shape, liars: int, withstood: int, colluders: int, f: int
 ) -> None:
     """Each within an error of probability 1e-5. A run is one round here; a longer one has more openings."""
-    demand = Demand(parties=parties, colluders=colluders, byzantine=liars / parties, rounds=1)
+    demand = PlanRequest(parties=parties, colluders=colluders, byzantine=liars / parties, rounds=1)
     assert demand.liars == liars
     smallest = min(shape.sizes(parties))
     clean = alone = exceeded = trials = 0
@@ -57,14 +57,14 @@ def test_predictions_agree_with_drawn_rounds(
 
 
 def test_the_worst_case_is_certain() -> None:
-    demand = Demand(parties=20, byzantine=0.15, case="worst")
+    demand = PlanRequest(parties=20, byzantine=0.15, case="worst")
     shape = Shape(size=2, reclusterings=3)
     assert (p_clean(demand, shape, 3), p_clean(demand, shape, 2)) == (1.0, 0.0)
     assert spoiled_clusters(demand, shape) == 3
 
 
 def test_numbers_are_the_fewest_that_do() -> None:
-    demand = Demand(parties=60, colluders=6, byzantine=0.1, rounds=20, clean=0.9, risk=0.02)
+    demand = PlanRequest(parties=60, colluders=6, byzantine=0.1, rounds=20, clean=0.9, risk=0.02)
     for shape in (Shape(size=4), Shape(size=3, reclusterings=2), Shape(size=6, reclusterings=3)):
         spoiled, f = spoiled_clusters(demand, shape), colluders_per_cluster(demand, shape)
         assert p_clean(demand, shape, spoiled) >= demand.clean > p_clean(demand, shape, spoiled - 1)
@@ -74,7 +74,7 @@ def test_numbers_are_the_fewest_that_do() -> None:
 def test_an_active_server_chooses_among_whom_a_party_is_drawn() -> None:
     shape = Shape(size=5)
     curious, active = (
-        Demand(parties=60, colluders=6, server=server, rounds=5) for server in ("curious", "active")
+        PlanRequest(parties=60, colluders=6, server=server, rounds=5) for server in ("curious", "active")
     )
     assert p_exceeded(active, shape, 1) > p_exceeded(curious, shape, 1)
-    assert p_exceeded(Demand(parties=60), shape, 0) == 0.0
+    assert p_exceeded(PlanRequest(parties=60), shape, 0) == 0.0

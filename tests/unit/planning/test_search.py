@@ -11,7 +11,7 @@ import pytest
 
 from securefl.base.errors import ConfigError
 from securefl.lab.planning.candidates import designs
-from securefl.lab.planning.demand import Demand, check_demand
+from securefl.lab.planning.demand import PlanRequest, check_demand
 from securefl.lab.planning.drafting import DATA, draft, model_of
 from securefl.lab.planning.search import Plan, merits, plan
 from securefl.methods.feasibility.limits import check
@@ -19,7 +19,7 @@ from securefl.scenario.load import parse_scenario
 from securefl.scenario.resolved import to_toml
 from tests.looped import looped
 
-DEMAND = Demand(parties=40, colluders=2, byzantine=0.05, dropout=0.02, rounds=10)
+DEMAND = PlanRequest(parties=40, colluders=2, byzantine=0.05, dropout=0.02, rounds=10)
 ACTIVE = replace(DEMAND, server="active", lost=0.2, dropout=0.005)
 
 
@@ -28,7 +28,7 @@ ATOMS = replace(DEMAND, atoms=4, dropout=0.005, lost=0.1)
 
 @pytest.fixture(scope="module", params=[DEMAND, ACTIVE, ATOMS], ids=["curious", "active", "atoms"])
 def found(request: pytest.FixtureRequest) -> Plan:
-    demand: Demand = request.param
+    demand: PlanRequest = request.param
     return plan(replace(demand, reclusterings=2), "digits")
 
 
@@ -48,7 +48,7 @@ def test_every_row_keeps_the_demands(found: Plan) -> None:
 
 def test_a_plan_does_not_hand_everybody_to_the_declared_colluders() -> None:
     """Below R* as well: 5 reclusterings of (200, 5) would expose 195 parties to 5 colluders."""
-    found = plan(Demand(parties=200, colluders=5, size=5, reclusterings=5, rounds=5), "digits")
+    found = plan(PlanRequest(parties=200, colluders=5, size=5, reclusterings=5, rounds=5), "digits")
     assert found.rows[found.chosen].exposed == 0
     assert all(row.exposed == 0 for row in found.rows)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.design import Design, Shape, kept_of, rules, threshold_of
 from securefl.lab.planning.row import Burden, cpu_seconds, noise_deviation, sampling_variance
 from securefl.methods.robust.rules.mean import Mean
@@ -15,7 +15,7 @@ from securefl.methods.robust.rules.median import Median
 from securefl.methods.robust.rules.multi_krum import MultiKrum
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 
-DEMAND = Demand(parties=24, epsilon=1.0)
+DEMAND = PlanRequest(parties=24, epsilon=1.0)
 DESIGN = Design(
     shape=Shape(size=4), colluders=1, threshold=3, min_survivors=3, rule=TrimmedMean(trim=1), noise="local"
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from securefl.base.errors import ConfigError
-from securefl.lab.planning.demand import Demand
+from securefl.lab.planning.demand import PlanRequest
 from securefl.lab.planning.drafting import draft
 from securefl.lab.planning.row import Burden, verifier_seconds
 from securefl.lab.planning.search import Plan, plan
@@ -19,7 +19,7 @@ from securefl.methods.feasibility.proofs import proofs_of
 from securefl.runtime.report.header import headed
 from tests.unit.cli.programs import call, refusal
 
-DEMAND = Demand(
+DEMAND = PlanRequest(
     parties=24, colluders=2, size=6, reclusterings=1, atoms=1, rounds=5, server="active", risk=1.0, lost=0.2
 )
 

@@ -11,7 +11,7 @@ import torch
 import securefl
 from securefl import ConfigError, attacks, rules
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.scenario import parts
 from securefl.scenario.aggregation import PreAggregation, Rule
 from securefl.scenario.behaviours import Behaviour, CoalitionAttack, Poisoning, UpdateAttack
@@ -39,8 +39,8 @@ UPDATE_ATTACKS = sorted(name for name in attacks.__all__ if issubclass(getattr(a
 class Wrong(Rule, frozen=True, kw_only=True):
     """A rule of one's own that gives another shape."""
 
-    def aggregate(self, stack: Stack) -> Any:
-        return Aggregate(stack.means[0, :1], np.ones(stack.clusters, dtype=np.bool_))
+    def aggregate(self, stack: ClusterMeans) -> Any:
+        return AggregationResult(stack.means[0, :1], np.ones(stack.clusters, dtype=np.bool_))
 
 
 def rule_of(name: str) -> Rule:
@@ -84,7 +84,7 @@ def test_the_examples_of_the_modules_run(module: Any) -> None:
 def test_a_rule_on_an_array_is_the_rule_on_a_stack(name: str) -> None:
     rule = rule_of(name)
     gradient = None if rule.server_data == "none" else GRADIENT
-    stack = Stack(X, np.ones(7), np.ones(7, dtype=np.int64), server_gradient=gradient)
+    stack = ClusterMeans(X, np.ones(7), np.ones(7, dtype=np.int64), server_gradient=gradient)
     assert rule(X, **given(rule)).tobytes() == rule.aggregate(stack).vector.tobytes()
 
 

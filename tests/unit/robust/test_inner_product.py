@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.robust.catalogue import aggregate_all, earned_by
 from securefl.methods.robust.pre_aggregation.bucketing import Bucketing, bucket
 from securefl.methods.robust.pre_aggregation.norm_clipping import NormClipping
@@ -27,14 +27,14 @@ QUICK = settings(max_examples=examples(60), deadline=None)
 GAMMAS = st.sampled_from([0.1, 0.2, 0.4, 0.5, 2 / 3, 0.9, 1.0])
 
 
-def stack_of(means: F64, gradient: F64, trust: list[float] | None = None) -> Stack:
+def stack_of(means: F64, gradient: F64, trust: list[float] | None = None) -> ClusterMeans:
     clusters = len(means)
     counts = np.ones(clusters, dtype=np.int64)
     given_trust = None if trust is None else np.array(trust)
-    return Stack(means, np.ones(clusters), counts, server_gradient=gradient, trust=given_trust)
+    return ClusterMeans(means, np.ones(clusters), counts, server_gradient=gradient, trust=given_trust)
 
 
-def scored(scores: list[float], trust: list[float] | None = None) -> Stack:
+def scored(scores: list[float], trust: list[float] | None = None) -> ClusterMeans:
     """Clusters with these scores."""
     return stack_of(np.array(scores)[:, np.newaxis], np.array([-1.0]), trust)
 
@@ -138,7 +138,7 @@ def test_the_selected_are_added_up_by_weight(
     scores: F64, weights: list[float], gamma: float, divide_by: str
 ) -> None:
     own = np.array(weights[: len(scores)])
-    stack = Stack(
+    stack = ClusterMeans(
         scores[:, np.newaxis], own, np.ones(len(scores), dtype=np.int64), server_gradient=np.array([-1.0])
     )
     result = inner_product(stack, InnerProduct(gamma=gamma, divide_by=divide_by))  # type: ignore[arg-type]
@@ -205,4 +205,4 @@ def test_behind_buckets_a_cluster_earns_and_counts_what_its_bucket_does() -> Non
 @pytest.mark.parametrize("trust", [np.ones(2), np.full(3, np.nan), np.ones(3, dtype=np.float32)])
 def test_trust_that_does_not_fit_is_a_bug(trust: F64) -> None:
     with pytest.raises(UsageError, match="trust"):
-        Stack(np.ones((3, 2)), np.ones(3), np.ones(3, dtype=np.int64), trust=trust)
+        ClusterMeans(np.ones((3, 2)), np.ones(3), np.ones(3, dtype=np.int64), trust=trust)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from securefl.base.arrays import F64
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.robust.distances import column_blocks, tag_mask
 from securefl.methods.robust.rules.median import weighted_median
 from tests.looped import looped
@@ -40,7 +40,7 @@ def test_equals_the_definition(kind: str, clusters: int) -> None:
     means = ROWS[kind](rng, clusters)
     for spread in (2, 1 << 16):
         weights = rng.integers(1, spread + 1, clusters)
-        got = weighted_median(Stack(means, weights / spread, np.full(clusters, 3))).vector
+        got = weighted_median(ClusterMeans(means, weights / spread, np.full(clusters, 3))).vector
         expected = [by_counting(column, weights.tolist()) for column in means.T.tolist()]
         np.testing.assert_array_equal(got, expected)
 

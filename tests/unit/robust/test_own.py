@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust.catalogue import aggregate
 from securefl.methods.robust.tolerance import breakdown
 from securefl.scenario.aggregation import Rule
@@ -20,7 +20,7 @@ class Faulty(Rule, frozen=True, kw_only=True):
     def withstands(self, clusters: int) -> int:
         return 99 if self.how == "withstands" else 0
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         kept = np.ones(stack.clusters, dtype=np.bool_)
         match self.how:
             case "raises":
@@ -28,24 +28,24 @@ class Faulty(Rule, frozen=True, kw_only=True):
             case "bare":
                 return stack.means[0]  # type: ignore[no-any-return]
             case "short":
-                return Aggregate(stack.means[0][:1], kept)
+                return AggregationResult(stack.means[0][:1], kept)
             case "counts":
-                return Aggregate(stack.means[0], kept.astype(np.int64))
+                return AggregationResult(stack.means[0], kept.astype(np.int64))
             case _:
-                return Aggregate(stack.means[0], kept)
+                return AggregationResult(stack.means[0], kept)
 
 
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
         ("raises", "Faulty raised ZeroDivisionError: no weights"),
-        ("bare", "Faulty gave ndarray, expected an Aggregate of f64 (2,) and bool (3,)"),
-        ("short", "expected an Aggregate of f64 (2,) and bool (3,)"),
-        ("counts", "expected an Aggregate of f64 (2,) and bool (3,)"),
+        ("bare", "Faulty gave ndarray, expected an AggregationResult of f64 (2,) and bool (3,)"),
+        ("short", "expected an AggregationResult of f64 (2,) and bool (3,)"),
+        ("counts", "expected an AggregationResult of f64 (2,) and bool (3,)"),
     ],
 )
 def test_a_faulty_rule_of_ones_own_is_blamed_in_one_line(how: str, reason: str) -> None:
-    stack = Stack(np.arange(6.0).reshape(3, 2), np.ones(3), np.ones(3, dtype=np.int64))
+    stack = ClusterMeans(np.arange(6.0).reshape(3, 2), np.ones(3), np.ones(3, dtype=np.int64))
     assert aggregate(Faulty(how=""), stack).vector.tolist() == [0.0, 1.0]
     with pytest.raises(RunAbortedError) as caught:
         aggregate(Faulty(how=how), stack)

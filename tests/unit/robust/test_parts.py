@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.robust.distances import Span, in_row_order, lengths, polar, squared_distances
 from securefl.methods.robust.products import combine
 from securefl.methods.robust.rules.centred_clipping import centred_clipping
@@ -21,9 +21,11 @@ from securefl.methods.robust.rules.minimum_diameter import MAX_DIAMETER_BYZANTIN
 from tests.tiers import examples
 
 
-def stack_of(means: F64, weights: F64 | None = None, reference: F64 | None = None) -> Stack:
+def stack_of(means: F64, weights: F64 | None = None, reference: F64 | None = None) -> ClusterMeans:
     ones = np.ones(len(means))
-    return Stack(means, ones if weights is None else weights, ones.astype(np.int64), reference=reference)
+    return ClusterMeans(
+        means, ones if weights is None else weights, ones.astype(np.int64), reference=reference
+    )
 
 
 @given(st.integers(0, 10**6), st.floats(-140, 140))

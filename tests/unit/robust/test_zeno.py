@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from securefl.base.arrays import F64, I64
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.robust.rules.zeno_plus_plus import PRESETS, ZenoPlusPlus, zeno_plus_plus, zeno_scores
 from tests.looped import looped
 
@@ -59,7 +59,7 @@ def first_accepted(rule: ZenoPlusPlus, rounds: int = 12, seed: int = 7) -> int |
         attacked = updates.copy()
         attacked[0] *= -10.0
         clusters = PARTIES // SIZE
-        stack = Stack(
+        stack = ClusterMeans(
             attacked.reshape(clusters, SIZE, -1).mean(axis=1),
             np.full(clusters, float(SIZE)),
             np.full(clusters, SIZE),
@@ -104,7 +104,7 @@ def test_which_thresholds_have_a_scale(name: Scale, scale: float) -> None:
     """Gradient and updates of a smaller loss are shorter; what is accepted should not depend on that."""
     gradient = scale * np.array([1.0, 0.0])
     means = scale * np.array([[-1.0, 0.5], [-0.1, 2.0], [0.3, 1.0], [5.0, 0.0]])
-    stack = Stack(means, np.ones(4), np.ones(4, dtype=np.int64), server_gradient=gradient)
+    stack = ClusterMeans(means, np.ones(4), np.ones(4, dtype=np.int64), server_gradient=gradient)
     passed = zeno_plus_plus(stack, published(name)).kept.tolist()
     strict = zeno_plus_plus(stack, ZenoPlusPlus(scale=name)).kept.tolist()
     assert strict == [True, True, False, False]
@@ -116,13 +116,13 @@ def test_normalised_accepts_by_angle() -> None:
     angles = np.linspace(0.0, math.pi, 50)
     turned = np.stack([np.cos(angles), np.sin(angles)], axis=1) * np.logspace(-9, 9, 50)[:, np.newaxis]
     means = turned @ np.array([[-0.6, -0.8], [0.8, -0.6]])
-    stack = Stack(means, np.ones(50), np.ones(50, dtype=np.int64), server_gradient=gradient)
+    stack = ClusterMeans(means, np.ones(50), np.ones(50, dtype=np.int64), server_gradient=gradient)
     rule = ZenoPlusPlus(rho=0.5, eta=2.0)
     np.testing.assert_array_equal(zeno_plus_plus(stack, rule).kept, np.cos(angles) >= 0.25)
 
 
 def test_scores_by_hand() -> None:
-    stack = Stack(
+    stack = ClusterMeans(
         np.array([[-2.0, 0.0], [0.0, 4.0]]),
         np.array([1.0, 3.0]),
         np.ones(2, dtype=np.int64),
@@ -137,7 +137,7 @@ def test_scores_by_hand() -> None:
 
 
 def test_what_is_rejected_is_missing_or_not() -> None:
-    stack = Stack(
+    stack = ClusterMeans(
         np.array([[-1.0], [-3.0], [50.0]]),
         np.array([1.0, 1.0, 2.0]),
         np.ones(3, dtype=np.int64),

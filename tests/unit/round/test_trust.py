@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.encoding.ring import to_ring
 from securefl.methods.robust.rules.inner_product import InnerProduct, earned, inner_product
 from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
@@ -252,9 +252,9 @@ def spoilt(play: Play, rule: InnerProduct) -> float:
     return float(shares[:, -10:].mean())
 
 
-def stack_with(scores: F64, trust: F64 | None = None) -> Stack:
+def stack_with(scores: F64, trust: F64 | None = None) -> ClusterMeans:
     clusters = len(scores)
-    return Stack(
+    return ClusterMeans(
         scores[:, np.newaxis],
         np.ones(clusters),
         np.ones(clusters, dtype=np.int64),

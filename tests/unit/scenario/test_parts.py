@@ -15,7 +15,7 @@ from msgspec import inspect
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.lab.experiments.record import scenario_key
 from securefl.methods.robust.catalogue import aggregate
 from securefl.protocol.round.party.upload import Occasion
@@ -32,14 +32,14 @@ from tests.vectors.test_defaults import SMALL
 KINDS: tuple[type[Part], ...] = (Rule, PreAggregation, Behaviour, Partition, Model)
 OWN = """
 from securefl.scenario.aggregation import Rule
-from securefl.base.stack import Aggregate, everyone
+from securefl.base.stack import AggregationResult, everyone
 
 class First(Rule, frozen=True, kw_only=True):
     row: int = 0
     def withstands(self, clusters):
         return 0
     def aggregate(self, stack):
-        return Aggregate(stack.means[self.row].copy(), everyone(stack))
+        return AggregationResult(stack.means[self.row].copy(), everyone(stack))
 
 class Half(Rule, frozen=True, kw_only=True):
     def withstands(self, clusters):
@@ -113,7 +113,7 @@ def test_only_the_named_file_is_imported() -> None:
 def test_ones_own_lies_beside_the_scenario(own: Path) -> None:
     scenario = load_scenario(scenario_in(own, "own_for_test:First", ", row = 1"))
     rule = scenario.aggregation.rule
-    stack = Stack(np.arange(6.0).reshape(3, 2), np.ones(3), np.ones(3, dtype=np.int64))
+    stack = ClusterMeans(np.arange(6.0).reshape(3, 2), np.ones(3), np.ones(3, dtype=np.int64))
     vector: F64 = aggregate(rule, stack).vector
     assert vector.tolist() == [2.0, 3.0]
     assert rule.name == "own_for_test:First"

@@ -215,9 +215,9 @@ def test_overrides_in_python_derive_anew_as_those_of_the_command_line_do(tmp_pat
     once = securefl.load(file, server)
     assert once == securefl.load(file, ["secure_sum.server=active"])
     assert once == parse_scenario(file.read_text(), ("secure_sum.server=active",))
-    assert securefl.override(once, {"secure_sum.server": "curious"}) == securefl.load(file)
+    assert securefl.with_overrides(once, {"secure_sum.server": "curious"}) == securefl.load(file)
     stated = securefl.load(file, {"secure_sum.min_survivors": 4})
-    assert securefl.override(stated, server).secure_sum.min_survivors == 4
+    assert securefl.with_overrides(stated, server).secure_sum.min_survivors == 4
 
 
 @pytest.mark.parametrize(

@@ -149,14 +149,14 @@ def test_the_header_says_which_rules_leave_the_model_to_colluders() -> None:
 def test_a_rule_of_ones_own_counts_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = """
 import numpy as np
-from securefl import Aggregate, Rule
+from securefl import AggregationResult, Rule
 
 class First(Rule, frozen=True, kw_only=True):
     def withstands(self, clusters):
         return 0
 
     def aggregate(self, stack):
-        return Aggregate(stack.means[0], np.ones(stack.clusters, dtype=bool))
+        return AggregationResult(stack.means[0], np.ones(stack.clusters, dtype=bool))
 """
     file = tmp_path / "mine_verified.py"
     file.write_text(source)

@@ -10,7 +10,7 @@ import pytest
 from securefl.base.errors import ConfigError, UsageError
 from securefl.scenario import Metric, SiteEvaluation
 from securefl.training.sites.columns import ColumnSite, columns_of, differences
-from securefl.training.sites.site import Change, RoundContext
+from securefl.training.sites.site import Delta, RoundContext
 from securefl.training.sites.tables import ColumnCounts, class_counts, column_table
 
 ASKED = SiteEvaluation(
@@ -46,7 +46,7 @@ def test_a_site_tells_tables_of_its_columns_and_changes_nothing() -> None:
     np.testing.assert_allclose(found["age"], [1.39, 0.1**2 + 0.3**2 + 0.99**2, 1, 1, 0, 1])
     np.testing.assert_array_equal(found["outcome"], [2, 2])
     changed, used, _ = site.fit({}, RoundContext(0, 1, 0))
-    assert isinstance(changed, Change)
+    assert isinstance(changed, Delta)
     assert not changed.arrays["statistics"].any()
     assert used == 4
 

@@ -21,7 +21,7 @@ from securefl.base.errors import UsageError
 from securefl.scenario.evaluation import Metric, SiteEvaluation
 from securefl.training.sites.layout import Layout, SiteError
 from securefl.training.sites.log import SiteLog
-from securefl.training.sites.site import Change, RoundContext
+from securefl.training.sites.site import Delta, RoundContext
 from securefl.training.sites.trainer import SiteTrainer
 from tests.foreign_errors import all_errors
 
@@ -68,7 +68,7 @@ def test_a_site_gets_copies_of_its_own_and_the_update_is_the_difference() -> Non
 def test_a_change_is_taken_as_it_is() -> None:
     """Digits that parameters of float32 would have swallowed."""
     tiny = {name: np.full(shape, 1e-12) for name, shape in LAYOUT.shapes.items()}
-    np.testing.assert_array_equal(update(trainer(lambda *_: (Change(tiny), 5, {}))), np.full(11, 1e-12))
+    np.testing.assert_array_equal(update(trainer(lambda *_: (Delta(tiny), 5, {}))), np.full(11, 1e-12))
 
 
 def test_seeds_differ_by_round_and_follow_from_the_entropy_alone() -> None:
@@ -134,7 +134,7 @@ def without(name: str) -> dict[str, Any]:
         ),
         ((arrays(b=np.float32("nan")), 5, {}), "fit returned b with numbers that are not finite"),
         (
-            (Change(arrays(b=np.float64("inf"))), 5, {}),
+            (Delta(arrays(b=np.float64("inf"))), 5, {}),
             "fit returned a change with b with numbers that are not",
         ),
         (

@@ -13,7 +13,7 @@ from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.crypto import prg
 from securefl.base.entropy import Entropy
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.attacks.parts.min_max import squared_between
 from securefl.methods.robust import krum, krum_scores
 
@@ -138,7 +138,7 @@ def _pushed(mean: F64, below: tuple[F64, F64], above: tuple[F64, F64], entropy: 
 def _signs(known: F64, byzantine: int) -> F64:
     """The signs of what Krum would choose without an attack."""
     rows = len(known)
-    stack = Stack(known, np.ones(rows), np.ones(rows, dtype=np.int64))
+    stack = ClusterMeans(known, np.ones(rows), np.ones(rows, dtype=np.int64))
     return np.sign(krum(stack, min(byzantine, rows - 3)).vector)
 
 

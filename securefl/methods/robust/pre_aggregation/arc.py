@@ -4,7 +4,7 @@ import numpy as np
 
 from securefl import scenario
 from securefl.base.errors import UsageError
-from securefl.base.stack import Places, Stack
+from securefl.base.stack import ClusterMeans, Places
 from securefl.methods.robust.distances import lengths
 from securefl.methods.robust.pre_aggregation.norm_clipping import clipped
 
@@ -27,11 +27,11 @@ class AdaptiveClipping(scenario.PreAggregation, tag="arc", frozen=True, kw_only=
     def rows_needed(self, rows: int) -> int:
         return max(rows, 2 * self.byzantine + 1)
 
-    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, Places | None]:
+    def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, Places | None]:
         return clip_adaptively(stack, self.byzantine), None
 
 
-def clip_adaptively(stack: Stack, byzantine: int) -> Stack:
+def clip_adaptively(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     """Clip the k = floor(2 (f / c) (c - f)) longest rows, f = ``byzantine``, to the length of the next one.
 
     For f < c / 2 these are at least f rows, so that no Byzantine row stays longer than an honest one, while

@@ -8,7 +8,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base import crypto
 from securefl.base.errors import UsageError
-from securefl.base.stack import Places, Stack
+from securefl.base.stack import ClusterMeans, Places
 from securefl.methods.robust import products
 
 
@@ -31,11 +31,11 @@ class Bucketing(scenario.PreAggregation, tag="bucketing", frozen=True, kw_only=T
     def rows_left(self, rows: int) -> int:
         return -(-rows // self.size)
 
-    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, Places | None]:
+    def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, Places | None]:
         return bucket(stack, self.size, seed)
 
 
-def bucket(stack: Stack, size: int, seed: bytes) -> tuple[Stack, Places]:
+def bucket(stack: ClusterMeans, size: int, seed: bytes) -> tuple[ClusterMeans, Places]:
     """Weighted means of ``ceil(c / size)`` buckets of ``size`` clusters, the last one of what is left.
 
     A bucket's weight and survivors are the sums of its clusters'. Buckets are more alike than clusters when

@@ -8,7 +8,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Kept, Places, Stack
+from securefl.base.stack import ClusterMeans, Kept, Places
 from securefl.methods.robust import products
 from securefl.methods.robust.distances import squared_distances
 
@@ -36,11 +36,11 @@ class NearestNeighbourMixing(
     def withstands(self, rows: int) -> int:
         return min(rows, self.byzantine)
 
-    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, Places | None]:
+    def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, Places | None]:
         return mix_nearest(stack, self.byzantine), None
 
 
-def mix_nearest(stack: Stack, byzantine: int) -> Stack:
+def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     """Replace each row by the weighted mean of its c - ``byzantine`` nearest rows, itself included.
 
     Nearness goes by count. Rows equally far at the cut share the remaining places evenly, so the order of the

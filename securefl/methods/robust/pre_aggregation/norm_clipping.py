@@ -7,7 +7,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Places, Stack
+from securefl.base.stack import ClusterMeans, Places
 from securefl.methods.robust.distances import lengths
 
 
@@ -27,11 +27,11 @@ class NormClipping(scenario.PreAggregation, tag="norm-clipping", frozen=True, kw
     radius: scenario.PositiveReal
     """L2, parameters' own unit."""
 
-    def prepare(self, stack: Stack, seed: bytes) -> tuple[Stack, Places | None]:
+    def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, Places | None]:
         return clip_norms(stack, self.radius), None
 
 
-def clip_norms(stack: Stack, radius: float) -> Stack:
+def clip_norms(stack: ClusterMeans, radius: float) -> ClusterMeans:
     """``x_i min(1, radius / ||x_i||)`` for all rows.
 
     Bounds what a rule can be made to do, but does not change whom it follows: the breakdown point stays the
@@ -48,7 +48,7 @@ def clip_norms(stack: Stack, radius: float) -> Stack:
     return clipped(stack, lengths(stack.means), radius)
 
 
-def clipped(stack: Stack, norms: F64, radius: float) -> Stack:
+def clipped(stack: ClusterMeans, norms: F64, radius: float) -> ClusterMeans:
     """The stack with rows whose ``norms`` are above ``radius`` scaled down to it."""
     longer = norms > radius
     if not longer.any():

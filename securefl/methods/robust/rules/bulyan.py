@@ -4,7 +4,7 @@ import numpy as np
 
 from securefl import scenario
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances
 from securefl.methods.robust.rules.krum import krum_scores
 from securefl.methods.robust.rules.mean_around_median import mean_of_nearest
@@ -31,11 +31,11 @@ class Bulyan(scenario.Rule, tag="bulyan", frozen=True, kw_only=True):
     def withstands(self, clusters: int) -> int:
         return self.byzantine
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return bulyan(stack, self.byzantine)
 
 
-def bulyan(stack: Stack, byzantine: int) -> Aggregate:
+def bulyan(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Select theta = c - 2 ``byzantine`` rows by Krum, then average, in each coordinate, near their median.
 
     Selection: theta times the row that Krum prefers among those not yet selected, with n - byzantine - 2
@@ -70,10 +70,10 @@ def bulyan(stack: Stack, byzantine: int) -> Aggregate:
     vector, counts = mean_of_nearest(rows, stack.weights[selected], len(selected) - 2 * byzantine)
     kept = np.zeros(clusters, dtype=np.bool_)
     kept[selected] = 2 * counts >= stack.dimension
-    return Aggregate(vector, kept)
+    return AggregationResult(vector, kept)
 
 
-def _select(stack: Stack, places: int, byzantine: int) -> list[int]:
+def _select(stack: ClusterMeans, places: int, byzantine: int) -> list[int]:
     squared = distances.squared_distances(stack.means)
     remaining = np.arange(stack.clusters)
     selected: list[int] = []

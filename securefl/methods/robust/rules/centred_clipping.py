@@ -4,7 +4,7 @@ import numpy as np
 
 from securefl import scenario
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, everyone
 from securefl.methods.robust.distances import Span
 from securefl.methods.robust.products import total
 
@@ -28,11 +28,11 @@ class CentredClipping(scenario.Rule, tag="centred-clipping", frozen=True, kw_onl
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return centred_clipping(stack, self.radius, self.iterations)
 
 
-def centred_clipping(stack: Stack, radius: float, iterations: int = 1) -> Aggregate:
+def centred_clipping(stack: ClusterMeans, radius: float, iterations: int = 1) -> AggregationResult:
     """Start from the stack's reference (zero if it has none) and repeat ``iterations`` times.
 
         v <- v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i.
@@ -61,4 +61,4 @@ def centred_clipping(stack: Stack, radius: float, iterations: int = 1) -> Aggreg
     for _ in range(iterations):
         pull = weights * (radius / np.maximum(span.distances(shares), radius))
         shares = (1.0 - total(pull)) * shares + pull
-    return Aggregate(span.point(shares), everyone(stack))
+    return AggregationResult(span.point(shares), everyone(stack))

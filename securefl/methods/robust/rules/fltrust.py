@@ -3,7 +3,7 @@
 import numpy as np
 
 from securefl import scenario
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances, products
 
 
@@ -25,11 +25,11 @@ class FlTrust(scenario.Rule, tag="fltrust", frozen=True, kw_only=True):
     def withstands(self, clusters: int) -> int:
         return clusters
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return fltrust(stack)
 
 
-def fltrust(stack: Stack) -> Aggregate:
+def fltrust(stack: ClusterMeans) -> AggregationResult:
     """The mean of the rows' directions, weighted by trust, at the length of the server's update u.
 
     With s_i = max(0, cos(x_i, u)) it is
@@ -54,8 +54,8 @@ def fltrust(stack: Stack) -> Aggregate:
     trust = np.maximum(angles, 0.0)
     kept = trust > 0
     if not kept.any():
-        return Aggregate(np.zeros(stack.dimension), kept)
+        return AggregationResult(np.zeros(stack.dimension), kept)
     target = float(distances.lengths(gradient[np.newaxis])[0])
     shares = np.zeros(stack.clusters)
     np.divide(trust, norms, out=shares, where=kept)
-    return Aggregate(products.combine(shares * (target / products.total(trust)), stack.means), kept)
+    return AggregationResult(products.combine(shares * (target / products.total(trust)), stack.means), kept)

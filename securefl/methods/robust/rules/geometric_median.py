@@ -5,7 +5,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, everyone
 from securefl.methods.robust import products
 from securefl.methods.robust.distances import Span
 
@@ -30,11 +30,13 @@ class GeometricMedian(scenario.Rule, tag="geometric-median", frozen=True, kw_onl
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return geometric_median(stack, self.smoothing, self.tolerance, self.iterations)
 
 
-def geometric_median(stack: Stack, smoothing: float, tolerance: float, iterations: int) -> Aggregate:
+def geometric_median(
+    stack: ClusterMeans, smoothing: float, tolerance: float, iterations: int
+) -> AggregationResult:
     """The point v with the smallest sum_i w_i h(||x_i - v||), by smoothed Weiszfeld iteration.
 
     h(t) = t from ``smoothing`` on, and t^2 / (2 smoothing) + smoothing / 2 below it. One iteration is
@@ -72,7 +74,7 @@ def geometric_median(stack: Stack, smoothing: float, tolerance: float, iteration
         if cost - lower <= tolerance * lower:
             break
         cost, shares = lower, _normalised(weights / bounded)
-    return Aggregate(span.point(shares), everyone(stack))
+    return AggregationResult(span.point(shares), everyone(stack))
 
 
 def _start(between: F64, weights: F64, smoothing: float) -> F64:

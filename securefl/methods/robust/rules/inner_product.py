@@ -11,7 +11,7 @@ from securefl import scenario
 from securefl.base import header, text
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError
-from securefl.base.stack import Aggregate, Kept, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans, Kept
 from securefl.methods.robust import distances
 from securefl.methods.robust.pre_aggregation.norm_clipping import NormClipping
 from securefl.methods.robust.products import combine, dots, total
@@ -57,7 +57,7 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
         # The longest product wins, whatever the share that is believed honest.
         return 0
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return inner_product(stack, self)
 
     def facts(self, plan: scenario.Aggregation, p_clean: float) -> Iterator[header.Sentence]:
@@ -81,7 +81,7 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
             )
 
 
-def inner_product(stack: Stack, rule: InnerProduct) -> Aggregate:
+def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     """The sum of the k = ceil(gamma c) clusters that are trusted most, over their weight.
 
     With ``divide_by`` = "all" it is over the weight of all clusters. Trusted most are those with the most
@@ -110,10 +110,10 @@ def inner_product(stack: Stack, rule: InnerProduct) -> Aggregate:
     kept = _most(stack, trust, scores, places(rule.gamma, stack.clusters))
     weights = np.where(kept, stack.weights, 0.0)
     whole = stack.weights if rule.divide_by == "all" else weights
-    return Aggregate(combine(weights / total(whole), stack.means), kept)
+    return AggregationResult(combine(weights / total(whole), stack.means), kept)
 
 
-def earned(stack: Stack, rule: InnerProduct) -> F64:
+def earned(stack: ClusterMeans, rule: InnerProduct) -> F64:
     """Each cluster's addition to its members' trust in this round, f64 ``(c,)`` (lines 6 to 12).
 
     With ``credit`` = "all-scores" it is every score as it is. A threshold throws away who is how far below
@@ -130,7 +130,7 @@ def _credit(scores: F64, rule: InnerProduct) -> F64:
     return above_mean(scores, rule.gamma) if rule.credit == "above-mean" else scores
 
 
-def products(stack: Stack, rule: InnerProduct) -> F64:
+def products(stack: ClusterMeans, rule: InnerProduct) -> F64:
     """<-gradient, x_j> by cluster, f64 ``(c,)``, positive along descent; finite.
 
     With ``normalised`` the gradient, the row or both have length 1; a vector of zero stays zero.
@@ -172,7 +172,7 @@ def pooled(trust: F64, row_of: npt.NDArray[np.intp], rows: int) -> F64:
     return np.bincount(row_of, trust, rows) / np.bincount(row_of, minlength=rows)
 
 
-def _most(stack: Stack, trust: F64, scores: F64, keep: int) -> Kept:
+def _most(stack: ClusterMeans, trust: F64, scores: F64, keep: int) -> Kept:
     """The ``keep`` rows with the most trust."""
     order = np.lexsort((-scores, -trust))
     last = order[keep - 1]

@@ -5,7 +5,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances
 from securefl.methods.robust.products import fold
 
@@ -29,11 +29,11 @@ class Krum(scenario.Rule, tag="krum", frozen=True, kw_only=True):
     def withstands(self, clusters: int) -> int:
         return self.byzantine if clusters >= 2 * self.byzantine + 3 else 0
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return krum(stack, self.byzantine)
 
 
-def krum(stack: Stack, byzantine: int) -> Aggregate:
+def krum(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """The row with the smallest sum of squared distances to its c - ``byzantine`` - 2 nearest other rows.
 
     Weights play no part. Ties, which are the rule for c = byzantine + 3 (two nearest neighbours score the
@@ -60,7 +60,7 @@ def krum(stack: Stack, byzantine: int) -> Aggregate:
     chosen = distances.in_row_order(stack, np.flatnonzero(scores == scores.min()).tolist())[0]
     kept = np.zeros(stack.clusters, dtype=np.bool_)
     kept[chosen] = True
-    return Aggregate(stack.means[chosen].copy(), kept)
+    return AggregationResult(stack.means[chosen].copy(), kept)
 
 
 def krum_scores(squared: F64, neighbours: int) -> F64:

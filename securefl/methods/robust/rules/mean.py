@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from securefl import scenario
-from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, everyone
 from securefl.methods.robust.products import combine
 
 
@@ -22,11 +22,11 @@ class Mean(scenario.Rule, tag="mean", frozen=True, kw_only=True):
     def withstands(self, clusters: int) -> int:
         return 0
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return weighted_mean(stack)
 
 
-def weighted_mean(stack: Stack) -> Aggregate:
+def weighted_mean(stack: ClusterMeans) -> AggregationResult:
     """``sum_i w_i x_i / sum_i w_i``: with no faults this is FedAvg over all survivors.
 
     The bits depend on the order of the clusters only. ``kept``: all clusters.
@@ -37,4 +37,4 @@ def weighted_mean(stack: Stack) -> Aggregate:
     """
     vector = combine(stack.weights, stack.means)
     vector /= stack.weights.sum()
-    return Aggregate(vector, everyone(stack))
+    return AggregationResult(vector, everyone(stack))

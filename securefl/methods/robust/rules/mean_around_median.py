@@ -7,7 +7,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64, I64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances
 from securefl.methods.robust.products import fold
 
@@ -33,11 +33,11 @@ class MeanAroundMedian(scenario.Rule, tag="mean-around-median", frozen=True, kw_
     def withstands(self, clusters: int) -> int:
         return self.byzantine
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return mean_around_median(stack, self.byzantine)
 
 
-def mean_around_median(stack: Stack, byzantine: int) -> Aggregate:
+def mean_around_median(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """In each coordinate the weighted mean of the c - ``byzantine`` values nearest to the median.
 
     Median and nearness go by count, not by weight: a cluster is one vote on what is central. The median is
@@ -59,7 +59,7 @@ def mean_around_median(stack: Stack, byzantine: int) -> Aggregate:
     if byzantine < 0 or clusters <= 2 * byzantine:
         raise UsageError(f"{clusters} clusters have no majority over {byzantine}")
     vector, counts = mean_of_nearest(stack.means, stack.weights, clusters - byzantine)
-    return Aggregate(vector, 2 * counts >= stack.dimension)
+    return AggregationResult(vector, 2 * counts >= stack.dimension)
 
 
 def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:

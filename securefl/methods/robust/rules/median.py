@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from securefl import scenario
 from securefl.base.arrays import F64
-from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, everyone
 from securefl.methods.robust import distances
 
 WEIGHT_UNITS = 1 << 32
@@ -33,11 +33,11 @@ class Median(scenario.Rule, tag="median", frozen=True, kw_only=True):
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return weighted_median(stack)
 
 
-def weighted_median(stack: Stack) -> Aggregate:
+def weighted_median(stack: ClusterMeans) -> AggregationResult:
     """In each coordinate the midpoint of the lower and the upper weighted median.
 
     With W(A) the weight of the clusters whose value lies in A and T the total weight,
@@ -66,7 +66,7 @@ def weighted_median(stack: Stack) -> Aggregate:
         np.add(lower, upper, out=vector[block.at])
     vector /= 2.0
     vector += 0.0  # half of the smallest number below zero is a zero with a sign
-    return Aggregate(vector, everyone(stack))
+    return AggregationResult(vector, everyone(stack))
 
 
 class _Middle:

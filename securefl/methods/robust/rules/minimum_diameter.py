@@ -11,7 +11,7 @@ from securefl import scenario
 from securefl.base import sums
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances, products
 
 MAX_DIAMETER_BYZANTINE = 20
@@ -39,11 +39,11 @@ class MinimumDiameter(scenario.Rule, tag="minimum-diameter", frozen=True, kw_onl
     def withstands(self, clusters: int) -> int:
         return self.byzantine
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return minimum_diameter(stack, self.byzantine)
 
 
-def minimum_diameter(stack: Stack, byzantine: int) -> Aggregate:
+def minimum_diameter(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """The weighted mean of the c - ``byzantine`` rows whose largest mutual distance is smallest.
 
     Weights play no part in the choice. Several sets often share one diameter; the first of them is taken when
@@ -72,7 +72,7 @@ def minimum_diameter(stack: Stack, byzantine: int) -> Aggregate:
         kept[:] = False
         kept[order[_tightest(squared, clusters - byzantine)]] = True
     weights = np.where(kept, stack.weights, 0.0)
-    return Aggregate(products.combine(weights / products.total(weights), stack.means), kept)
+    return AggregationResult(products.combine(weights / products.total(weights), stack.means), kept)
 
 
 def _tightest(squared: F64, size: int) -> list[int]:

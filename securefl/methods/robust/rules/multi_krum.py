@@ -4,7 +4,7 @@ import numpy as np
 
 from securefl import scenario
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances, products
 from securefl.methods.robust.rules.krum import krum_scores
 
@@ -30,11 +30,11 @@ class MultiKrum(scenario.Rule, tag="multi-krum", frozen=True, kw_only=True):
     def withstands(self, clusters: int) -> int:
         return self.byzantine if clusters >= 2 * self.byzantine + 3 else 0
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return multi_krum(stack, self.byzantine, self.keep)
 
 
-def multi_krum(stack: Stack, byzantine: int, keep: int | None = None) -> Aggregate:
+def multi_krum(stack: ClusterMeans, byzantine: int, keep: int | None = None) -> AggregationResult:
     """The weighted mean of the ``keep`` rows with the smallest Krum scores (c - ``byzantine`` by default).
 
     A row's score is the sum of squared distances to its c - ``byzantine`` - 2 nearest other rows. Weights
@@ -63,4 +63,4 @@ def multi_krum(stack: Stack, byzantine: int, keep: int | None = None) -> Aggrega
     tied = distances.in_row_order(stack, np.flatnonzero(scores == last).tolist())
     kept[tied[: places - int(kept.sum())]] = True
     weights = np.where(kept, stack.weights, 0.0)
-    return Aggregate(products.combine(weights / products.total(weights), stack.means), kept)
+    return AggregationResult(products.combine(weights / products.total(weights), stack.means), kept)

@@ -7,7 +7,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import Aggregate, Stack, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, everyone
 from securefl.methods.robust.rules.median import WEIGHT_UNITS
 
 
@@ -29,11 +29,11 @@ class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return sign_majority(stack, self.step)
 
 
-def sign_majority(stack: Stack, step: float) -> Aggregate:
+def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
     """In each coordinate ``step`` in the direction that weighs more, step * sign(sum_i w_i sign(x_i)).
 
     It is 0 where both directions weigh the same, up to 2^-31 c of the largest weight. Lengths do not count,
@@ -64,7 +64,7 @@ def sign_majority(stack: Stack, step: float) -> Aggregate:
     votes[np.abs(votes) <= _undecided(units)] = 0.0
     np.sign(votes, out=votes)
     votes *= step
-    return Aggregate(votes, everyone(stack))
+    return AggregationResult(votes, everyone(stack))
 
 
 def _undecided(units: F64) -> float:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust.distances import column_blocks
 from securefl.methods.robust.products import fold
 from securefl.methods.robust.weight_trimmed_mean import weight_trimmed_mean
@@ -49,7 +49,7 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
     def withstands(self, clusters: int) -> int:
         return self.at_each_end(clusters)
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         if self.trim == "weight":
             return weight_trimmed_mean(stack, self.beta or 0.0)
         return trimmed_mean(stack, self.at_each_end(stack.clusters))
@@ -63,7 +63,7 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
             raise ConfigError(f"{path}.beta", reason, 'leave it out, or trim = "count" or "weight"')
 
 
-def trimmed_mean(stack: Stack, trim: int) -> Aggregate:
+def trimmed_mean(stack: ClusterMeans, trim: int) -> AggregationResult:
     """In each coordinate the weighted mean without the ``trim`` smallest and the ``trim`` largest values.
 
     Trimming goes by count, not by weight: a cluster is one vote on what is extreme, whatever it weighs. Where
@@ -101,7 +101,7 @@ def trimmed_mean(stack: Stack, trim: int) -> Aggregate:
         mean /= fold(share)
         np.clip(mean, low, high, out=vector[at])
     vector += 0.0  # of two zeros of different sign clipping may take either
-    return Aggregate(vector, 2 * clusters * survived >= (clusters - 2 * trim) * stack.dimension)
+    return AggregationResult(vector, 2 * clusters * survived >= (clusters - 2 * trim) * stack.dimension)
 
 
 def _shares(rows: F64, low: F64, high: F64, trim: int) -> F64:

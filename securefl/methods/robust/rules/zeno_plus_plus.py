@@ -8,7 +8,7 @@ import numpy as np
 
 from securefl import scenario
 from securefl.base.arrays import F64
-from securefl.base.stack import Aggregate, Stack
+from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances, products
 
 
@@ -45,7 +45,7 @@ class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
         # The test of a rescaled vector says nothing about its length, and what is accepted keeps its own.
         return 0 if self.scale == "normalised" or self.rho == 0 else clusters
 
-    def aggregate(self, stack: Stack) -> Aggregate:
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         return zeno_plus_plus(stack, self)
 
 
@@ -62,7 +62,7 @@ baselines, without SHARE (Figure 8) and with fixed clusters (Figure 9). Taken at
 scale "sum", with which the published thresholds let -10x updates pass (tests/unit/robust/test_zeno.py)."""
 
 
-def zeno_plus_plus(stack: Stack, rule: ZenoPlusPlus) -> Aggregate:
+def zeno_plus_plus(stack: ClusterMeans, rule: ZenoPlusPlus) -> AggregationResult:
     """The sum of the clusters whose score is at least -eta eps, scaled as in FedAvg.
 
     The result is sum_(accepted) w_j x_j over the weight of all clusters (Algorithm 2: every cluster sum
@@ -88,13 +88,13 @@ def zeno_plus_plus(stack: Stack, rule: ZenoPlusPlus) -> Aggregate:
     """
     accepted = zeno_scores(stack, rule) >= -rule.eta * rule.eps
     if not accepted.any():
-        return Aggregate(np.zeros(stack.dimension), accepted)
+        return AggregationResult(np.zeros(stack.dimension), accepted)
     weights = np.where(accepted, stack.weights, 0.0)
     whole = stack.weights if rule.divide_by == "all" else weights
-    return Aggregate(products.combine(weights / products.total(whole), stack.means), accepted)
+    return AggregationResult(products.combine(weights / products.total(whole), stack.means), accepted)
 
 
-def zeno_scores(stack: Stack, rule: ZenoPlusPlus) -> F64:
+def zeno_scores(stack: ClusterMeans, rule: ZenoPlusPlus) -> F64:
     """-eta <gradient, g_j> - rho ||g_j||^2 by cluster, f64 ``(c,)`` (definition B.2); never NaN.
 
     g_j is the cluster's mean times its share of the weight ("sum"), the mean, or the mean rescaled to the

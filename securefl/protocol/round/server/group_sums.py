@@ -6,7 +6,7 @@ import numpy as np
 
 from securefl.base import crypto
 from securefl.base.arrays import F64
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods import encoding, robust
 from securefl.protocol.round.server import stacking
 from securefl.protocol.round.shared.draw import Draw
@@ -33,7 +33,7 @@ def group_stack(
     group: int,
     reference: F64,
     totals: Mapping[ClusterKey, int] | None,
-) -> Stack:
+) -> ClusterMeans:
     """The cluster means of one group with a sum or more; f64 ``(c, d)`` and what goes with them.
 
     Args:
@@ -52,14 +52,14 @@ def group_stack(
 
 def _counted_stack(
     plan: RunPlan, sums: Sequence[stacking.ClusterSum], totals: Mapping[ClusterKey, int], reference: F64
-) -> Stack:
+) -> ClusterMeans:
     """Means of slots: each sum by its count, whose members are not known."""
     counts = [totals[opened.key] for opened in sums]
     means = [
         plan.fixed_point.decode(encoding.from_ring(opened.ring), float(count))
         for opened, count in zip(sums, counts, strict=True)
     ]
-    return Stack(
+    return ClusterMeans(
         means=np.stack(means),
         weights=np.array(counts, dtype=np.float64),
         survivors=np.array(counts, dtype=np.int64),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from securefl.base import crypto
 from securefl.base.arrays import F64, Ring
 from securefl.base.ids import PartyId
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.base.sums import ordered_sum
 from securefl.methods import encoding, robust
 from securefl.protocol.round.server.features.trust import (
@@ -89,7 +89,7 @@ def stack_of(
     excluded: Collection[tuple[int, int]] = (),
     *,
     unit: float = 1.0,
-) -> Stack:
+) -> ClusterMeans:
     """Return cluster means (step 11): each sum divided by its survivors' known total weight.
 
     The mean of an ``excluded`` sum is zero. ``unit`` is the length that is encoded as 1.
@@ -101,7 +101,7 @@ def stack_of(
         else unit * plan.fixed_point.decode(encoding.from_ring(opened.ring[: plan.length]), total)
         for opened, total in zip(sums, totals, strict=True)
     ]
-    return Stack(
+    return ClusterMeans(
         means=np.stack(decoded),
         weights=np.array(totals, dtype=np.float64),
         survivors=np.array([len(opened.survivors) for opened in sums], dtype=np.int64),
@@ -145,7 +145,7 @@ def aggregate_round(
 
     # A rule with a memory asks twice. Stacks are large: with many reclusterings they are made twice, too.
     @functools.lru_cache(maxsize=1)
-    def stack(r: int) -> Stack:
+    def stack(r: int) -> ClusterMeans:
         return stack_of(plan, rows[r], weights, reference, gradients.get(r), excluded, unit=unit)
 
     standings: dict[int, F64] = {}

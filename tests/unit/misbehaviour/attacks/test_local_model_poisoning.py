@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from securefl.base.arrays import F64
 from securefl.base.entropy import InsecureSeededEntropy
-from securefl.base.stack import Stack
+from securefl.base.stack import ClusterMeans
 from securefl.methods.attacks.parts.local_model_poisoning import (
     SMALLEST,
     against_krum,
@@ -24,8 +24,8 @@ from tests.unit.misbehaviour.attacks.rows import honest, known_updates
 ENTROPY = InsecureSeededEntropy(4)
 
 
-def stacked(rows: F64) -> Stack:
-    return Stack(rows, np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
+def stacked(rows: F64) -> ClusterMeans:
+    return ClusterMeans(rows, np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
 
 
 @given(known_updates())
