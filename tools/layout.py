@@ -42,6 +42,7 @@ FACES = (
     "securefl",
     "securefl.__main__",
     "securefl._api",
+    "securefl._runs",
     "securefl._result",
     "securefl.rules",
     "securefl.attacks",

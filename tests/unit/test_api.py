@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +119,51 @@ def test_an_error_of_ones_own_function_is_raised(tmp_path: Path) -> None:
         securefl.simulate("quickstart", rounds=2, out=tmp_path / "run", on_round=fail)
 
 
+def test_a_federation_steps_to_the_bits_of_a_simulation(tmp_path: Path) -> None:
+    whole = securefl.simulate("quickstart", rounds=3, seeded=True, out=tmp_path / "whole")
+    federation = securefl.Federation("quickstart", rounds=3, seeded=True, out=tmp_path / "steps")
+    assert (federation.rounds, federation.ended) == ((), False)
+    with pytest.raises(securefl.ConfigError, match="there is no such model"):
+        federation.result.arrays()
+    first = federation.step()
+    assert first is not None
+    assert first.update_norm == whole.rounds[0].update_norm
+    assert "1 round so far" in repr(federation.result)
+    assert [record.round for record in federation] == [1, 2]
+    assert (federation.ended, federation.step()) == (True, None)
+    result = federation.stop()
+    assert (result.path / "summary.json").exists()
+    assert result.summary.outcome == whole.summary.outcome
+    np.testing.assert_equal(result.arrays(), whole.arrays())
+
+
+def test_a_federation_is_stopped_and_resumed(tmp_path: Path) -> None:
+    whole = securefl.simulate("quickstart", rounds=3, seeded=True, out=tmp_path / "whole")
+    with securefl.Federation("quickstart", rounds=3, seeded=True, out=tmp_path / "part") as federation:
+        federation.step()
+        assert repr(federation) == f"<Federation quickstart: 1 of 3 rounds, in {tmp_path / 'part'}>"
+    stopped = federation.stop()
+    assert f"by the caller; to go on: resume it in {tmp_path / 'part'}" in repr(stopped)
+    assert (federation.step(), len(stopped)) == (None, 1)
+    rest = securefl.Federation("quickstart", rounds=3, seeded=True, out=tmp_path / "part", resume=True)
+    assert len(rest.rounds) == 1
+    np.testing.assert_equal(rest.run().arrays(), whole.arrays())
+
+
+def test_an_error_closes_a_federation_and_leaves_it_to_be_resumed(tmp_path: Path) -> None:
+    def fail(record: securefl.RoundRecord) -> None:
+        if record.round == 1:
+            raise RuntimeError("no plot")
+
+    out = tmp_path / "run"
+    federation = securefl.Federation("quickstart", rounds=3, seeded=True, out=out, on_round=fail)
+    federation.step()
+    with pytest.raises(RuntimeError, match="no plot"):
+        federation.step()
+    rest = securefl.Federation("quickstart", rounds=3, seeded=True, out=out, resume=True)
+    assert [record.round for record in rest] == [1, 2]
+
+
 def test_rounds_as_a_table(simulated: securefl.RunResult) -> None:
     table = simulated.frame()
     assert list(table.index) == [0, 1]
@@ -174,3 +221,51 @@ def test_live_audited_and_with_the_bits_of_the_simulation(
     assert report.exit_code == 0
     with pytest.raises(securefl.ConfigError, match="p99"):
         securefl.audit(live.path, colluders=["p99"])
+
+
+@pytest.mark.live
+def test_runs_beside_other_tasks(tmp_path: Path) -> None:
+    async def both() -> tuple[securefl.RunResult, int]:
+        turns = 0
+        scenario = securefl.load("quickstart", SMALL)
+        running = asyncio.create_task(
+            securefl.run_async(scenario, broker="embedded", out=tmp_path / "run", rounds=1)
+        )
+        while not running.done():
+            turns += 1
+            await asyncio.wait([running], timeout=0.01)
+        return running.result(), turns
+
+    result, turns = asyncio.run(both())
+    assert len(result) == 1
+    assert turns > 1
+
+
+@pytest.mark.live
+def test_a_cancelled_run_ends_with_a_summary(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+
+    async def cancelled() -> None:
+        first = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def note(_record: securefl.RoundRecord) -> None:
+            loop.call_soon_threadsafe(first.set)
+
+        task = asyncio.create_task(
+            securefl.run_async(
+                securefl.load("quickstart", SMALL),
+                rounds=1000,
+                broker="embedded",
+                out=out,
+                on_round=note,
+            )
+        )
+        await first.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert "by its caller" in (out / "summary.json").read_text()
+    assert multiprocessing.active_children() == []

@@ -12,4 +12,5 @@ from .options import NoProgress as NoProgress
 from .options import RoundLines as RoundLines
 from .options import RunOptions as RunOptions
 from .options import SimulationOptions as SimulationOptions
+from .simulation import Simulation as Simulation
 from .simulation import run_simulation as run_simulation

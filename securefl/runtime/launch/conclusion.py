@@ -54,8 +54,9 @@ def conclude(
     seconds: float,
     files: Mapping[str, str],
     simulated: bool = False,
+    write: bool = True,
 ) -> report.Summary:
-    """Write ``summary.json`` and return the summary.
+    """Return the summary, and write it as ``summary.json`` unless the run goes on.
 
     Raises:
         RunAbortedError: the disk is full or gone.
@@ -72,5 +73,6 @@ def conclude(
         files=files,
         ends=transcript.ends_in(directory.path / "transcripts"),
     )
-    directory.write_json(directory.summary_file.name, summary.to_json())
+    if write:
+        directory.write_json(directory.summary_file.name, summary.to_json())
     return summary

@@ -17,6 +17,7 @@ from securefl.protocol import secure_sum
 from securefl.protocol.wire import topics
 from securefl.runtime import report, transport
 from securefl.runtime.launch import conclusion, devices, following, process
+from securefl.runtime.launch.interrupts import SignalledError
 from securefl.runtime.launch.options import RunOptions, fresh_run_id
 from securefl.runtime.process import (
     PRELOAD,
@@ -35,6 +36,8 @@ from securefl.scenario import Scenario
 
 _GOODBYE_SECONDS = 5.0
 """How long parties may take to end by themselves after the server has."""
+_CANCELLATION_SECONDS = 0.5
+"""How long a cancelled run may go on."""
 
 
 class LocalRun:
@@ -227,10 +230,14 @@ class LocalRun:
     def _follow(self, children: Children) -> None:
         """Pass news on until the server has ended, then let the parties end by themselves for a moment."""
         until: float | None = None
+        cancelled = self._options.cancelled
+        longest = None if cancelled is None else _CANCELLATION_SECONDS
         while children.running and (until is None or time.monotonic() < until):
             if self._metrics.stopping is not None:
                 return
-            for news in children.wait(None if until is None else until - time.monotonic()):
+            if cancelled is not None and cancelled.is_set():
+                raise SignalledError("its caller")
+            for news in children.wait(longest if until is None else until - time.monotonic()):
                 match news:
                     case Said(name=name, item=item):
                         self._take(name, item)

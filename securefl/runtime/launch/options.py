@@ -7,6 +7,7 @@ Progress for programs: nothing at all, or a line a round.
 
 import secrets
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -66,6 +67,8 @@ class RunOptions(process.RecordOptions, BrokerFiles):
     """Start an observer at the broker."""
     on_round: Callable[[RoundRecord], None] | None = None
     """Receives the record of each round as it ends, in the process that starts the run."""
+    cancelled: threading.Event | None = None
+    """Ends the run once another thread has set it."""
 
     @property
     def patience(self) -> float:

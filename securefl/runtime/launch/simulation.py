@@ -2,9 +2,7 @@
 
 import shlex
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -12,15 +10,15 @@ import torch
 
 from securefl.base import entropy, header
 from securefl.base.arrays import F32
-from securefl.base.errors import ConfigError, UsageError
+from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import count
 from securefl.methods import attacks, feasibility, privacy
-from securefl.protocol import kernel
-from securefl.protocol.round import AnyReport, NothingLearned, RunPlan, Standing
+from securefl.protocol.round import AnyReport, RunPlan, Standing
 from securefl.runtime import process, report
 from securefl.runtime.launch import conclusion
 from securefl.runtime.launch.options import SimulationOptions, fresh_run_id
+from securefl.runtime.launch.site_logs import SiteLogs
 from securefl.runtime.report import (
     Accounts,
     Progress,
@@ -65,108 +63,61 @@ class _Keeper:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
 
 
-class _SiteLogs:
-    """Logs of all sites. Who fails is told: as in a local run, everybody is on this machine."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._logs: dict[PartyId, sites.SiteLog] = {}
-        self._failures: Counter[PartyId] = Counter()
-        self._last: dict[PartyId, tuple[int, str]] = {}
-        self.columns: dict[str, sites.ColumnCounts] = {}
-        """Values of all sites that are missing or outside the range of their column, by name."""
-
-    def of(self, party: PartyId) -> sites.SiteLog:
-        """The log of one party's site."""
-
-        def tell(round_: int, reason: str) -> None:
-            self._failures[party] += 1
-            self._last[party] = round_, reason
-            self._progress.note(f"{party}: {NothingLearned(round_, 0, reason).line()}")
-
-        shown: tuple[str, ...] = ()
-
-        def note(round_: int, notes: Sequence[str]) -> None:
-            # The same reason in each round makes one line, as in a run.
-            nonlocal shown
-            if shown != tuple(notes):
-                shown = tuple(notes)
-                for one in notes:
-                    self._progress.note(f"{party}: round {round_}: {one}")
-
-        def count(counts: Mapping[str, sites.ColumnCounts]) -> None:
-            for name, one in counts.items():
-                self.columns[name] = self.columns.get(name, sites.ColumnCounts()).plus(one)
-                if one.outside:
-                    self._progress.note(f"{party}: column {name!r}: {one.text}")
-
-        return self._logs.setdefault(party, sites.SiteLog(None, tell, note, count))
-
-    def reasons(self, failed: Collection[PartyId], round_: int) -> dict[PartyId, str]:
-        """Return why the trainings of these parties failed in a round; built-in ones keep no log."""
-        built_in = "its training raised an error, or ended in numbers that are not finite"
-        found = {party: self._last.get(party, (-1, "")) for party in failed}
-        return {party: reason if last == round_ else built_in for party, (last, reason) in found.items()}
-
-    def go_to(self, folder: Path) -> None:
-        """Write into this folder from now on."""
-        for party, log in self._logs.items():
-            log.path = folder / sites.SITE_LOG.format(party)
-
-    def conclude(self) -> None:
-        """Say who sent zeros, and how often."""
-        for party, times in self._failures.items():
-            self._progress.note(
-                f"{party} sent zeros {count(times, 'time')}; {sites.SITE_LOG.format(party)} says why"
-            )
-
-
-def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Progress) -> Summary:
-    """Simulate to the end; leave model, metrics, checkpoint and summary in the run directory.
+class Simulation:
+    """A simulation that advances a round at a time; its run directory is made at once.
 
     Raises:
         ConfigError: the scenario, its data, the device, the directory or the checkpoint is refused; then
             nothing has been written.
         RunAbortedError: the disk is full or gone.
     """
-    started = time.monotonic()
-    feasibility.check(scenario)
-    check_simulable(scenario)
-    schedule = None if options.like is None else _schedule(options.like, scenario)
-    options = replace(
-        options,
-        run=fresh_run_id(options.seed) if schedule is None else RunId(schedule.run),
-        # Without privacy no secret noise exists.
-        insecure=options.insecure or scenario.privacy.unit == "none",
-    )
-    logs = _SiteLogs(progress)
-    federation = assemble(
-        scenario,
-        options.run,
-        options.seed,
-        options.data_dir,
-        options.device,
-        exact=options.exact,
-        threads=available_cores(),
-        secret=None if options.insecure else entropy.OsEntropy(),
-        sites=_maker(scenario, options),
-        site_log=logs.of,
-    )
-    plan, scenario = federation.plan, federation.plan.scenario
-    accounts = _accounts(plan, options)
-    if options.resume:
-        directory, standing, dead = _former(options.out, federation)
-        records = directory.read_records(before=standing.round)
-        # What an interruption left says that all is over.
-        directory.summary_file.unlink(missing_ok=True)
-    else:
-        directory, standing, dead, records = RunDirectory.create(options.out, scenario.name), None, (), ()
-        directory.write_scenario(scenario)
-    logs.go_to(directory.path)
-    checkpoint = directory.path / CHECKPOINT_FILE
-    with closing(directory.metrics(records)) as rows:
+
+    def __init__(self, scenario: Scenario, options: SimulationOptions, progress: Progress) -> None:
+        self._started = time.monotonic()
+        feasibility.check(scenario)
+        check_simulable(scenario)
+        schedule = None if options.like is None else _schedule(options.like, scenario)
+        self._options = options = replace(
+            options,
+            run=fresh_run_id(options.seed) if schedule is None else RunId(schedule.run),
+            # Without privacy no secret noise exists.
+            insecure=options.insecure or scenario.privacy.unit == "none",
+        )
+        self._progress = progress
+        self._logs = logs = SiteLogs(progress)
+        self._federation = federation = assemble(
+            scenario,
+            options.run,
+            options.seed,
+            options.data_dir,
+            options.device,
+            exact=options.exact,
+            threads=available_cores(),
+            secret=None if options.insecure else entropy.OsEntropy(),
+            sites=_maker(scenario, options),
+            site_log=logs.of,
+        )
+        plan = federation.plan
+        self.scenario = scenario = plan.scenario
+        accounts = _accounts(plan, options)
+        directory: RunDirectory
+        if options.resume:
+            directory, standing, dead = _former(options.out, federation)
+            self._earlier = directory.read_records(before=standing.round)
+            # A summary of the interrupted part would report the end of the simulation.
+            directory.summary_file.unlink(missing_ok=True)
+        else:
+            directory, standing, dead = RunDirectory.create(options.out, scenario.name), None, ()
+            self._earlier = ()
+            directory.write_scenario(scenario)
+        self.directory = directory
+        logs.go_to(directory.path)
+        self._checkpoint = directory.path / CHECKPOINT_FILE
+        self._rows = directory.metrics(self._earlier)
         cast = attacks.behaviours_of(scenario, options.seed)
-        metrics = RunMetrics(scenario, rows.append, dishonest=cast.keys(), earlier=records)
+        self.metrics = metrics = RunMetrics(
+            scenario, self._rows.append, dishonest=cast.keys(), earlier=self._earlier
+        )
         metrics.on_round = options.on_round
         metrics.know_failures(lambda round_: logs.reasons(federation.trainings.failed(round_), round_))
         metrics.know_saturation(
@@ -176,73 +127,104 @@ def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Pro
         metrics.watch(plan, cast)
         if accounts is not None:
             metrics.account_for(accounts)
+        self._rounds = SimulatedRounds(
+            federation,
+            (metrics, progress, _Keeper(directory, federation.module, scenario)),
+            self._after_round,
+            standing,
+            dead,
+            schedule=schedule,
+        )
+        self._begun = False
+        self.end: RunEnd | None = None
+        """End of the simulation; None while rounds are left."""
 
-        def evaluate(params: F32) -> sgd.Evaluation | None:
-            models.keep_model(directory.model_file, federation.module, params)
-            return federation.evaluator.evaluate(params)
+    def step(self) -> RunEnd | None:
+        """Simulate the next round; return the end, None while rounds are left. Ctrl-C ends the simulation.
 
-        def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
-            write_checkpoint(checkpoint, federation.plan, standing, dead, training=federation.training)
-            if metrics.stopping is not None:
-                raise _StoppedError
-
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
         try:
-            progress.start(_header(federation, options, len(records)))
-            course = SimulatedRounds(
-                federation,
-                (metrics, progress, _Keeper(directory, federation.module, scenario)),
-                after_round,
-                standing,
-                dead,
-                schedule=schedule,
-            )
-            end = _played(course, evaluate, metrics, scenario)
-            logs.conclude()
+            if not self._begun:
+                self._begun = True
+                self._progress.start(_header(self._federation, self._options, len(self._earlier)))
+            outcome = self._rounds.step(self._evaluate)
+            # The last round has no checkpoint.
+            if self.metrics.stopping is not None:
+                self.end = conclusion.stopped_after(self.metrics.stopping, self.scenario)
+            elif outcome is not None:
+                self.end = conclusion.end_of(outcome)
+            if self.end is not None:
+                self._logs.conclude()
         except KeyboardInterrupt:
-            end = _interrupted(checkpoint, options)
-        finally:
-            progress.finish()
-    summary = conclusion.conclude(
-        directory,
-        metrics,
-        end,
-        options=options,
-        scenario=scenario,
-        simulated=True,
-        seconds=time.monotonic() - started,
-        files=directory.files(scenario.groups.count, transcripts=False),
-    )
-    if not end.interrupted:
-        checkpoint.unlink(missing_ok=True)
-    return summary
+            self.end = _interrupted("by the user (Ctrl-C)", self._checkpoint, self._options)
+        except BaseException:
+            self.close()
+            raise
+        return self.end
+
+    def conclude(self) -> Summary:
+        """Write and return the summary. Rounds that are left can be resumed from the checkpoint.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        self.close()
+        self.end = end = self.end or _interrupted("by the caller", self._checkpoint, self._options)
+        summary = self._summary(end, write=True)
+        if not end.interrupted:
+            self._checkpoint.unlink(missing_ok=True)
+        return summary
+
+    def so_far(self) -> Summary:
+        """Return the summary of the rounds up to now, without writing it."""
+        done = f"{count(len(self.metrics.records), 'round')} so far"
+        return self._summary(self.end or RunEnd(reason=done), write=False)
+
+    def close(self) -> None:
+        """Close progress and the file of metrics; the checkpoint of the last round stays."""
+        self._progress.finish()
+        self._rows.close()
+
+    def _summary(self, end: RunEnd, *, write: bool) -> Summary:
+        return conclusion.conclude(
+            self.directory,
+            self.metrics,
+            end,
+            options=self._options,
+            scenario=self.scenario,
+            simulated=True,
+            seconds=time.monotonic() - self._started,
+            files=self.directory.files(self.scenario.groups.count, transcripts=False),
+            write=write,
+        )
+
+    def _evaluate(self, params: F32) -> sgd.Evaluation | None:
+        models.keep_model(self.directory.model_file, self._federation.module, params)
+        return self._federation.evaluator.evaluate(params)
+
+    def _after_round(self, standing: Standing, dead: Collection[PartyId]) -> None:
+        plan, training = self._federation.plan, self._federation.training
+        write_checkpoint(self._checkpoint, plan, standing, dead, training=training)
+
+
+def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Progress) -> Summary:
+    """Simulate to the end; leave model, metrics, checkpoint and summary in the run directory.
+
+    Raises:
+        ConfigError, RunAbortedError: see :class:`Simulation`.
+    """
+    simulation = Simulation(scenario, options, progress)
+    while simulation.step() is None:
+        pass
+    return simulation.conclude()
 
 
 def _maker(scenario: Scenario, options: SimulationOptions) -> sites.SiteMaker | None:
     if options.maker is not None or not options.site:
         return options.maker
     return sites.maker_of(options.site, scenario, options.site_python, options.site_memory)
-
-
-class _StoppedError(Exception):
-    """Every training of a round has failed, or an honest update was cut."""
-
-
-def _played(
-    course: SimulatedRounds,
-    evaluate: Callable[[F32], sgd.Evaluation | None],
-    metrics: RunMetrics,
-    scenario: Scenario,
-) -> RunEnd:
-    """Go through the rounds, until one of them stops the simulation."""
-    outcome: kernel.Finished | kernel.Aborted | None = None
-    with suppress(_StoppedError):
-        outcome = course.run(evaluate)
-    # The last round has no checkpoint, and so nothing stopped behind it.
-    if metrics.stopping is not None:
-        return conclusion.stopped_after(metrics.stopping, scenario)
-    if outcome is None:
-        raise UsageError("a simulation has stopped for no reason")
-    return conclusion.end_of(outcome)
 
 
 def _accounts(plan: RunPlan, options: SimulationOptions) -> Accounts | None:
@@ -292,13 +274,13 @@ def _schedule(like: Path, scenario: Scenario) -> Schedule:
     return schedule
 
 
-def _interrupted(checkpoint: Path, options: SimulationOptions) -> RunEnd:
+def _interrupted(by: str, checkpoint: Path, options: SimulationOptions) -> RunEnd:
     if not checkpoint.exists():
-        return conclusion.interrupted("by the user (Ctrl-C) before a round had ended")
+        return conclusion.interrupted(f"{by} before a round had ended")
     if not options.again:
-        return conclusion.interrupted(f"by the user (Ctrl-C); to go on: resume it in {checkpoint.parent}")
+        return conclusion.interrupted(f"{by}; to go on: resume it in {checkpoint.parent}")
     command = shlex.join(("securefl", *options.again, "--out", str(checkpoint.parent), "--resume"))
-    return conclusion.interrupted(f"by the user (Ctrl-C); to go on: {command}")
+    return conclusion.interrupted(f"{by}; to go on: {command}")
 
 
 def _former(

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from securefl import scenario
 from securefl.base.arrays import F32, F64
@@ -68,6 +68,9 @@ from securefl.runtime.simulation.schedule import RoundFate, Schedule
 from securefl.runtime.simulation.sums import sum_up
 from securefl.training import sgd
 
+Evaluate: TypeAlias = Callable[[F32], sgd.Evaluation | None]
+Outcome: TypeAlias = kernel.Finished | kernel.Aborted
+
 
 class Listener(Protocol):
     """Hears what the server of a run would report."""
@@ -116,29 +119,38 @@ class SimulatedRounds:
         self._own: dict[PartyId, F64] = {}
         self._history = ModelHistory(self._plan)
         self._choices: dict[PartyId, KeptChoice] = {}
+        self._begun = False
 
-    def run(self, evaluate: Callable[[F32], sgd.Evaluation | None]) -> kernel.Finished | kernel.Aborted:
-        """Go through all rounds that are left; return how the run ends.
+    def run(self, evaluate: Evaluate) -> Outcome:
+        """Go through all rounds that are left; return the end of the run. See :meth:`step`."""
+        while (outcome := self.step(evaluate)) is None:
+            pass
+        return outcome
+
+    def step(self, evaluate: Evaluate) -> Outcome | None:
+        """Go through the next round; return the end of the run, None while rounds are left.
 
         Args:
             evaluate: tests a round's model, and may store it; None where there is nothing to test it on.
         """
-        present = tuple(name for name in self._federation.parties if name not in self._dead)
-        self._report(PartiesJoined(present, tuple(sorted(self._dead))))
-        while True:
-            standing, done, stepped = self._round(self._standing)
-            for report in stepped:
-                self._report(report)
-            evaluation = evaluate(standing.params)
-            done = _tested(done, evaluation)
-            self._report(done)
-            self._standing, outcome = walk.end(self._plan, standing, done)
-            if outcome is not None:
-                self._report(ModelFinal(standing.round, standing.params))
-                if standing.progress.best is not None:
-                    self._report(ModelKept(standing.progress.best.round, standing.progress.best.params))
-                return outcome
+        if not self._begun:
+            self._begun = True
+            present = tuple(name for name in self._federation.parties if name not in self._dead)
+            self._report(PartiesJoined(present, tuple(sorted(self._dead))))
+        standing, done, stepped = self._round(self._standing)
+        for report in stepped:
+            self._report(report)
+        evaluation = evaluate(standing.params)
+        done = _tested(done, evaluation)
+        self._report(done)
+        self._standing, outcome = walk.end(self._plan, standing, done)
+        if outcome is None:
             self._after_round(self._standing, frozenset(self._dead))
+            return None
+        self._report(ModelFinal(standing.round, standing.params))
+        if standing.progress.best is not None:
+            self._report(ModelKept(standing.progress.best.round, standing.progress.best.params))
+        return outcome
 
     def _round(self, standing: Standing) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
         round_, model = standing.round, model_digest(standing.params, standing.values)

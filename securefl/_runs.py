@@ -1,0 +1,360 @@
+"""Runs and simulations of the public API (docs/python.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
+
+from securefl._api import load, with_overrides
+from securefl._result import RunResult
+from securefl.base.errors import ConfigError
+from securefl.methods.metrics import Statistics
+from securefl.runtime import launch, report
+from securefl.scenario import Scenario, own_name, statistics_round
+
+if TYPE_CHECKING:
+    from securefl.training.sites.site import Site
+
+
+class Federation:
+    """A simulated federation in the caller's hands: step, look at it, stop it, resume it later.
+
+    It computes what :func:`simulate` does, round by round. Iterating simulates the rounds that are left and
+    yields the record of each. As a context manager it stops at the end of the block.
+
+    Args:
+        scenario: and all others as :func:`simulate` takes them.
+
+    Raises:
+        ConfigError: the scenario, its data, a site or the directory is refused.
+        RunAbortedError: the disk is full or gone.
+
+    >>> import securefl, tempfile
+    >>> with securefl.Federation("quickstart", rounds=3, out=tempfile.mkdtemp()) as federation:
+    ...     first = federation.step()
+    ...     print(first.round, len(first.participants), federation.ended)
+    0 12 False
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario | str | Path,
+        *,
+        data_dir: str | Path | None = None,
+        seed: int = 0,
+        exact: bool = False,
+        seeded: bool = False,
+        device: Literal["auto", "cpu", "cuda"] | None = None,
+        out: str | Path | None = None,
+        site: str | Callable[[str], Site] | None = None,
+        site_python: str | Path | None = None,
+        site_memory: int = 0,
+        rounds: int | None = None,
+        on_round: Callable[[report.RoundRecord], None] | None = None,
+        resume: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        named = isinstance(site, str) or (site is not None and (site_python is not None or site_memory > 0))
+        options = launch.SimulationOptions(
+            data_dir=_path(data_dir),
+            seed=seed,
+            exact=exact,
+            insecure=seeded,
+            device=device,
+            out=_path(out),
+            site=_site_name(site) if named else "",
+            maker=None if named or isinstance(site, str) else site,
+            site_python=_path(site_python),
+            site_memory=site_memory,
+            on_round=on_round,
+            resume=resume,
+        )
+        progress = launch.RoundLines() if verbose else launch.NoProgress()
+        self._summary: report.Summary | None = None
+        self._simulation = launch.Simulation(_wanted(scenario, rounds), options, progress)
+
+    def __repr__(self) -> str:
+        done = f"{len(self.rounds)} of {self.scenario.stop.rounds} rounds"
+        return f"<Federation {self.scenario.name}: {done}{', ended' if self.ended else ''}, in {self.path}>"
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario that is simulated, its privacy settled."""
+        return self._simulation.scenario
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self._simulation.directory.path
+
+    @property
+    def rounds(self) -> tuple[report.RoundRecord, ...]:
+        """A record of each round up to now, in order, also of those before a resumption."""
+        return self._simulation.metrics.records
+
+    @property
+    def ended(self) -> bool:
+        """True if no round is left, or the federation was stopped."""
+        return self._simulation.end is not None
+
+    @property
+    def result(self) -> RunResult:
+        """Model, table and summary of the rounds up to now."""
+        return RunResult(self._simulation.so_far(), self.path)
+
+    def step(self) -> report.RoundRecord | None:
+        """Simulate the next round and return its record; None if the federation has ended.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        if self.ended:
+            return None
+        before = len(self.rounds)
+        if self._simulation.step() is not None:
+            self._summary = self._simulation.conclude()
+        return self.rounds[-1] if len(self.rounds) > before else None
+
+    def __iter__(self) -> Iterator[report.RoundRecord]:
+        while (record := self.step()) is not None:
+            yield record
+
+    def run(self) -> RunResult:
+        """Simulate the rounds that are left and return the result.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        for _ in self:
+            pass
+        return self.stop()
+
+    def stop(self) -> RunResult:
+        """End the federation and return its result. ``resume=True`` with its directory continues it.
+
+        Raises:
+            RunAbortedError: the disk is full or gone.
+        """
+        if self._summary is None:
+            self._summary = self._simulation.conclude()
+        return RunResult(self._summary, self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+
+def simulate(
+    scenario: Scenario | str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    seed: int = 0,
+    exact: bool = False,
+    seeded: bool = False,
+    device: Literal["auto", "cpu", "cuda"] | None = None,
+    out: str | Path | None = None,
+    site: str | Callable[[str], Site] | None = None,
+    site_python: str | Path | None = None,
+    site_memory: int = 0,
+    rounds: int | None = None,
+    on_round: Callable[[report.RoundRecord], None] | None = None,
+    resume: bool = False,
+    verbose: bool = False,
+) -> RunResult:
+    """Simulate a scenario in this process: no broker, no masks, the same sums and model as :func:`run`.
+
+    Args:
+        scenario: or what :func:`load` takes.
+        data_dir: folder of data sets that are not bundled.
+        seed: of what is public: split, initial model, clusters, who misbehaves.
+        exact: train party by party, to the bits of :func:`run`.
+        seeded: draw privacy noise, batches and rounding from ``seed``, too: reproducible, and hides nothing.
+        device: instead of the scenario's.
+        out: run directory; ``runs/<name>-<time>`` when left out.
+        site: makes a party's site of its name, or says where that is (``"module:Name"``), for a model of type
+            ``weights``.
+        site_python: interpreter of an environment of the sites' own, where each runs in a process of its own.
+        site_memory: MB of data that each such process may hold; 0 for any.
+        rounds: instead of the scenario's ``stop.rounds``.
+        on_round: receives the record of each round as it ends.
+        resume: continue the simulation in ``out`` that was interrupted.
+        verbose: print the header and a line a round.
+
+    Raises:
+        ConfigError: the scenario, its data, a site or the directory is refused.
+        RunAbortedError: the disk is full or gone.
+    """
+    federation = Federation(
+        scenario,
+        data_dir=data_dir,
+        seed=seed,
+        exact=exact,
+        seeded=seeded,
+        device=device,
+        out=out,
+        site=site,
+        site_python=site_python,
+        site_memory=site_memory,
+        rounds=rounds,
+        on_round=on_round,
+        resume=resume,
+        verbose=verbose,
+    )
+    return federation.run()
+
+
+def statistics(
+    scenario: Scenario | str | Path, *, site: Callable[[str], Site] | str, seed: int = 0
+) -> Statistics:
+    """What the sites have in the columns of ``[statistics]``, pooled in a simulated round.
+
+    Values outside a declared range count as its ends; a warning for each such column has their number.
+
+    Args:
+        scenario: or what :func:`load` takes.
+        site: makes a party's site of its name, or says where that is; with ``columns()``.
+        seed: of the clusters.
+
+    Raises:
+        ConfigError: the scenario declares nothing, or a site has other columns; or no sum was opened.
+        RunAbortedError: the disk is full or gone.
+    """
+    wanted = statistics_round(scenario if isinstance(scenario, Scenario) else load(scenario))
+    with tempfile.TemporaryDirectory(prefix="securefl-") as folder:
+        options = launch.SimulationOptions(
+            seed=seed,
+            out=Path(folder) / "statistics",
+            site=site if isinstance(site, str) else "",
+            maker=None if isinstance(site, str) else site,
+        )
+        summary = launch.run_simulation(wanted, options, launch.NoProgress())
+    told = [record for record in summary.rounds if record.metrics]
+    if not told:
+        raise ConfigError("statistics", f"no sum was opened: {summary.outcome.reason}")
+    for line in report.outside_lines(summary.columns):
+        warnings.warn(line, stacklevel=2)
+    return Statistics.of(summary.scenario.evaluation, told[-1].metrics)
+
+
+def run(
+    scenario: Scenario | str | Path,
+    *,
+    broker: str = "auto",
+    data_dir: str | Path | None = None,
+    seed: int = 0,
+    device: Literal["auto", "cpu", "cuda"] | None = None,
+    out: str | Path | None = None,
+    lab: bool = False,
+    site: str | Callable[[str], Site] | None = None,
+    site_python: str | Path | None = None,
+    site_memory: int = 0,
+    rounds: int | None = None,
+    on_round: Callable[[report.RoundRecord], None] | None = None,
+    verbose: bool = False,
+    cancelled: threading.Event | None = None,
+) -> RunResult:
+    """Run a scenario on this machine: a broker, a server process and a process per party.
+
+    In a script, call it under ``if __name__ == "__main__":``, as processes import the script again.
+
+    Args:
+        scenario: or what :func:`load` takes.
+        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or the URL of one that runs; several with commas
+            between them, of which the first is taken that is there.
+        data_dir: folder of data sets that are not bundled.
+        seed: of what is public: split, initial model, who misbehaves.
+        device: instead of the scenario's.
+        out: run directory; ``runs/<name>-<time>`` when left out.
+        lab: record whole vectors, for audits of experiments. They hide nothing then.
+        site: makes a party's site of its name, or says where that is (``"module:Name"``), for a model of type
+            ``weights``. Each party's process imports it, so that it must lie in a module.
+        site_python: interpreter of an environment of the sites' own, where each runs in a process of its own.
+        site_memory: MB of data that each such process may hold; 0 for any, or all memory of the machine where
+            ``privacy.unit = "party"`` gives each site a process without ``site_python``.
+        rounds: instead of the scenario's ``stop.rounds``.
+        on_round: receives the record of each round as it ends.
+        verbose: print the header and a line a round.
+        cancelled: ends the run within half a second of being set by another thread.
+
+    Raises:
+        ConfigError: refused before or while starting.
+        RunAbortedError: broker, server or disk failed.
+    """
+    options = launch.RunOptions(
+        broker=broker,
+        data_dir=_path(data_dir),
+        seed=seed,
+        device=device,
+        out=_path(out),
+        lab=lab,
+        site=_site_name(site),
+        site_python=_path(site_python),
+        site_memory=site_memory,
+        on_round=on_round,
+        cancelled=cancelled,
+    )
+    summary = launch.run_here(
+        _wanted(scenario, rounds), options, launch.RoundLines() if verbose else launch.NoProgress()
+    )
+    return RunResult(summary, Path(summary.files["summary"]).parent)
+
+
+class RunArguments(TypedDict, total=False):
+    """Arguments of :func:`run`."""
+
+    broker: str
+    data_dir: str | Path | None
+    seed: int
+    device: Literal["auto", "cpu", "cuda"] | None
+    out: str | Path | None
+    lab: bool
+    site: str | Callable[[str], Site] | None
+    site_python: str | Path | None
+    site_memory: int
+    rounds: int | None
+    on_round: Callable[[report.RoundRecord], None] | None
+    verbose: bool
+
+
+async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArguments]) -> RunResult:
+    """Run a scenario as :func:`run` does, beside other tasks of the caller's event loop.
+
+    Cancelling the task ends the run's processes and writes the summary of the rounds up to then.
+
+    Args:
+        scenario: and the others as :func:`run` takes them. ``on_round`` is called in another thread.
+
+    Raises:
+        ConfigError: refused before or while starting.
+        RunAbortedError: broker, server or disk failed.
+    """
+    cancelled = threading.Event()
+    running = asyncio.create_task(asyncio.to_thread(run, scenario, cancelled=cancelled, **arguments))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        cancelled.set()
+        await asyncio.wait([running])
+        raise
+
+
+def _wanted(scenario: Scenario | str | Path, rounds: int | None) -> Scenario:
+    found = scenario if isinstance(scenario, Scenario) else load(scenario)
+    return found if rounds is None else with_overrides(found, {"stop.rounds": rounds})
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _site_name(site: str | Callable[[str], Site] | None) -> str:
+    if site is None or isinstance(site, str):
+        return site or ""
+    return own_name(site)
