@@ -40,6 +40,10 @@ def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] =
 
     Raises:
         ConfigError: the file or a field is refused; the message names it, the reason and a remedy.
+
+    >>> import securefl
+    >>> securefl.load("quickstart", {"stop.rounds": 3}).stop.rounds
+    3
     """
     loaded = load_scenario(launch.bundled(Path(scenario)))
     return with_overrides(loaded, overrides) if overrides else _checked(loaded)
@@ -48,14 +52,20 @@ def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] =
 def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]) -> Scenario:
     """Return the scenario with other values at some dotted paths.
 
-    Fields of ``[secure_sum]`` that have their derived values (docs/scenarios.md) are derived anew.
+    Fields of ``[secure_sum]`` that have their derived values (docs/scenarios.md) are derived again.
 
     Args:
-        scenario: stays as it is.
+        scenario: is not changed.
         overrides: ``{"stop.rounds": 3, "aggregation.rule": MyRule()}``, or strings as after ``--set``.
 
     Raises:
         ConfigError: a field is refused.
+
+    >>> import securefl
+    >>> from securefl.rules import Median
+    >>> scenario = securefl.with_overrides(securefl.load("quickstart"), {"aggregation.rule": Median()})
+    >>> scenario.aggregation.rule
+    Median()
     """
     raw = tomllib.loads(to_toml(scenario))
     stated = stated_sums(scenario)
@@ -81,26 +91,34 @@ def _checked(scenario: Scenario) -> Scenario:
 
 
 def explain(scenario: Scenario) -> str:
-    """Consequences of a scenario as comments, as after ``--explain``, then its fields as TOML.
+    """Return the consequences of a scenario as comments, as after ``--explain``, then its fields as TOML.
 
     Raises:
-        ConfigError: its fields contradict each other.
+        ConfigError: fields contradict each other.
+
+    >>> import securefl
+    >>> securefl.explain(securefl.load("quickstart")).splitlines()[1]
+    '#   12 parties'
     """
     lines = [f"# {line}" for line in report.headed(scenario).explanation]
     return "\n".join((*lines, "", to_toml(scenario)))
 
 
 def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | Site) -> str:
-    """Write the parameters that a federation of sites begins with; return the file's SHA-256 as hex.
+    """Write the first parameters of a federation of sites; return the file's SHA-256 as hex.
 
     Args:
         path: of the safetensors file, for ``model.file``.
-        arrays: floating-point numbers by name, as ``site.parameters()`` gives them; f32 in the file. Of a
-            :class:`TorchSite` itself the file also holds what stays at the sites, for
+        arrays: floating-point arrays by name, as ``site.parameters()`` returns them; f32 in the file. For a
+            :class:`TorchSite` the file also holds the entries that stay at the sites, for
             :meth:`RunResult.state_dict`.
 
     Raises:
-        ConfigError: an array is no such, or the file cannot be written.
+        ConfigError: a value is not a floating-point array, or the file cannot be written.
+
+    >>> import numpy as np, securefl
+    >>> len(securefl.save_weights("first.safetensors", {"weight": np.zeros((2, 3))}))
+    64
     """
     from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
 
@@ -111,39 +129,53 @@ def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | 
     return write_tensors(Path(path), arrays.parameters(), getattr(arrays, "state_head", {}))
 
 
-def plan(data: str = "digits", **demands: Any) -> planning.Plan:
-    """Find the parameters of a run that keep ``demands``, none beaten by another.
+def plan(data: str = "digits", **requests: Any) -> planning.Plan:
+    """Find the parameters of a run that meet the requests, none beaten by another.
 
     Args:
-        data: the data set of the scenarios.
-        demands: fields of :class:`securefl.PlanRequest`, such as ``parties``, ``byzantine``, ``epsilon``.
+        data: the data set, as in a scenario.
+        requests: fields of :class:`PlanRequest`, such as ``parties``, ``byzantine``, ``epsilon``.
 
     Raises:
-        ConfigError: they contradict each other: what to relax.
+        ConfigError: the requests contradict each other; the message names one to relax.
+
+    >>> import securefl
+    >>> len(securefl.plan(parties=12, rounds=3).rows) >= 1
+    True
     """
-    return planning.plan(planning.PlanRequest(**demands), data)
+    return planning.plan(planning.PlanRequest(**requests), data)
 
 
 def scenario_from_plan(found: planning.Plan, row: int | None = None, data: str = "digits") -> Scenario:
-    """The scenario of a row of ``found``, from 0; of the recommended one when left out.
+    """Return the scenario of a row of a plan, from 0; of the recommended row by default.
 
     Raises:
-        ConfigError: the data set does not fit the demands.
+        ConfigError: the data set does not fit the requests.
+
+    >>> import securefl
+    >>> securefl.scenario_from_plan(securefl.plan(parties=12, rounds=3)).parties
+    12
     """
     chosen = found.rows[found.chosen if row is None else row]
     return _checked(planning.draft(found.demand, chosen.design, data, chosen.multiplier or None))
 
 
 def audit(path: str | Path, *, colluders: Iterable[str] = (), lab: bool = False) -> AuditReport:
-    """Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol.
+    """Audit a recorded run: the server's knowledge of each party, and each process's compliance.
 
     Args:
-        path: its run directory, which stays as it is.
-        colluders: parties that pool what they know with the server.
-        lab: look at the ground truth, too (runs with ``lab`` only).
+        path: run directory, which is not changed.
+        colluders: parties that share their knowledge with the server.
+        lab: use the ground truth, too (runs with ``lab`` only).
 
     Raises:
         ConfigError: a damaged transcript, or an unknown colluder.
+
+    >>> import securefl
+    >>> securefl.run("quickstart", broker="embedded", rounds=1, out="live").accuracy > 0
+    True
+    >>> securefl.audit("live").exit_code
+    0
     """
     recorded = read_run(Path(path), tuple(colluders))
     known = known_of(recorded, Path(path)) if recorded.scenario.secure_sum.verified else None

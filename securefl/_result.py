@@ -22,7 +22,13 @@ Array = TypeVar("Array")
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A run or a simulation that has ended. Iterating over it yields its rounds."""
+    """Result of a run or a simulation. Iterating over it yields the records of its rounds.
+
+    >>> import securefl
+    >>> result = securefl.simulate("quickstart", rounds=2)
+    >>> len(result), result.accuracy > 0.5, sorted(result.arrays())[0]
+    (2, True, '1.bias')
+    """
 
     summary: report.Summary
     """Outcome, expectations, traffic, privacy: what ``summary.json`` holds."""
@@ -35,7 +41,7 @@ class RunResult:
 
     @property
     def rounds(self) -> tuple[report.RoundRecord, ...]:
-        """A record of each round, in order."""
+        """Record of each round, in order."""
         return self.summary.rounds
 
     def __iter__(self) -> Iterator[report.RoundRecord]:
@@ -46,24 +52,27 @@ class RunResult:
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario as it ran, its privacy settled."""
+        """Scenario that was run, with its privacy parameters computed."""
         return self.summary.scenario
 
     @property
     def accuracy(self) -> float:
-        """Test accuracy of the final model, 0 to 1; NaN where no round ended, or nobody tested."""
+        """Test accuracy of the final model, 0 to 1; NaN if no round ended or the server has no test set."""
         accuracy = self.rounds[-1].accuracy if self.rounds else None
         return float("nan") if accuracy is None else accuracy
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """What sites say of the model that the run ends with, or of the last one that they evaluated."""
+        """Pooled metrics of the sites by name, for the last model that they evaluated."""
         return self.summary.outcome.evaluation
 
     def arrays(self, group: int = 0) -> dict[str, np.ndarray[Any, Any]]:
-        """The final model by name, f32, or the best by ``stop.metric``. ``group``: of the task group, from 0.
+        """Return the final model (the best one by ``stop.metric``): f32 arrays by parameter name.
 
-        Without control variates (SCAFFOLD), which the file has, too.
+        Control variates of SCAFFOLD, which the file also has, are left out.
+
+        Args:
+            group: number of the task group, from 0.
 
         Raises:
             ConfigError: no round has left a model.

@@ -168,28 +168,35 @@ def simulate(
     resume: bool = False,
     verbose: bool = False,
 ) -> RunResult:
-    """Simulate a scenario in this process: no broker, no masks, the same sums and model as :func:`run`.
+    """Simulate a scenario in this process: no broker and no masks, the same sums and model as :func:`run`.
 
     Args:
-        scenario: or what :func:`load` takes.
+        scenario: or an argument of :func:`load`.
         data_dir: folder of data sets that are not bundled.
-        seed: of what is public: split, initial model, clusters, who misbehaves.
-        exact: train party by party, to the bits of :func:`run`.
-        seeded: draw privacy noise, batches and rounding from ``seed``, too: reproducible, and hides nothing.
-        device: instead of the scenario's.
-        out: run directory; ``runs/<name>-<time>`` when left out.
-        site: makes a party's site of its name, or says where that is (``"module:Name"``), for a model of type
+        seed: of the public draws: split, initial model, clusters, misbehaving parties.
+        exact: train party by party, with the same bits as :func:`run`.
+        seeded: draw privacy noise, batches and rounding from ``seed``, too: reproducible, and not private.
+        device: replaces the scenario's device.
+        out: run directory; ``runs/<name>-<time>`` by default.
+        site: function of a party's name that returns its site, or ``"module:Name"``; for a model of type
             ``weights``.
-        site_python: interpreter of an environment of the sites' own, where each runs in a process of its own.
-        site_memory: MB of data that each such process may hold; 0 for any.
-        rounds: instead of the scenario's ``stop.rounds``.
-        on_round: receives the record of each round as it ends.
-        resume: continue the simulation in ``out`` that was interrupted.
-        verbose: print the header and a line a round.
+        site_python: interpreter of another environment, in which each site runs in a process of its own.
+        site_memory: MB of data that each such process may use; 0 for no limit.
+        rounds: replaces ``stop.rounds``.
+        on_round: is called with the record of each round as it ends.
+        resume: continue the interrupted simulation in ``out``.
+        verbose: print the header and a line for each round.
 
     Raises:
         ConfigError: the scenario, its data, a site or the directory is refused.
         RunAbortedError: the disk is full or gone.
+
+    >>> import securefl
+    >>> result = securefl.simulate("quickstart", rounds=2, on_round=lambda record: print(record.round))
+    0
+    1
+    >>> result.state_dict()["1.bias"].shape
+    torch.Size([64])
     """
     federation = Federation(
         scenario,
@@ -213,18 +220,30 @@ def simulate(
 def statistics(
     scenario: Scenario | str | Path, *, site: Callable[[str], Site] | str, seed: int = 0
 ) -> Statistics:
-    """What the sites have in the columns of ``[statistics]``, pooled in a simulated round.
+    r"""Return statistics of the sites' columns of ``[statistics]``, pooled in a simulated round.
 
-    Values outside a declared range count as its ends; a warning for each such column has their number.
+    Values outside a declared range count as its ends; a warning for each such column gives their number.
 
     Args:
-        scenario: or what :func:`load` takes.
-        site: makes a party's site of its name, or says where that is; with ``columns()``.
+        scenario: or an argument of :func:`load`.
+        site: function of a party's name that returns its site with ``columns()``, or ``"module:Name"``.
         seed: of the clusters.
 
     Raises:
-        ConfigError: the scenario declares nothing, or a site has other columns; or no sum was opened.
+        ConfigError: the scenario declares no columns, a site has other columns, or no sum was opened.
         RunAbortedError: the disk is full or gone.
+
+    >>> import numpy as np, securefl, pathlib
+    >>> class Ages:
+    ...     def __init__(self, name):
+    ...         self.samples = 100
+    ...     def columns(self):
+    ...         return {"age": np.linspace(40.0, 80.0, 100)}
+    >>> _ = pathlib.Path("ages.toml").write_text(
+    ...     'name = "ages"\nparties = 6\nmodel.type = "weights"\nmodel.file = "first.safetensors"\n'
+    ...     'statistics.features = [{ name = "age", lower = 0, upper = 120 }]\n')
+    >>> round(securefl.statistics("ages.toml", site=Ages).features["age"].mean)
+    60
     """
     wanted = statistics_round(scenario if isinstance(scenario, Scenario) else load(scenario))
     with tempfile.TemporaryDirectory(prefix="securefl-") as folder:
@@ -260,32 +279,37 @@ def run(
     verbose: bool = False,
     cancelled: threading.Event | None = None,
 ) -> RunResult:
-    """Run a scenario on this machine: a broker, a server process and a process per party.
+    """Run a scenario on this machine: a broker, a server process and one process for each party.
 
-    In a script, call it under ``if __name__ == "__main__":``, as processes import the script again.
+    In a script, call it under ``if __name__ == "__main__":``, because processes import the script again.
 
     Args:
-        scenario: or what :func:`load` takes.
-        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or the URL of one that runs; several with commas
-            between them, of which the first is taken that is there.
+        scenario: or an argument of :func:`load`.
+        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or the URL of a running broker; of several URLs,
+            separated by commas, the first that answers is used.
         data_dir: folder of data sets that are not bundled.
-        seed: of what is public: split, initial model, who misbehaves.
-        device: instead of the scenario's.
-        out: run directory; ``runs/<name>-<time>`` when left out.
-        lab: record whole vectors, for audits of experiments. They hide nothing then.
-        site: makes a party's site of its name, or says where that is (``"module:Name"``), for a model of type
-            ``weights``. Each party's process imports it, so that it must lie in a module.
-        site_python: interpreter of an environment of the sites' own, where each runs in a process of its own.
-        site_memory: MB of data that each such process may hold; 0 for any, or all memory of the machine where
-            ``privacy.unit = "party"`` gives each site a process without ``site_python``.
-        rounds: instead of the scenario's ``stop.rounds``.
-        on_round: receives the record of each round as it ends.
-        verbose: print the header and a line a round.
-        cancelled: ends the run within half a second of being set by another thread.
+        seed: of the public draws: split, initial model, misbehaving parties.
+        device: replaces the scenario's device.
+        out: run directory; ``runs/<name>-<time>`` by default.
+        lab: record whole vectors, for audits of experiments. The run is not private then.
+        site: ``"module:Name"`` of a function of a party's name that returns its site, or that function; for a
+            model of type ``weights``. Each party's process imports it, so it must be in a module.
+        site_python: interpreter of another environment, in which each site runs in a process of its own.
+        site_memory: MB of data that each such process may use; 0 for no limit, or for all memory of the
+            machine if ``privacy.unit = "party"`` gives each site a process without ``site_python``.
+        rounds: replaces ``stop.rounds``.
+        on_round: is called with the record of each round as it ends.
+        verbose: print the header and a line for each round.
+        cancelled: ends the run within half a second after another thread has set it.
 
     Raises:
         ConfigError: refused before or while starting.
         RunAbortedError: broker, server or disk failed.
+
+    >>> import securefl
+    >>> result = securefl.run("quickstart", broker="embedded", rounds=1)
+    >>> len(result), (result.path / "transcripts" / "server.jsonl").exists()
+    (1, True)
     """
     options = launch.RunOptions(
         broker=broker,
@@ -324,16 +348,20 @@ class RunArguments(TypedDict, total=False):
 
 
 async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArguments]) -> RunResult:
-    """Run a scenario as :func:`run` does, beside other tasks of the caller's event loop.
+    """Run a scenario as :func:`run` does, concurrently with other tasks of the caller's event loop.
 
-    Cancelling the task ends the run's processes and writes the summary of the rounds up to then.
+    Cancelling the task ends the processes of the run and writes the summary of its rounds.
 
     Args:
-        scenario: and the others as :func:`run` takes them. ``on_round`` is called in another thread.
+        scenario: and all others as for :func:`run`. ``on_round`` is called in another thread.
 
     Raises:
         ConfigError: refused before or while starting.
         RunAbortedError: broker, server or disk failed.
+
+    >>> import asyncio, securefl
+    >>> len(asyncio.run(securefl.run_async("quickstart", broker="embedded", rounds=1)))
+    1
     """
     cancelled = threading.Event()
     running = asyncio.create_task(asyncio.to_thread(run, scenario, cancelled=cancelled, **arguments))

@@ -20,7 +20,15 @@ EXIT_DECIDE: Final = 5
 
 
 class SecureflError(Exception):
-    """Base of all errors that securefl raises on purpose."""
+    """Base of all errors that securefl raises on purpose; its text is one line for a person.
+
+    >>> import securefl
+    >>> try:
+    ...     securefl.load("no-such-scenario")
+    ... except securefl.SecureflError as error:
+    ...     print(error.exit_code)
+    2
+    """
 
     exit_code = EXIT_ABORTED
     """Exit code of a command that ends with the error."""
@@ -42,9 +50,16 @@ class PeerError(SecureflError):
 
 
 class ConfigError(SecureflError):
-    """The configuration is refused before anything runs.
+    """The configuration is refused before anything runs; nothing was written.
 
     ``path`` names the field (``"secure_sum.threshold"``), file or argument; ``remedy`` may be empty.
+
+    >>> import securefl
+    >>> try:
+    ...     securefl.load("quickstart", {"stop.rounds": 0})
+    ... except securefl.ConfigError as error:
+    ...     print(error.path)
+    stop.rounds
     """
 
     exit_code = EXIT_REFUSED
@@ -63,7 +78,12 @@ class DecisionError(ConfigError):
 
 
 class RunAbortedError(SecureflError):
-    """The run cannot go on: broker out of reach, too few parties, disk full. What was written stays."""
+    """The run cannot go on: no broker, too few parties, a full disk. Files that were written stay.
+
+    >>> import securefl
+    >>> securefl.RunAbortedError("the disk is full").exit_code
+    3
+    """
 
 
 class RunHaltedError(RunAbortedError):

@@ -15,13 +15,19 @@ Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterMeans:
-    """The opened cluster means of one reclustering, one row for each of c >= 1 clusters.
+    """Means of the opened sums of one reclustering, one row for each of c >= 1 clusters: input of a rule.
 
-    Rules read it and never write to it.
+    A rule reads the arrays and does not write to them.
 
     Raises:
-        UsageError: wrong dtypes or shapes, no cluster, anything that is not finite, a weight that is not
-            positive, a cluster without survivors, or a negative noise.
+        UsageError: wrong dtypes or shapes, no cluster, a value that is not finite, a weight that is not
+            positive, a cluster without survivors, or negative noise.
+
+    >>> import numpy as np, securefl
+    >>> means = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> stack = securefl.ClusterMeans(means, weights=np.ones(2), survivors=np.array([3, 3]))
+    >>> stack.clusters, stack.dimension
+    (2, 2)
     """
 
     means: F64
@@ -63,19 +69,19 @@ class ClusterMeans:
 
     @property
     def clusters(self) -> int:
-        """c, the number of rows."""
+        """Number of rows, c."""
         return int(self.means.shape[0])
 
     @property
     def dimension(self) -> int:
-        """d, the number of columns."""
+        """Number of columns, d."""
         return int(self.means.shape[1])
 
     def need_server_gradient(self) -> F64:
-        """The server gradient.
+        """Return the gradient of the server's own data, f64 ``(d,)``.
 
         Raises:
-            UsageError: there is none; a scenario with such a rule and no server data is refused at load.
+            UsageError: the stack has none. A scenario with such a rule and no server data is refused at load.
         """
         if self.server_gradient is None:
             raise UsageError("this rule needs a gradient of the server's own data")
@@ -91,7 +97,13 @@ def _check(vector: F64 | None, name: str, length: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AggregationResult:
-    """One vector for all clusters, and who is in it."""
+    """Output of a rule: one vector for all clusters, and the clusters that are in it.
+
+    >>> import numpy as np, securefl
+    >>> result = securefl.AggregationResult(np.zeros(3), kept=np.array([True, False]))
+    >>> result.vector.shape, int(result.kept.sum())
+    ((3,), 1)
+    """
 
     vector: F64
     """f64 ``(d,)``, parameters' own unit."""

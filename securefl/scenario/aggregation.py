@@ -29,7 +29,17 @@ update that local training makes, once a round; or that of so many samples, draw
 
 
 class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
-    """One vector from the cluster means; a subclass is one rule with its parameters."""
+    """Base of aggregation rules. A subclass is one rule with its parameters; on arrays: ``rule(x)``.
+
+    >>> import numpy as np, securefl
+    >>> class First(securefl.Rule, frozen=True, kw_only=True):
+    ...     def withstands(self, clusters):
+    ...         return 0
+    ...     def aggregate(self, stack):
+    ...         return securefl.AggregationResult(stack.means[0].copy(), np.arange(stack.clusters) == 0)
+    >>> First()(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([1., 2.])
+    """
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.methods.robust.rules",)
     usual: ClassVar[str] = "mean"
@@ -39,23 +49,27 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
 
     @property
     def clusters_needed(self) -> int:
-        """Fewest clusters that the rule is defined for."""
+        """Least number of clusters for which the rule is defined."""
         return 1
 
     @property
     def server_data(self) -> ServerData:
-        """Requirements on the server's own data."""
+        """Samples of its own that the server needs for the rule."""
         return "none"
 
     def withstands(self, clusters: int) -> int:
-        """Most Byzantine ones, out of ``clusters`` >= ``clusters_needed``, for which its guarantee holds."""
+        """Return the largest number of Byzantine clusters for which the rule's guarantee holds.
+
+        Args:
+            clusters: number of all clusters, at least ``clusters_needed``.
+        """
         raise NotImplementedError
 
     def aggregate(self, stack: ClusterMeans) -> AggregationResult:
-        """The rule's result for ``stack``, which has ``clusters_needed`` rows at least.
+        """Return the aggregate of ``stack``, which has at least ``clusters_needed`` rows.
 
         Raises:
-            UsageError: it needs the server's data, and the stack has no server gradient.
+            UsageError: the rule needs the server's data, and the stack has no server gradient.
         """
         raise NotImplementedError
 
@@ -102,28 +116,43 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
 
 
 class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
-    """Other rows for a rule from the cluster means; a subclass is one way with its parameters."""
+    """Base of transformations of cluster means before a rule. A subclass is one, with its parameters.
+
+    >>> import numpy as np, securefl
+    >>> from dataclasses import replace
+    >>> class Half(securefl.PreAggregation, frozen=True, kw_only=True):
+    ...     def prepare(self, stack, seed):
+    ...         return replace(stack, means=stack.means / 2), None
+    >>> Half()(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[0.5, 1. ],
+           [1.5, 2. ]])
+    """
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.methods.robust.pre_aggregation",)
     usual: ClassVar[str] = "norm-clipping"
     required: ClassVar[tuple[str, ...]] = ("prepare",)
 
     def rows_needed(self, rows: int) -> int:
-        """Fewest rows that it turns into ``rows`` at least."""
+        """Return the least number of input rows that give at least ``rows`` output rows."""
         return rows
 
     def rows_left(self, rows: int) -> int:
-        """The number of rows that it makes of ``rows``."""
+        """Return the number of output rows for ``rows`` input rows."""
         return rows
 
     def withstands(self, rows: int) -> int:
-        """Most Byzantine rows, out of ``rows``, that leave honest ones honest."""
+        """Return how many Byzantine rows of ``rows`` leave the honest output rows honest."""
         return rows
 
     def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, npt.NDArray[np.intp] | None]:
-        """The rule's stack, and by row of the old one the row of the new one in which it counts.
+        """Return the rows for the rule, and for each input row the output row that contains it.
 
-        None for the latter: the same. ``seed`` is 16 bytes or more that nobody could choose or foresee.
+        Args:
+            stack: cluster means.
+            seed: at least 16 bytes that no party could choose or predict.
+
+        Returns:
+            The new stack, and i64 ``(c,)``; None in place of the latter if rows keep their places.
         """
         raise NotImplementedError
 

@@ -71,7 +71,15 @@ class Poisoning(Behaviour, frozen=True, kw_only=True):
 
 
 class DataAttack(Poisoning, frozen=True, kw_only=True):
-    """Trains on something else than the party's data."""
+    """Base of attacks that train on other data than the party's. A subclass defines ``poison``.
+
+    >>> import numpy as np, securefl
+    >>> class Blank(securefl.DataAttack, frozen=True, kw_only=True):
+    ...     def poison(self, x, y, classes):
+    ...         return np.zeros_like(x), y
+    >>> Blank(count=1).poison(np.ones((2, 3), dtype=np.float32), np.array([0, 1]), 2)[0].sum()
+    np.float32(0.0)
+    """
 
     required: ClassVar[tuple[str, ...]] = ("poison",)
     images_only: ClassVar[bool] = False
@@ -79,14 +87,19 @@ class DataAttack(Poisoning, frozen=True, kw_only=True):
     """Of a backdoor: the fields in which all of one scenario agree, as one success is measured."""
 
     def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
-        """What the party trains on: samples f32 ``(n, ...)``, labels i64 ``(n,)`` in [0, ``classes``).
+        """Return the data that the party trains on: samples f32 ``(n, ...)``, labels i64 ``(n,)``.
 
-        In a text both are i64 ``(n, length)``. It never writes to what it gets.
+        It must not change its arguments.
+
+        Args:
+            x: samples, f32 ``(n, ...)``; of a text i64 ``(n, length)``.
+            y: labels, i64 ``(n,)`` in [0, ``classes``); of a text i64 ``(n, length)``.
+            classes: number of classes.
         """
         raise NotImplementedError
 
     def triggered(self, x: Inputs, y: I64) -> tuple[Inputs, I64]:
-        """Test samples that show a backdoor, and the labels that it is to give them."""
+        """Return test samples that show the trigger of a backdoor, and the labels that it aims at."""
         raise NotImplementedError
 
     def check_on_data(self, path: str, classes: int, shape: tuple[int, ...]) -> None:
@@ -103,7 +116,17 @@ class DataAttack(Poisoning, frozen=True, kw_only=True):
 
 
 class UpdateAttack(Poisoning, frozen=True, kw_only=True):
-    """Sends another update than the trained one. All parties of one table are one coalition."""
+    """Base of attacks that send another update than the trained one. A subclass defines ``craft``.
+
+    All parties of one table form one coalition. On arrays: ``attack(x)``.
+
+    >>> import numpy as np, securefl
+    >>> class Backwards(securefl.UpdateAttack, frozen=True, kw_only=True):
+    ...     def craft(self, update, before, entropy):
+    ...         return -update
+    >>> Backwards()(np.array([1.0, 2.0]))
+    array([-1., -2.])
+    """
 
     required: ClassVar[tuple[str, ...]] = ("craft",)
 
@@ -113,12 +136,12 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
     """Which ``actors``: those in the fewest clusters, or over the most."""
 
     def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
-        """The update f64 ``(d,)`` that is sent instead of the trained one.
+        """Return the update that is sent, f64 ``(d,)``.
 
         Args:
-            update: as trained, f64 ``(d,)``.
-            before: the round's parameters, f32 ``(d,)``.
-            entropy: the attacker's own, of this occasion.
+            update: the trained update, f64 ``(d,)``, new parameters minus the round's parameters.
+            before: parameters of the round, f32 ``(d,)``.
+            entropy: source of the attacker's random numbers for this update.
         """
         raise NotImplementedError
 
@@ -154,18 +177,26 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
 
 
 class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
-    """Works with what the coalition's members trained honestly, which they tell each other."""
+    """Base of attacks that know honest updates of the coalition's members. A subclass defines ``collude``.
+
+    >>> import numpy as np, securefl
+    >>> class Opposite(securefl.CoalitionAttack, frozen=True, kw_only=True):
+    ...     def collude(self, known, actors, entropy):
+    ...         return -known.mean(axis=0)
+    >>> Opposite()(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([-2., -3.])
+    """
 
     required: ClassVar[tuple[str, ...]] = ("collude",)
 
     @property
     def rows_needed(self) -> int:
-        """Known updates without which it would send what an honest party sends, or is not defined."""
+        """Least number of known updates for which the attack is defined and differs from honest updates."""
         return 1
 
     @property
     def alike(self) -> bool:
-        """Whether all members send the same; it is then made once."""
+        """True if all members send the same update, which is then computed once."""
         return True
 
     def __call__(self, x: Any, *, before: Any = None, byzantine: int = 1, seed: int | None = None) -> Any:  # noqa: ARG002
@@ -188,12 +219,12 @@ class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
         return direct.collude(self, x, byzantine, seed)
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
-        """The update f64 ``(d,)`` that is sent.
+        """Return the update that each member sends, f64 ``(d,)``.
 
         Args:
             known: updates that the coalition knows, f64 ``(k, d)``, k >= ``rows_needed``.
-            actors: attackers that act in this round.
-            entropy: the attacker's own, of this occasion; nothing is drawn from it where all are ``alike``.
+            actors: number of attackers that act in this round.
+            entropy: source of the attacker's random numbers; not used if all members are ``alike``.
         """
         raise NotImplementedError
 
@@ -280,7 +311,15 @@ class Replay(Behaviour, tag="replay", frozen=True, kw_only=True):
 
 
 class ServerBehaviour(Behaviour, frozen=True, kw_only=True):
-    """Shown by the server, not by a party; each is a class of one's own, ``module:Name``."""
+    """Base of dishonest servers, for experiments; a scenario names a subclass as ``module:Name``.
+
+    >>> import securefl
+    >>> class Honest(securefl.ServerBehaviour, frozen=True, kw_only=True):
+    ...     def around(self, honest, plan):
+    ...         return honest
+    >>> Honest().around("machine", None)
+    'machine'
+    """
 
     required: ClassVar[tuple[str, ...]] = ("around",)
 
@@ -288,8 +327,8 @@ class ServerBehaviour(Behaviour, frozen=True, kw_only=True):
         """Refuse fields that do not fit the run.
 
         Args:
-            path: of its table.
-            parties: the names of all parties.
+            path: of the behaviour's table.
+            parties: names of all parties.
 
         Raises:
             ConfigError: naming a field of the table.

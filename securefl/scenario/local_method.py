@@ -22,7 +22,16 @@ Tensor = Any
 
 
 class LocalMethod(Part, tag_field="type", frozen=True, kw_only=True):
-    """A correction of each local gradient; a subclass is one method with its parameters."""
+    """Base of corrections of local gradients. A subclass is one method with its parameters.
+
+    >>> import securefl
+    >>> class Shrink(securefl.LocalMethod, frozen=True, kw_only=True):
+    ...     rate: float = 0.1
+    ...     def correct(self, slope, weight, begun, shift):
+    ...         return slope + self.rate * weight
+    >>> Shrink().correct(slope=1.0, weight=2.0, begun=0.0, shift=None)
+    1.2
+    """
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.training.local_methods.parts",)
     usual: ClassVar[str] = "sgd"
@@ -33,38 +42,47 @@ class LocalMethod(Part, tag_field="type", frozen=True, kw_only=True):
 
     @property
     def plain(self) -> bool:
-        """Whether it leaves gradients as they are."""
+        """True if the method leaves gradients as they are."""
         return False
 
     def correct(self, slope: Tensor, weight: Tensor, begun: Tensor, shift: Tensor | None) -> Tensor:
-        """The gradient to descend along, in place of ``slope``; nothing that is given may be changed.
+        """Return the gradient to descend along in place of ``slope``. It must not change its arguments.
+
+        All are tensors of one shape.
 
         Args:
-            slope: of the loss of a batch.
-            weight: as it is.
-            begun: the weight that the round's model has.
-            shift: the server's control variate less the party's own; None without ``controls``.
+            slope: gradient of a batch's loss.
+            weight: current weight.
+            begun: weight of the round's model.
+            shift: the server's control variate minus the party's; None without ``controls``.
         """
         raise NotImplementedError
 
     def reported(self, control: Tensor, own: Tensor) -> Tensor:
-        """With ``controls``: what the party returns for the server's control variate.
+        """Return the party's contribution to the server's control variate (methods with ``controls``).
 
         Args:
-            control: the server's, as it came.
-            own: the party's new one: the mean of its gradients in this training, uncorrected.
+            control: control variate of the server.
+            own: new control variate of the party: the mean of its uncorrected gradients in this training.
         """
         del control
         return own
 
 
 class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
-    """A step of the model from aggregated updates; a subclass is one optimiser with its parameters.
+    """Base of optimisers that step the model by aggregated updates. A subclass is one optimiser.
 
     It acts on weights only: the server averages buffers and control variates as FedAvg does.
 
     Verifiers repeat the step and compare bits: use operations that IEEE 754 rounds in one way (+, -, *, /,
-    square root), coordinate by coordinate, and neither powers nor logarithms nor sums over coordinates.
+    square root), coordinate by coordinate. Do not use powers, logarithms or sums over coordinates.
+
+    >>> import numpy as np, securefl
+    >>> class Half(securefl.ServerOptimiser, frozen=True, kw_only=True):
+    ...     def step(self, moments, update, round_):
+    ...         return update / 2, moments
+    >>> Half().step(np.zeros((0, 2)), np.array([1.0, 3.0]), 0)[0]
+    array([0.5, 1.5])
     """
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.methods.server_optimisers.parts",)
@@ -79,23 +97,23 @@ class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
     learning_rate: PositiveReal = 1.0
 
     def begin(self, length: int) -> F64:
-        """Moments before the first round, f64 ``(s, length)``."""
+        """Return the moments before the first round, f64 ``(s, length)``."""
         return np.zeros((self.moments, length))
 
     def step(self, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
-        """What is added to the parameters, f64 ``(d,)``, and the new moments, f64 ``(s, d)``.
+        """Return the change of the parameters, f64 ``(d,)``, and the new moments, f64 ``(s, d)``.
 
         Args:
             moments: f64 ``(s, d)``; it must not be changed.
-            update: the round's aggregated update, f64 ``(d,)``.
-            round_: its number, from 0.
+            update: aggregated update of the round, f64 ``(d,)``.
+            round_: number of the round, from 0.
         """
         raise NotImplementedError
 
     def past(self, moments: F64) -> F64:
-        """A mean of past aggregates, f64 ``(d,)``, for rules with a memory; zero before the first.
+        """Return a mean of past aggregates, f64 ``(d,)``, for rules with a memory; zero before round 0.
 
-        Unless a subclass says otherwise: the first moment.
+        By default this is the first moment.
         """
         past: F64 = moments[0]
         return past

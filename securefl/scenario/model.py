@@ -8,10 +8,18 @@ Activation = Literal["relu", "elu", "tanh"]
 
 
 class Model(Part, tag_field="type", frozen=True, kw_only=True):
-    """A model; a subclass is one kind with its parameters.
+    """Base of models. A subclass is one kind of model with its parameters; ``build`` returns the module.
 
-    Those of securefl are in :mod:`securefl.training.models.parts`, a file each. A table is read
-    where there is no torch, so ``build`` imports it.
+    ``build`` imports torch itself, since tables are also read where there is no torch.
+
+    >>> import securefl
+    >>> class Linear(securefl.Model, frozen=True, kw_only=True):
+    ...     def build(self, input_shape, classes):
+    ...         from math import prod
+    ...         from torch import nn
+    ...         return nn.Sequential(nn.Flatten(), nn.Linear(prod(input_shape), classes))
+    >>> Linear().build((1, 8, 8), 10)[1].weight.shape
+    torch.Size([10, 64])
     """
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.training.models.parts",)
@@ -31,29 +39,30 @@ class Model(Part, tag_field="type", frozen=True, kw_only=True):
 
     @property
     def first_file(self) -> str:
-        """Path of the file that the first parameters are read from; empty for a model that draws them."""
+        """Path of the file with the first parameters; empty if the model draws them."""
         return ""
 
     @property
     def draws(self) -> bool:
-        """Whether training draws from torch's global generator, which threads would share."""
+        """True if training draws from torch's global generator, which threads would share."""
         return self.is_own
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
-        """The ``torch.nn.Module`` on the CPU, its parameters drawn by torch's global generator.
+        """Return the ``torch.nn.Module`` on the CPU, its parameters drawn by torch's global generator.
 
-        It turns samples into class scores ``(batch, classes)``, tokens into ``(batch, classes, length)``.
+        The module maps samples ``(batch, *input_shape)`` to class scores ``(batch, classes)``, and tokens to
+        ``(batch, classes, length)``.
 
         Args:
-            input_shape: of one sample.
+            input_shape: shape of one sample.
             classes: number of scores.
 
         Raises:
-            ConfigError: it does not fit such samples, naming a field of the table.
+            ConfigError: the model does not fit such samples; the error names a field of the table.
         """
         raise NotImplementedError
 
     def vectorised_widths(self, input_shape: tuple[int, ...], classes: int) -> tuple[int, ...] | None:
-        """Inputs, hidden widths and classes of a dense model with ReLU; None for one without such a form."""
+        """Return inputs, hidden widths and classes of a dense ReLU model; None for other models."""
         del input_shape, classes
         return None

@@ -254,7 +254,16 @@ class Expect(section.Section, frozen=True, kw_only=True):
 
 
 class Scenario(section.Section, frozen=True, kw_only=True):
-    """One federated run."""
+    """All settings of one federated run, as the tables of a scenario file (docs/scenarios.md).
+
+    Immutable, and checked when it is made. :func:`securefl.load` also derives the fields of ``secure_sum``
+    that are left out.
+
+    >>> import securefl
+    >>> securefl.Scenario(name="wards", parties=-3)
+    Traceback (most recent call last):
+    securefl.base.errors.ConfigError: Scenario.parties: expected int >= 1, found -3
+    """
 
     name: section.Name
     description: str = ""
@@ -284,12 +293,12 @@ class Scenario(section.Section, frozen=True, kw_only=True):
 
     @property
     def submit_seconds(self) -> float | None:
-        """Seconds after the draw at which every masked input leaves; None: when its training has ended."""
+        """Seconds from the draw until all parties send their inputs; None: when their training ends."""
         hides_times = self.deadlines.submit is None and self.privacy.unit != "none"
         return self.training_seconds if hides_times else self.deadlines.submit
 
     @property
     def training_seconds(self) -> float:
-        """Seconds after the draw at which a training that has not ended counts as failed."""
+        """Seconds from the draw after which an unfinished training counts as failed."""
         deadlines = self.deadlines
         return IN_TIME * deadlines.training if deadlines.submit is None else deadlines.submit

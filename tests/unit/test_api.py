@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import securefl
-from tests.looped import looped
 
 SMALL = {"stop.rounds": 2, "expect": [], "training.epochs": 1}
 
@@ -29,11 +28,6 @@ def test_names_are_imported_when_they_are_used() -> None:
     asked = f"import sys, securefl; print({loaded}, 'numpy' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
     assert told.stdout.split() == ["False"]
-
-
-@looped("name", dir(securefl))
-def test_every_name_is_there_and_documented(name: str) -> None:
-    assert getattr(securefl, name).__doc__
 
 
 def test_overrides_as_values_and_as_words() -> None:

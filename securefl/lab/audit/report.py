@@ -40,7 +40,10 @@ FORMAT: Final = "securefl audit 1"
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The report of an audit of one recorded run."""
+    """Report of an audit of one recorded run; ``verdict`` is its sentence, ``exit_code`` 0 or 1.
+
+    See :func:`securefl.audit` for an example.
+    """
 
     recorded: Recorded
     lab: bool
@@ -49,22 +52,22 @@ class AuditReport:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All of them, in the order of the chapters."""
+        """All findings, in the order of the chapters."""
         return tuple(finding for chapter in self.chapters for finding in chapter.findings)
 
     @property
     def exceeding(self) -> tuple[Finding, ...]:
-        """Those that are worse than the scenario allows."""
+        """Findings that are worse than the scenario allows."""
         return exceeding(self.recorded.scenario, self.chapters)
 
     @property
     def exit_code(self) -> int:
-        """1 where something is worse than the scenario allows, else 0."""
+        """1 if a finding is worse than the scenario allows, else 0."""
         return EXIT_UNEXPECTED if self.exceeding else EXIT_EXPECTED
 
     @property
     def verdict(self) -> str:
-        """In one sentence."""
+        """Verdict in one sentence."""
         bad, breaches = len(self.exceeding), sum(f.severity is Severity.BREACH for f in self.findings)
         if bad:
             return f"{bad} of {len(self.findings)} findings are worse than the scenario allows"
@@ -77,7 +80,7 @@ class AuditReport:
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """About the run and the audit, label and text, for the head of a report."""
+        """Facts about the run and the audit, label and text, for the head of a report."""
         recorded, scenario = self.recorded, self.recorded.scenario
         clustering = scenario.clustering
         return (
@@ -96,7 +99,7 @@ class AuditReport:
         )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """For programs: everything but pictures. Numbers that are not finite are null."""
+        """Return the report for programs, without pictures. Numbers that are not finite are null."""
         return {
             "format": FORMAT,
             "securefl": version.__version__,

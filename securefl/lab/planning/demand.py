@@ -21,7 +21,12 @@ Verify = Literal["off", "committee", "all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """The situation (who, how many, how unreliable) and what is asked of a plan for it."""
+    """Situation of a run (parties, colluders, dropouts) and the guarantees that a plan must give.
+
+    >>> import securefl
+    >>> securefl.PlanRequest(parties=60, byzantine=0.1).liars
+    6
+    """
 
     parties: int
     """N."""
@@ -65,17 +70,17 @@ class PlanRequest:
 
     @property
     def units(self) -> int:
-        """The units that epsilon hides one of: records of the party with the fewest, or parties."""
+        """Number of units that epsilon protects: records of the smallest party, or parties."""
         return self.records if self.unit == "record" else self.parties
 
     @property
     def verified(self) -> bool:
-        """Whether rounds are verified: without colluders to reckon with the loader refuses it."""
+        """True if rounds are verified: an active server, and at least one colluder."""
         return self.server == "active" and self.verify != "off" and self.colluders > 0
 
     @property
     def liars(self) -> int:
-        """Byzantine parties: the share of N, rounded up."""
+        """Number of Byzantine parties: their share of all parties, rounded up."""
         return math.ceil(self.byzantine * self.parties - 1e-9)
 
 

@@ -84,7 +84,13 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The answer."""
+    """Parameters of a run that meet a :class:`PlanRequest`: a Pareto set and its recommended row.
+
+    >>> import securefl
+    >>> found = securefl.plan(parties=12, rounds=3)
+    >>> found.rows[found.chosen].design.min_survivors >= 2
+    True
+    """
 
     demand: PlanRequest
     rows: tuple[Row, ...]

@@ -47,7 +47,14 @@ class FeatureStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What ``securefl statistics`` has pooled, in the order of the scenario."""
+    """Pooled statistics of all sites' columns, in the order of the scenario. See :func:`securefl.statistics`.
+
+    >>> import numpy as np, securefl
+    >>> from securefl.methods.metrics.statistics import FeatureStatistics
+    >>> age = FeatureStatistics(count=100, missing=0, mean=60.0, std=10.0)
+    >>> securefl.Statistics({"age": age}, {}).standardise(np.array([[70.0], [np.nan]])).tolist()
+    [[1.0], [0.0]]
+    """
 
     features: Mapping[str, FeatureStatistics]
     classes: Mapping[str, tuple[float, ...]]
@@ -108,14 +115,14 @@ class Statistics:
         return cls(features, classes, errors)
 
     def to_json(self) -> dict[str, Any]:
-        """What :meth:`load` reads."""
+        """Return the object that :meth:`load` reads."""
         features = {name: asdict(one) for name, one in self.features.items()}
         errors = {"class_errors": dict(self.class_errors)} if self.class_errors else {}
         return {"format": FORMAT, "features": features, "classes": dict(self.classes), **errors}
 
     @property
     def unresolved(self) -> tuple[str, ...]:
-        """Features that have values, and a spread of 0 or too small to be resolved."""
+        """Features with values whose spread is 0 or below the resolution."""
         return tuple(name for name, one in self.features.items() if one.mean is not None and not one.std)
 
     def standardise(

@@ -63,7 +63,13 @@ def heard_in(sums: Sequence[SumSeen]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRecord:
-    """One round that ended."""
+    """Record of one round that ended: participants, sums, exclusions, metrics and times.
+
+    >>> import securefl
+    >>> record = securefl.simulate("quickstart", rounds=1).rounds[0]
+    >>> record.round, len(record.participants), len(record.sums)
+    (0, 12, 4)
+    """
 
     round: int
     accuracy: float | None
@@ -137,7 +143,7 @@ class RoundRecord:
 
     @property
     def drawn(self) -> bool:
-        """Whether clusters were drawn, so that updates of the participants count as released."""
+        """True if clusters were drawn, so that updates of the participants count as released."""
         return bool(self.counted or self.lost)
 
     @classmethod

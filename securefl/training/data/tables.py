@@ -23,14 +23,20 @@ Incomplete = Literal["refuse", "drop", "keep"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DataTable:
-    """Columns of a file, in the order in which they were asked for.
+    r"""Columns of a file, in the requested order. See :func:`securefl.read_table`.
 
     Attributes:
-        columns: by name; of numbers f64 ``(n,)`` as they are in the file, of categories their places in the
-            declared list, i64 ``(n,)``. Where a value is missing and was kept: NaN, or -1.
-        samples: n.
-        dropped: rows of the file that lacked a value, and are not in it.
-        others: columns of the file that were not asked for.
+        columns: by name; numbers as f64 ``(n,)``, categories as indices into the declared list, i64 ``(n,)``.
+            Missing values that were kept are NaN, or -1.
+        samples: number of rows, n.
+        dropped: number of rows of the file that lacked a value and were left out.
+        others: columns of the file that were not requested.
+
+    >>> import pathlib, securefl
+    >>> _ = pathlib.Path("ward.csv").write_text("age\n70\n50\n")
+    >>> table = securefl.read_table("ward.csv", [securefl.Column(name="age", mean=60.0, deviation=10.0)])
+    >>> table.matrix("age").tolist()
+    [[1.0], [-1.0]]
     """
 
     columns: Mapping[str, F64 | I64]
@@ -55,13 +61,13 @@ class DataTable:
         return self.columns[name]
 
     def matrix(self, *names: str) -> F32:
-        """Inputs of a model: f32 ``(n, k)``, of the columns ``names`` or of all, in this order.
+        """Return model inputs, f32 ``(n, k)``, of the columns ``names`` (all by default), in this order.
 
-        Numbers are standardised by the declared constants, categories are k columns of 0 and 1 each, all 0
-        where one is missing.
+        Numbers are standardised by the declared constants. A column of k categories becomes k columns of 0
+        and 1, all 0 for a missing value.
 
         Raises:
-            ConfigError: there is no such column, or a number is too large for 32 bits.
+            ConfigError: no such column, or a number too large for 32 bits.
         """
         parts: list[npt.NDArray[np.floating]] = []
         for name in names or tuple(self.columns):
@@ -91,19 +97,24 @@ def read_table(
     incomplete: Incomplete = "refuse",
     delimiter: str = ",",
 ) -> DataTable:
-    """The columns of a CSV or Parquet file that are asked for; others are not looked at.
+    r"""Read the requested columns of a CSV or Parquet file; other columns are ignored.
 
     Args:
-        path: ending in ``.parquet`` or ``.pq``; any other file is CSV in UTF-8 whose first line has the
-            names, ``.gz`` packed.
-        columns: a name alone is a column of numbers.
-        missing: the words that stand for a missing value in CSV; in Parquet it is null or NaN.
-        incomplete: what becomes of a row that lacks a value for which no ``fill`` is declared: the file is
-            refused, the row is dropped, or it is kept with NaN or -1 there.
+        path: ends in ``.parquet`` or ``.pq``; any other file is CSV in UTF-8 whose first line has the names,
+            ``.gz`` compressed.
+        columns: :class:`Column` objects, or names of columns of numbers.
+        missing: words for a missing value in CSV; in Parquet it is null or NaN.
+        incomplete: treatment of rows without a value for which no ``fill`` is declared: ``refuse`` the file,
+            ``drop`` the row, or ``keep`` it with NaN or -1.
         delimiter: of CSV, one character or ``"tab"``.
 
     Raises:
-        ConfigError: one line that names the file, the row and the column, the reason and the remedy.
+        ConfigError: one line with file, row and column, reason and remedy.
+
+    >>> import pathlib, securefl
+    >>> _ = pathlib.Path("ward.csv").write_text("age,dose\n70,1.5\n50,2.5\n")
+    >>> securefl.read_table("ward.csv", ["age"]).columns["age"].tolist()
+    [70.0, 50.0]
     """
     if isinstance(columns, str | scenario.Column):
         columns = (columns,)

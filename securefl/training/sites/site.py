@@ -19,7 +19,14 @@ are summed over sites; all others stay in the site's own log."""
 
 @dataclass(frozen=True, slots=True)
 class RoundContext:
-    """Number, seed and sample limit of the round that a site trains or evaluates in."""
+    """Number, seed and sample limit of the round in which a site trains or evaluates.
+
+    A test of your own site can make one:
+
+    >>> import securefl
+    >>> securefl.RoundContext(number=0, planned=10, seed=7).samples is None
+    True
+    """
 
     number: int
     """From 0."""
@@ -33,7 +40,14 @@ class RoundContext:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Returned by ``fit`` in place of parameters: what is to be added to those that it was given."""
+    """Return value of ``fit`` in place of parameters: arrays to add to the parameters of the round.
+
+    ``arrays`` has the names and shapes of the parameters.
+
+    >>> import numpy as np, securefl
+    >>> securefl.Delta({"weight": np.full((2, 3), 0.1)}).arrays["weight"].shape
+    (2, 3)
+    """
 
     arrays: Arrays
 
@@ -45,19 +59,45 @@ Judged = tuple[int, Metrics]
 
 
 class Site(Protocol):
-    """One party's data and code. ``fit`` and ``evaluate`` may be coroutines; ``evaluate`` may be missing."""
+    """Protocol of one party's data and training code.
+
+    ``fit`` and ``evaluate`` may be coroutines; ``evaluate`` may be missing. Arrays have any shapes and any
+    floating-point dtype; they travel as f32.
+
+    >>> import numpy as np, securefl
+    >>> class Ward:
+    ...     samples = 240
+    ...     def __init__(self, name):
+    ...         self.own = np.random.default_rng(len(name)).normal(1.0, size=(240, 4))
+    ...     def parameters(self):
+    ...         return {"mean": np.zeros(4)}
+    ...     def fit(self, parameters, context):
+    ...         return {"mean": self.own.mean(axis=0)}, self.samples, {}
+    >>> path = securefl.save_weights("first.safetensors", Ward("p00").parameters())
+    >>> scenario = securefl.load("quickstart", {"model": {"type": "weights", "file": "first.safetensors"},
+    ...     "data": {}, "training": {}, "behaviours": [], "expect": []})
+    >>> securefl.simulate(scenario, site=Ward, rounds=1).arrays()["mean"].shape
+    (4,)
+    """
 
     @property
     def samples(self) -> int:
-        """How many samples it has, at least 1: the weight that the party declares before each round."""
+        """Number of training samples, at least 1: the weight that the party declares before each round."""
         ...
 
     def parameters(self) -> Arrays:
-        """The arrays that travel, by name: their values are not looked at, names and shapes are."""
+        """Return the arrays that travel, by name.
+
+        The federation takes names and shapes from here, and the first values from ``model.file``.
+        """
         ...
 
     def fit(self, parameters: Arrays, context: RoundContext, /) -> Fitted | Awaitable[Fitted]:
-        """Train from ``parameters``, f32 copies of its own; whatever it raises, the others get zeros."""
+        """Train from ``parameters``; return parameters (or a :class:`Delta`), samples used, and metrics.
+
+        ``parameters`` are f32 copies that the site may change. If ``fit`` raises an error, the party sends
+        zeros, and only the site's own log has the error.
+        """
         ...
 
 

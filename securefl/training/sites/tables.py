@@ -23,20 +23,25 @@ def score_histogram(
     lower: float = 0.0,
     upper: float = 1.0,
 ) -> Counts:
-    """Samples by score, for a metric of kind ``histogram``: its AUC where there are labels, else its median.
+    """Count samples by score, for a metric of kind ``histogram``: AUC with labels, median without.
 
     Args:
-        scores: one of each sample, shape (n,); what lies outside the range counts in the outermost bin.
-        labels: 0 or 1 of each, shape (n,).
-        bins: of equal width, as many as the scenario declares.
-        lower: end of the range, as the scenario declares it.
-        upper: the other end.
+        scores: score of each sample, shape (n,); scores outside the range count in the outermost bin.
+        labels: 0 or 1 of each sample, shape (n,), or None.
+        bins: number of bins of equal width, as the scenario declares it.
+        lower: lower end of the range, as the scenario declares it.
+        upper: upper end.
 
     Returns:
-        i64 ``(bins,)``; with labels ``(2, bins)``, those of label 0 first.
+        i64 ``(bins,)``; with labels i64 ``(2, bins)``, samples of label 0 first.
 
     Raises:
-        UsageError: not one finite score, and label, of each sample.
+        UsageError: a sample without a finite score and label.
+
+    >>> import securefl
+    >>> securefl.score_histogram([0.1, 0.9, 0.8], [0, 1, 1], bins=2)
+    array([[1, 0],
+           [0, 2]])
     """
     found = _numbers(scores)
     if not np.isfinite(found).all():
@@ -48,36 +53,45 @@ def score_histogram(
 
 
 def confusion(labels: npt.ArrayLike, predicted: npt.ArrayLike, classes: int) -> Counts:
-    """Samples by true and predicted class, i64 ``(classes, classes)``, for a metric of kind ``confusion``.
+    """Count samples by true and predicted class, i64 ``(classes, classes)``, for a metric ``confusion``.
 
     Args:
-        labels: class of each sample from 0, shape (n,).
-        predicted: the one that the model says, shape (n,).
-        classes: how many there are.
+        labels: true class of each sample from 0, shape (n,).
+        predicted: predicted class of each sample, shape (n,).
+        classes: number of classes.
 
     Raises:
-        UsageError: a class outside, or not one of each for each sample.
+        UsageError: a class outside 0 to ``classes`` - 1, or arrays of two lengths.
+
+    >>> import securefl
+    >>> securefl.confusion([0, 1, 1], [0, 1, 0], 2)
+    array([[1, 0],
+           [1, 1]])
     """
     true = _whole(labels, classes, None)
     return _pairs(true, _whole(predicted, classes, len(true)), (classes, classes))
 
 
 def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 20) -> F64:
-    """Moments and bins of a number per sample, for a metric of kind ``column``.
+    """Return moments and a histogram of a number per sample, for a metric of kind ``column``.
 
     Args:
-        values: shape (n,); NaN where a sample has none. What lies outside the range, infinities included,
-            counts as its end; :func:`column_counts` counts how many those are.
-        lower: end of the range, as the scenario declares it.
-        upper: the other end.
-        bins: of equal width, as many as the scenario declares.
+        values: shape (n,); NaN for a missing value. Values outside the range, infinities included, count as
+            its end.
+        lower: lower end of the range, as the scenario declares it.
+        upper: upper end.
+        bins: number of bins of equal width, as the scenario declares it.
 
     Returns:
         f64 ``(2 + bins,)``: the sums of u and of u^2, u = (value - lower) / (upper - lower) in 0 to 1, and
-        samples by bin.
+        the number of samples in each bin.
 
     Raises:
         UsageError: no range, or no bins.
+
+    >>> import securefl
+    >>> securefl.column_table([0.0, 5.0, 10.0], lower=0.0, upper=10.0, bins=2)
+    array([1.5 , 1.25, 1.  , 2.  ])
     """
     found = _numbers(values)
     shares = _shares(found[~np.isnan(found)], lower, upper)
@@ -134,14 +148,18 @@ def column_counts(values: npt.ArrayLike, lower: float, upper: float) -> ColumnCo
 
 
 def class_counts(labels: npt.ArrayLike, classes: int) -> Counts:
-    """Samples by class, i64 ``(classes,)``, for a metric of kind ``classes``.
+    """Count samples by class, i64 ``(classes,)``, for a metric of kind ``classes``.
 
     Args:
         labels: class of each sample from 0, shape (n,).
-        classes: how many there are.
+        classes: number of classes.
 
     Raises:
-        UsageError: a class outside.
+        UsageError: a label outside 0 to ``classes`` - 1.
+
+    >>> import securefl
+    >>> securefl.class_counts([0, 1, 1], 3)
+    array([1, 2, 0])
     """
     return np.bincount(_whole(labels, classes, None), minlength=classes)
 

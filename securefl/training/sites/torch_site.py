@@ -28,36 +28,43 @@ PLAIN = local_methods.LocalSgd()
 
 
 class TorchSite:
-    """Trains ``model`` on the batches of ``loader``, which are pairs (inputs, targets).
+    """Site that trains a torch module on the batches of a loader, which are pairs (inputs, targets).
 
-    Trainable parameters travel, but for those that ``personal`` names. They and frozen parameters stay at the
-    site and keep their values from round to round; so do buffers, unless they are averaged.
+    Trainable parameters travel, except those in ``personal``. Personal and frozen parameters stay at the site
+    and keep their values from round to round; so do buffers, unless they are averaged.
 
     Args:
         model: overwritten in each round, and trained in training mode. If it is in training mode as a whole,
-            modules of it that are in evaluation mode, such as a frozen BatchNorm, remain so.
-        loader: iterated once an epoch. Draw from torch's default generator and a run can be repeated.
-            A sampler with ``set_epoch`` receives the number of the epoch within the run.
-        loss: of the model's outputs and targets, a mean.
-        optimiser: made of the parameters, anew each round unless ``keep_optimiser``. Not used where single
-            records are hidden (``privacy.unit = "record"``): the server's optimiser makes the step there.
-        epochs: passes over ``loader`` a round.
-        personal: names, or patterns as in ``"head.*"``, of parameters that do not travel.
-        buffers: of floating-point numbers, as BatchNorm's running statistics: ``local`` (Li et al. 2021,
-            FedBN), ``average`` to let them travel, or ``refuse`` a model that has any. Others, as counts of
-            batches, always stay.
+            modules of it that are in evaluation mode, such as a frozen BatchNorm, stay in that mode.
+        loader: iterated once an epoch. A run is repeatable if the loader draws from torch's default
+            generator. A sampler with ``set_epoch`` receives the number of the epoch within the run.
+        loss: function of the model's outputs and targets that returns a mean.
+        optimiser: function of the parameters; called each round unless ``keep_optimiser``. Not used if
+            ``privacy.unit = "record"``: the server's optimiser makes the step then.
+        epochs: passes over ``loader`` per round.
+        personal: names, or patterns such as ``"head.*"``, of parameters that do not travel.
+        buffers: floating-point buffers such as BatchNorm's running statistics: ``local`` (Li et al. 2021,
+            FedBN), ``average`` to let them travel, or ``refuse`` a model that has any. Integer buffers, such
+            as counts of batches, always stay.
         method: ``securefl.FedProx(mu=...)`` or ``securefl.Scaffold()``, whose control variates travel, too.
-        train: in place of the loop: trains the model and may return metrics.
-        evaluate: samples and metrics of the model as it came.
-        samples: how many there are; those of ``loader.dataset`` unless given.
-        keep_optimiser: let momentum and the like go on from round to round.
-        device: computes the model: ``cpu``, ``auto`` (a GPU if there is one), ``cuda``, or another device of
-            torch. A GPU computes in full single precision (:func:`securefl.training.models.pick_device`);
-            a training of your own may allow TF32 again.
+        train: replaces the loop: a function that trains the model and may return metrics.
+        evaluate: function of the received model that returns the number of samples and metrics.
+        samples: number of samples; the length of ``loader.dataset`` by default.
+        keep_optimiser: keep momentum and other state from round to round.
+        device: ``cpu``, ``auto`` (a GPU if there is one), ``cuda``, or another device of torch. A GPU
+            computes in full single precision; a training loop of your own may allow TF32.
 
     Raises:
-        ConfigError: nothing to train or to travel, nobody says how many samples there are, a pattern fits no
-            parameter, buffers are refused and there are some, or there is no such device.
+        ConfigError: no parameter to train or to send, an unknown number of samples, a pattern without a
+            parameter, refused buffers, or no such device.
+
+    >>> import securefl, torch
+    >>> from torch.utils.data import DataLoader, TensorDataset
+    >>> data = TensorDataset(torch.randn(40, 3), torch.randint(2, (40,)))
+    >>> site = securefl.TorchSite(torch.nn.Linear(3, 2), DataLoader(data, batch_size=8),
+    ...     torch.nn.functional.cross_entropy, lambda weights: torch.optim.SGD(weights, lr=0.1))
+    >>> site.samples, {name: array.shape for name, array in site.parameters().items()}
+    (40, {'weight': (2, 3), 'bias': (2,)})
     """
 
     def __init__(
@@ -123,7 +130,7 @@ class TorchSite:
 
     @property
     def rows(self) -> int | None:
-        """Rows of the loader's dataset; None where it does not tell. A sampler may give fewer."""
+        """Number of rows of the loader's dataset; None if unknown. A sampler may yield fewer."""
         dataset = getattr(self._loader, "dataset", None)
         return len(dataset) if isinstance(dataset, Sized) else None
 
@@ -134,7 +141,7 @@ class TorchSite:
 
     @property
     def keeps_nothing(self) -> bool:
-        """Whether arrays that are given to it are copied at once, and never written to."""
+        """True if the site copies the arrays that it receives at once, and never writes to them."""
         # Who knows what a subclass's own fit does.
         return type(self) is TorchSite
 

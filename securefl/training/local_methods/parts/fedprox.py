@@ -4,9 +4,13 @@ from securefl import scenario
 
 
 class FedProx(scenario.LocalMethod, tag="fedprox", frozen=True, kw_only=True):
-    """The loss has ``mu`` / 2 times the squared distance to the round's model added to it.
+    """FedProx: add ``mu`` / 2 times the squared distance from the round's model to the loss.
 
     Source: Li et al. 2020, "Federated optimization in heterogeneous networks" (arXiv 1812.06127), equation 2.
+
+    >>> import securefl
+    >>> securefl.FedProx(mu=0.5).correct(slope=1.0, weight=3.0, begun=1.0, shift=None)
+    2.0
     """
 
     mu: scenario.PositiveReal

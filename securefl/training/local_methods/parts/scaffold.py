@@ -6,17 +6,21 @@ from securefl import scenario
 
 
 class Scaffold(scenario.LocalMethod, tag="scaffold", frozen=True, kw_only=True):
-    """Each gradient has c - c_i added: everybody's mean gradient less the party's own, of the last time.
+    """SCAFFOLD: add c - c_i to each gradient: the mean gradient of all parties minus the party's own.
 
-    In the source c_i+ = c_i - c + (x - y_i) / (K eta) (option II), which is the mean of the K gradients
-    before their correction; that is what a party keeps here, whatever its optimiser makes of gradients.
+    In the source c_i+ = c_i - c + (x - y_i) / (K eta) (option II), the mean of the K gradients before their
+    correction. A party stores that mean here, for any local optimiser.
 
-    The source sends c_i+ - c_i, so that c stays the mean of all c_i. One upload that is lost, left out by
-    the rule or by a restart breaks that for good. A party sends ``share`` (c_i+ - c) here: with everybody
-    there and ``share`` 1 the same numbers, and c is a mean of gradients whatever was lost.
+    In the source a party sends c_i+ - c_i, so that c stays the mean of all c_i; an upload that is lost or
+    left out by the rule breaks that for good. Here a party sends ``share`` (c_i+ - c). With all parties
+    present and ``share`` 1 these are the same numbers, and c stays a mean of gradients after any loss.
 
     Source: Karimireddy et al. 2020, "SCAFFOLD: stochastic controlled averaging for federated learning"
     (arXiv 1910.06378), algorithm 1.
+
+    >>> import securefl
+    >>> securefl.Scaffold().correct(slope=1.0, weight=3.0, begun=1.0, shift=0.25)
+    1.25
     """
 
     controls: ClassVar[bool] = True
