@@ -34,7 +34,7 @@ demo: setup  ## the main job: 12 parties, a server and a broker train on real da
 test: setup  ## linters, types, layers, and the fast tier of the tests beside them: under five minutes on two cores
 	$(MAKE) --no-print-directory -j 2 check unit
 
-check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the page of the API
+check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/layout.py

@@ -1,4 +1,4 @@
-"""Writes docs/api.md from the docstrings of the public names; ``--check`` only compares."""
+"""Writes docs/api.md and docs/fields.md from docstrings; ``--check`` only compares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from pathlib import Path
 
 import securefl
 
-PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools import fields  # noqa: E402 - from this checkout
+
+DOCS = ROOT / "docs"
 
 
 def entry(name: str, found: object, level: int = 2) -> Iterator[str]:
@@ -77,6 +82,8 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text() == page() else f"{PAGE} is stale: python tools/reference.py")
-    PAGE.write_text(page())
+    for name, text in (("api.md", page()), ("fields.md", fields.page())):
+        if "--check" not in sys.argv:
+            (DOCS / name).write_text(text)
+        elif (DOCS / name).read_text() != text:
+            sys.exit(f"docs/{name} is stale: python tools/reference.py")

@@ -172,12 +172,14 @@ class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
 
 
 class Aggregation(section.Section, frozen=True, kw_only=True):
-    """The rule on cluster means and what the scenario claims of it."""
+    """Rule on cluster means, and the claim about it."""
 
     rule: Rule = field(default_factory=partial(parts.default_of, Rule, "mean"))
+    """Aggregation rule."""
     pre_aggregation: tuple[PreAggregation, ...] = ()
-    """What the cluster means go through, in this order, before the rule."""
+    """Steps on the cluster means before the rule, in this order."""
     byzantine: section.NonNegative = 0
-    """Byzantine parties that the scenario reckons with."""
+    """Assumed number of Byzantine parties, also for the evidence of checks."""
     claim: Literal["none", "average-case", "worst-case"] = "none"
-    """``worst-case`` is refused unless the rule survives every placement of the Byzantine parties."""
+    """Claim that the rule withstands them. ``worst-case`` is refused unless it holds for every placement of
+    the Byzantine parties. ``average-case``: the header states the probability for random clusters."""

@@ -1,7 +1,7 @@
 """The ``[[behaviours]]`` tables: attacks and faults that some parties, or the server, show.
 
 Attacks on data and updates are the files of :mod:`securefl.methods.attacks.parts`, with formula and source;
-here is what all of a kind have in common, and all that is no attack. ``docs/scenarios.md`` is the reference.
+here is what all of a kind have in common, and all that is no attack. ``docs/fields.md`` lists all fields.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ Phase = Literal[
 
 
 class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
-    """Fields that all behaviours have in common: who shows it, and when."""
+    """Common fields of all behaviours: parties and rounds."""
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.methods.attacks.parts", "securefl.scenario.behaviours")
     usual: ClassVar[str] = "label-flip"
     required: ClassVar[tuple[str, ...]] = ("craft",)
 
     parties: tuple[section.Name, ...] = ()
+    """Names of the parties that show it."""
     count: section.NonNegative = 0
-    """Instead of ``parties``: this many, drawn by the public seed from those without a behaviour."""
+    """Number of parties, in place of ``parties``: drawn by the public seed from those without a named
+    behaviour or another count."""
     rounds: tuple[section.NonNegative, ...] = ()
-    """Rounds in which it acts; empty means all."""
+    """Rounds in which it acts, from 0. Empty: all."""
 
     @property
     def kind(self) -> str:
@@ -56,7 +58,7 @@ class Poisoning(Behaviour, frozen=True, kw_only=True):
     """A behaviour that changes a party's part in the model, so that a rule has to withstand it."""
 
     honest_until: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Honest in the rounds before this fraction of ``stop.rounds``, to win trust first (adaptive)."""
+    """Fraction of ``stop.rounds`` before which the party is honest, to win trust (adaptive attacks)."""
 
     def check(self, path: str, parties: int) -> None:
         """Refuse an attack that would do nothing, or that its coalition is too small for.
@@ -131,9 +133,10 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
     required: ClassVar[tuple[str, ...]] = ("craft",)
 
     actors: section.Positive | None = None
-    """How many of the coalition act in a round, chosen with the cluster plan in view; None: all of them."""
+    """Members of the coalition that act in a round, chosen in view of its clusters; the others are honest in
+    it. None: all."""
     placement: Literal["concentrate", "spread"] = "spread"
-    """Which ``actors``: those in the fewest clusters, or over the most."""
+    """Choice of ``actors``: those that hit the fewest clusters of all reclusterings, or the most."""
 
     def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
         """Return the update that is sent, f64 ``(d,)``.
@@ -233,8 +236,9 @@ class InformedAttack(CoalitionAttack, frozen=True, kw_only=True):
     """Works with several honest updates, the more the better."""
 
     knowledge: Literal["coalition", "omniscient"] = "coalition"
-    """``coalition``: takes what its members trained for a sample of all. ``omniscient``, as many papers
-    assume: knows what every party without an attack trained. Simulations only."""
+    """Known updates. ``coalition``: the updates that the members trained, as a sample of all: 2 or more,
+    against Krum 3. ``omniscient``: those of all parties without an attack, as many papers assume;
+    ``simulate`` only."""
 
     @property
     def rows_needed(self) -> int:
@@ -254,60 +258,76 @@ class InformedAttack(CoalitionAttack, frozen=True, kw_only=True):
 
 
 class NoClip(Poisoning, tag="no-clip", frozen=True, kw_only=True):
-    """Leaves out the clip to ``encoding.clip``."""
+    """Update without the clip to ``encoding.clip``; refused if there is no clip."""
 
 
 class SparseEnergy(Poisoning, tag="sparse-energy", frozen=True, kw_only=True):
-    """Adds energy on few coordinates, against training, below what tests of length and law see in noise."""
+    """Vector on few coordinates, against the party's own update, below the power of tests of length and law.
+
+    The agreed noise is added to it. Refused without privacy noise.
+    """
 
     coordinates: section.Positive = 79
-    """So many, at most d: those that its own update moves most."""
+    """Number of coordinates, at most d: those that its own update moves most."""
     spreads: section.PositiveReal = 30.0
-    """L2 norm of what is added, in standard deviations of the noise in one coordinate of an upload."""
+    """L2 norm of the vector, in standard deviations of the noise in one coordinate of an upload."""
 
 
 class NoNoise(Behaviour, tag="no-noise", frozen=True, kw_only=True):
-    """Leaves out all of its privacy noise that is not going to be taken out of the sum."""
+    """Upload without privacy noise, except components that the server removes for dropouts.
+
+    Refused without noise. With ``threshold`` noise such parties count among ``secure_sum.colluders``.
+    """
 
 
 class FalseCount(Behaviour, tag="false-count", frozen=True, kw_only=True):
-    """Declares another number of samples than it has, in every round; it trains on those that it has."""
+    """False number of samples, declared in every round; the party trains on its own samples.
+
+    No effect with ``weighting.mode = "ignore"``.
+    """
 
     samples: Annotated[int, Meta(ge=1, le=2**31)]
+    """Declared number."""
 
 
 class FalseMetrics(Behaviour, tag="false-metrics", frozen=True, kw_only=True):
-    """Says that the model is as good, or as bad, as a number of its samples can say; trains honestly."""
+    """Best or worst metrics that the number of samples allows; the training is honest.
+
+    Refused without ``[evaluation]``.
+    """
 
     says: Literal["most", "least"] = "most"
-    """Words at the upper or at the lower end of what is possible."""
+    """Upper or lower end of the possible values."""
 
 
 class Drop(Behaviour, tag="drop", frozen=True, kw_only=True):
-    """Falls silent in the round and is back in the next."""
+    """Silence from ``phase`` to the end of the round; the party is back in the next."""
 
     phase: Phase
+    """Step before or after which the party falls silent. From ``after-masked-input`` on its update still
+    counts; ``after-release``: it verifies nothing."""
     announced: bool = True
-    """Whether the broker notices and says so, as for a broken connection. If not, the server waits for the
-    deadline of the step."""
+    """True if the broker announces it by a last will, as for a broken connection. If not, the server waits
+    for the deadline."""
 
 
 class Kill(Behaviour, tag="kill", frozen=True, kw_only=True):
-    """The process dies (SIGKILL) and stays dead."""
+    """SIGKILL of the party's process, which stays dead."""
 
     phase: Phase
+    """Step before or after which it is killed."""
 
 
 class Garbage(Behaviour, tag="garbage", frozen=True, kw_only=True):
-    """Sends bytes that mean nothing."""
+    """Bytes that are not a message."""
 
 
 class WrongShare(Behaviour, tag="wrong-share", frozen=True, kw_only=True):
-    """Releases shares that are not those it was dealt."""
+    """Released shares that do not match their published hashes."""
 
 
 class Replay(Behaviour, tag="replay", frozen=True, kw_only=True):
-    """Sends every message twice."""
+    """Frames sent again, and old messages under fresh signatures."""
 
 
 class ServerBehaviour(Behaviour, frozen=True, kw_only=True):

@@ -63,52 +63,62 @@ DataSet = Annotated[str, Meta(pattern=DATA_PATTERN)]
 
 
 class ImageFolder(section.Section, frozen=True, kw_only=True):
-    """Reading of the pictures of ``folder:DIR``, and the share of them for the test."""
+    """Pictures of ``folder:DIR``."""
 
     size: tuple[section.Positive, section.Positive] | None = None
-    """Height and width to which all are resized; by default all must have the same."""
+    """Height and width of all pictures after resizing. None: all must have the same size."""
     test_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.2
-    """Of each class, for the test."""
+    """Share of each class in the test set."""
 
 
 class Standardise(section.Section, frozen=True, kw_only=True):
     """Constants by which inputs are standardised: ``(x - mean) / deviation``, bytes divided by 255 first."""
 
     mean: float
+    """Mean that is subtracted."""
     deviation: section.PositiveReal
+    """Deviation that divides."""
 
 
 class Data(section.Section, frozen=True, kw_only=True):
-    """The data set, its split over parties and how much of it is used."""
+    """Data set, its split over the parties, and limits of its size."""
 
     set: DataSet = "digits"
+    """``digits`` comes with scikit-learn. ``mnist``, ``fashion-mnist``, ``cifar10`` and ``shakespeare`` are
+    read from ``--data-dir`` and recognised by digest. All others are data of your own (docs/data.md)."""
     classes: Annotated[int, Meta(ge=2, le=65_536)] | tuple[str, ...] | None = None
-    """Number or names of the classes, where the data do not say it; everybody's data must agree with it."""
+    """Number or names of the classes, if the data do not state them. Data that contradict it are refused."""
     shape: tuple[section.Positive, ...] | None = None
-    """Of a sample. It changes nothing: everybody's samples must have it."""
+    """Shape of a sample. Data with another shape are refused."""
     table: TableSchema | None = None
     """Columns of ``csv:PATH`` and ``parquet:PATH``."""
     test_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.2
-    """Of each class, for the test, where one's own data come undivided; ``images`` has that of pictures."""
+    """Share of each class in the test set, for undivided data of your own. The draw is the same
+    in all runs."""
     partition: Partition = field(default_factory=partial(parts.default_of, Partition, "iid"))
+    """Split of the training samples over the parties."""
     shares: section.Positive | None = None
-    """Cut what the parties get into so many parts, which they take in turn, those without a behaviour first,
-    so that an attacker's made-up parties hold copies; by default everybody has a part of its own."""
+    """Number of parts, at most the number of parties. Parties take them in turn, those without a behaviour
+    first, so that Byzantine parties hold copies (Xiang et al. 2023). None: one part each."""
     train_limit: section.Positive | None = None
-    """Use only this many training samples (the first ones of a seeded permutation)."""
+    """Training samples used in all, the first of a seeded permutation; by role, the same share of each
+    role's."""
     test_limit: section.Positive | None = None
+    """Test samples used in all."""
     server_fraction: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Share of the training samples that the server gets, as many of each class, and the parties do not."""
+    """Share of the training samples of the server, which no party has: equally many of each class, none of
+    which may be missing; of a text, drawn uniformly. For rules with data of the server."""
     server_per_class: section.Positive | None = None
-    """Instead of a share: so many training samples of each class."""
+    """Training samples of each class for the server, in place of a share. Not for texts."""
     server_set: DataSet | None = None
-    """Where the server's samples come from instead: the training half of another data set."""
+    """Another data set whose training half supplies the server's samples; the parties then keep all of
+    theirs. Shape and number of classes must be the same."""
     sequence_length: section.Positive = 80
-    """Text only: characters that a sample shows, each with the next one as its label."""
+    """``shakespeare`` only: characters of a sample."""
     images: ImageFolder = ImageFolder()
     """``folder:DIR`` only."""
     standardise: Standardise | None = None
-    """Instead of the data set's own mean and deviation."""
+    """Constants in place of the data set's own."""
 
     @property
     def class_count(self) -> int | None:

@@ -12,26 +12,28 @@ MOMENTS = 2
 
 
 class Metric(section.Section, frozen=True, kw_only=True):
-    """One number, or table of counts, that each site has of the model it received."""
+    """Number or table of counts that each site computes of the model that it received."""
 
     name: MetricName
+    """Letters, digits, spaces and ``_()/%+-``, at most 64."""
     kind: Literal["sum", "mean", "histogram", "confusion", "column", "classes"]
-    """``mean``: of a number per sample. ``sum``: of one number per site. ``histogram``: samples by score, of
-    each class where there are several. ``confusion``: samples by true and predicted class. ``column``: a
-    number per sample that may be missing, its moments and bins. ``classes``: samples by class."""
+    """``mean``: of a number per sample. ``sum``: of one number per site. ``histogram``: samples by score, for
+    each class. ``confusion``: samples by true and predicted class. ``column``: a number per sample that may
+    be missing, its moments and bins. ``classes``: samples by class."""
     lower: float = 0.0
+    """Lower end of the range of the number, or of the scores; values outside count as the end."""
     upper: float = 1.0
-    """Range of the number, or of the scores; what lies outside counts as its end."""
+    """Upper end of that range."""
     bins: Annotated[int, Meta(ge=2, le=256)] = 20
-    """``histogram`` and ``column`` only: of equal width from ``lower`` to ``upper``."""
+    """``histogram`` and ``column`` only: bins of equal width from ``lower`` to ``upper``."""
     classes: Annotated[int, Meta(ge=1, le=64)] = 2
-    """``histogram``: 2 to tell classes apart (AUC), 1 for one distribution. ``confusion`` and ``classes``:
-    how many."""
+    """``histogram``: 2 to tell classes apart (AUC), 1 for one distribution (median). ``confusion`` and
+    ``classes``: number of classes, at least 2."""
     better: Literal["higher", "lower"] = "higher"
-    """``mean`` and ``sum`` only: what early stopping looks for."""
+    """``mean`` and ``sum`` only: direction that early stopping prefers."""
     root: bool = False
-    """``mean`` of numbers from 0 only: whether its square root is shown, stopped by and expected, as the root
-    of mean squared errors. ``lower`` and ``upper`` are of what sites return, before the root."""
+    """``mean`` of numbers from 0 only: True if the square root of the mean is shown, compared and expected,
+    as RMSE of squared errors. ``lower`` and ``upper`` apply before the root."""
 
     @property
     def words(self) -> int:
@@ -58,13 +60,14 @@ class SiteEvaluation(section.Section, frozen=True, kw_only=True):
     """Metrics of the received model, in the same masked sums as the updates (docs/metrics.md)."""
 
     metrics: tuple[Metric, ...] = ()
+    """Declared metrics."""
     samples: section.Positive = 10_000
-    """The most samples of one site that count; those of a larger site count for less each."""
+    """Most samples of one site that count; those of a larger site count for less each."""
     noise: section.PositiveReal = 3.0
-    """Noise multiplier of all metrics together, in multiples of ``privacy.multiplier``."""
+    """With privacy: noise multiplier of all metrics together, in multiples of ``privacy.multiplier``."""
     report: Literal["auto", "pooled", "median"] = "auto"
-    """What stopping and expectations go by: all samples pooled, or the median over clusters, which a minority
-    of liars moves little. ``auto``: pooled where the rule is the mean."""
+    """Value for stopping and expectations: over all samples, or the median over clusters, which a minority of
+    Byzantine sites moves little. ``auto``: pooled if the rule is the mean."""
     repeats: Literal["refuse", "accept"] = "refuse"
     """Without noise: ``refuse`` opens metrics over atoms only (``clustering.atoms``), which each party's
     account keeps over all its runs. ``accept`` opens them over any clusters; counts of single sites may
@@ -77,33 +80,39 @@ class SiteEvaluation(section.Section, frozen=True, kw_only=True):
 
 
 class Feature(section.Section, frozen=True, kw_only=True):
-    """One column of the data: a number per sample, which may be missing."""
+    """Column of numbers, one per sample, which may be missing."""
 
     name: MetricName
+    """Name of the column."""
     lower: float
-    """Of the range that is known without a look at the data; what lies outside counts as its end."""
+    """Lower end of the range that is known without a look at the data; values outside count as the end."""
     upper: float
+    """Upper end of that range."""
 
 
 class Labels(section.Section, frozen=True, kw_only=True):
-    """The column of classes."""
+    """Column of classes, numbered from 0."""
 
     name: MetricName
+    """Name of the column."""
     classes: Annotated[int, Meta(ge=2, le=64)]
+    """Number of classes."""
 
 
 class SiteStatistics(section.Section, frozen=True, kw_only=True):
-    """What ``securefl statistics`` pools over the sites (docs/statistics.md)."""
+    """Statistics pooled by ``securefl statistics`` in a round of its own (docs/statistics.md)."""
 
     features: tuple[Feature, ...] = ()
+    """Columns of numbers."""
     bins: Annotated[int, Meta(ge=2, le=256)] = 20
-    """Of each feature's histogram, of equal width."""
+    """Bins of equal width in each feature's histogram."""
     labels: Labels | None = None
+    """Column of classes."""
     samples: section.Positive | None = None
-    """The most samples of one site that count; needed with noise, whose scale it is."""
+    """Most samples of one site that count; needed with noise. None: 1,048,576."""
     epsilon: section.PositiveReal | None = None
-    """With ``privacy.unit = "party"``: of the statistics alone, on top of the training's."""
+    """With ``privacy.unit = "party"``: epsilon of the statistics, on top of the training's."""
     multiplier: section.PositiveReal | None = None
-    """In place of ``epsilon``."""
+    """Noise multiplier, in place of ``epsilon``."""
     report: Literal["auto", "pooled", "median"] = "auto"
-    """As in ``[evaluation]``."""
+    """As ``evaluation.report``; counts are of a cluster with ``median``."""

@@ -19,7 +19,7 @@ _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTA
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
 _BAD_CHOICE = re.compile(r"^Invalid (enum )?value ")
 _FORMS = {data.DATA_PATTERN: data.DATA_FORMS}
-_REFERENCE = "docs/scenarios.md lists all fields"
+_REFERENCE = "docs/fields.md lists all fields"
 
 
 def explain(

@@ -95,6 +95,7 @@ class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
     """Whether twice the update makes twice the step; then the step over the learning rate is an update."""
 
     learning_rate: PositiveReal = 1.0
+    """Length of the server's step."""
 
     def begin(self, length: int) -> F64:
         """Return the moments before the first round, f64 ``(s, length)``."""

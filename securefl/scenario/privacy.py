@@ -23,30 +23,34 @@ _Multiplier = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class Normalise(section.Section, tag="normalise", frozen=True, kw_only=True):
-    """Each example's gradient is brought to length 1 (Xiang et al. 2023, algorithm 1)."""
+    """Example gradients scaled to length 1 (Xiang et al. 2023, algorithm 1)."""
 
 
 class ClipEach(section.Section, tag="clip", frozen=True, kw_only=True):
-    """Each example's gradient is shortened to ``norm`` where it is longer (Abadi et al. 2016)."""
+    """Example gradients shortened to ``norm`` if they are longer (Abadi et al. 2016)."""
 
     norm: section.PositiveReal = 1.0
+    """Largest L2 norm."""
 
 
 class DpSgd(section.Section, frozen=True, kw_only=True):
-    """One step of DP-SGD a round instead of epochs of SGD.
+    """One step of DP-SGD per round in place of epochs of SGD.
 
     The update is minus the sum of bounded per-example gradients over ``training.batch_size``, which is
-    the expected size of a batch. Its noise is added after the encoding, as ``[privacy]`` says.
+    the expected size of a batch. The noise of ``[privacy]`` is added after the encoding.
     """
 
     bound: Normalise | ClipEach = Normalise()
+    """Bound of each example's gradient."""
     sampler: Literal["poisson", "fixed-size"] = "poisson"
-    """Poisson: each record by its own secret coin. Fixed-size: a uniform subset without replacement."""
+    """``poisson``: each record by its own secret coin. ``fixed-size``: a uniform subset of ``batch_size``
+    without replacement."""
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """beta: an example's gradient counts 1 - beta, ``carry`` counts beta, before both are bounded."""
+    """beta. Before the bound an example's gradient counts 1 - beta, the carried vector beta.
+    Needs ``carry``."""
     carry: Literal["off", "own", "global"] = "off"
-    """``own``: the party's last upload, noise included, which is public without a secure sum only.
-    ``global``: the last step of the global model over the server's learning rate."""
+    """Carried vector; needs ``momentum``. ``own``: the party's last upload, noise included, in clusters of 1
+    only. ``global``: the last step of the global model over the server's learning rate."""
 
     @property
     def norm(self) -> float:
@@ -73,39 +77,50 @@ class QuantileClip(section.Section, frozen=True, kw_only=True):
     initial: section.PositiveReal = 0.1
     """C of the first round, L2 norm of a whole update."""
     minimum: section.PositiveReal = 1e-6
+    """Lower limit of C."""
     maximum: section.PositiveReal = 1e6
+    """Upper limit of C."""
     rate: Annotated[float, Meta(gt=0, le=10)] = 0.2
+    """Step of the logarithm of C at a distance of 1 from the quantile."""
     noise: section.PositiveReal | None = None
-    """Standard deviation of the noise on a sum of bits, in bits of one party; 3 times the noise multiplier
-    of updates unless given."""
+    """Standard deviation of the noise on a sum of bits, in bits of one party. None: 3 times the noise
+    multiplier of updates."""
 
 
 class Privacy(section.Section, frozen=True, kw_only=True):
-    """Differential privacy of what is opened."""
+    """Differential privacy of all opened values (docs/privacy.md)."""
 
     unit: Literal["none", "record", "party"] = "none"
-    """What is hidden: nothing, one example of a party, or all that a party has."""
+    """Protected unit: nothing, one example, or all data of a party. ``record`` needs ``training.dp_sgd`` and
+    ``weighting.mode = "ignore"``; ``party`` needs ``encoding.clip`` or ``privacy.clip``."""
     relation: Literal["add-remove", "replace-one"] = "add-remove"
+    """Neighbouring relation of data sets."""
     epsilon: section.PositiveReal | None = None
-    """For the whole run; the noise multiplier follows. Either this or ``multiplier``."""
+    """Budget of the whole run, from which the noise multiplier follows. Either this or ``multiplier``."""
     multiplier: _Multiplier | None = None
-    """sigma: noise in an opened sum that the adversary does not know, over the sensitivity of add-remove."""
+    """sigma, standard deviation of the noise in an opened sum that the adversary does not know, over the
+    sensitivity of add-remove."""
     delta: Annotated[float, Meta(gt=0, lt=1)] | Literal["auto"] = "auto"
-    """``auto``: ``records`` ^ -1.1, or parties ^ -1.1."""
+    """Below 1 / records. ``auto``: records^-1.1 with the records of the smallest party, or parties^-1.1. The
+    header warns of a delta above 0.01 (65 units or fewer)."""
     records: section.Positive | None = None
-    """Record level: every party has so many at least. Where a launcher splits the data, it counts them."""
+    """Record level: fewest records of any party. ``run`` and ``simulate`` count them; a deployment states the
+    number, and a party with fewer refuses."""
     law: Literal["skellam", "discrete-gaussian"] = "skellam"
+    """Distribution of the noise, on integers."""
     placement: Literal["local", "threshold", "dropout-exact"] = "local"
-    """All of the noise in each upload, or shares of it (:mod:`securefl.methods.privacy.components`)."""
+    """``local``: each upload carries all noise. ``threshold``: 1 / h of its variance, h = ``min_survivors`` -
+    f. ``dropout-exact``: enough that s survivors keep 1 / (s - f) each, for at most 64 tolerated dropouts."""
     budget: section.PositiveReal | None = None
-    """Epsilon beyond which a party releases no more; ``epsilon`` unless given."""
+    """Epsilon above which a party releases nothing. None: ``epsilon``."""
     releases: section.NonNegative | None = None
-    """So many releases keep to the budget; worked out when the scenario is settled."""
+    """Number of releases within the budget; computed when the scenario is settled."""
     accountant: Literal["pld", "rdp"] = "pld"
-    """Which bound turns epsilon into noise; both are reported."""
+    """Accountant that turns epsilon into noise; both are reported."""
     transfer: Transfer | None = None
+    """Scaling of the server's learning rate."""
     clip: QuantileClip | None = None
-    """None: ``encoding.clip`` in all rounds."""
+    """Clip that follows a quantile, at party level. None: ``encoding.clip`` in all rounds."""
 
     @property
     def shared(self) -> bool:
@@ -123,13 +138,15 @@ class Privacy(section.Section, frozen=True, kw_only=True):
 
 
 class Checks(Section, frozen=True, kw_only=True):
-    """Checks of opened sums against the noise that was agreed; a sum that fails is left out."""
+    """Checks of opened sums against the agreed noise; a sum that fails is left out (docs/checks.md)."""
 
     kind: Literal["none", "published", "corrected"] = "none"
-    """``corrected``: all of :mod:`securefl.methods.privacy.checks`, whose rate of false alarms is known.
-    ``published``: the norm and KS tests of Xiang et al. 2023, algorithm 2, for clusters of one."""
+    """``corrected``: all checks, with a known rate of false alarms. ``published``: the norm and KS tests of
+    Xiang et al. 2023, algorithm 2, for clusters of one and noise of 3 sqrt(d) steps or more. Both need the
+    noise of ``[privacy]``."""
     alpha: Annotated[float, Meta(ge=1e-6, le=0.5)] = 0.01
-    """``corrected``: probability that a round leaves out any sum of honest parties."""
+    """``corrected``: probability that a round leaves out any sum of honest parties, and that the evidence of
+    a whole run names an honest party."""
 
 
 DEAL_BYTES = 480 * 1024
@@ -137,10 +154,12 @@ DEAL_BYTES = 480 * 1024
 
 
 class Validate(section.Section, frozen=True, kw_only=True):
-    """A bound on the L2 norm of what a party submits, checked under MPC before it is counted."""
+    """Bound on the L2 norm of an upload, checked under MPC before it counts."""
 
     norm: section.PositiveReal
-    """C, in the unit of the parameters: honest updates stay below 0.9 C, and 2 C or more are refused."""
+    """C, in the unit of the parameters, times the party's weight: honest updates stay below 0.9 C, 2 C or
+    more are refused. Needs a clip of at most 0.9 C and no privacy noise."""
     projections: Annotated[int, Meta(ge=8, le=256, multiple_of=8)] = 64
+    """Random projections per update; more lower both errors."""
     failure: Annotated[float, Meta(gt=0, le=0.1)] = 1e-3
     """Bound on the probability of either error, for each update."""

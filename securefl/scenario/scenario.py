@@ -1,7 +1,7 @@
 """The scenario: everything that a run is made of, as the structs that the TOML file is decoded into.
 
 Field by field checks (types, ranges, unknown names) are done by msgspec while decoding; checks between fields
-are in :mod:`securefl.methods.feasibility.limits`. ``docs/scenarios.md`` is the reference for people.
+are in :mod:`securefl.methods.feasibility.limits`. ``docs/fields.md`` lists all fields.
 """
 
 from functools import partial
@@ -24,91 +24,126 @@ class Training(section.Section, frozen=True, kw_only=True):
     """Local SGD at each party."""
 
     epochs: section.Positive = 1
+    """Passes over the party's samples per round."""
     batch_size: section.Positive = 32
+    """Samples per step."""
     batch_fraction: section.Fraction | None = None
-    """Instead of ``batch_size``: the share of a party's samples that one of its batches holds."""
+    """Share of a party's own samples in a batch, rounded, at least one sample; in place of ``batch_size``.
+    Not vectorised in simulations."""
     steps: section.Positive | None = None
-    """Stop after so many batches, in the middle of an epoch."""
+    """Batches per round, even in the middle of an epoch. Not vectorised in simulations."""
     learning_rate: section.PositiveReal = 0.1
+    """Step length of local SGD."""
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Momentum of local SGD."""
     weight_decay: Annotated[float, Meta(ge=0)] = 0.0
+    """L2 penalty of local SGD."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Of training, and of CrypTen's shares."""
+    """Device of training, and of CrypTen's shares. ``auto`` takes a GPU with enough memory. ``securefl run``
+    starts a process for each party: with less than 1 GiB of GPU memory for each, ``auto`` takes the CPU and
+    reports it, and ``cuda`` is refused."""
     method: LocalMethod = field(default_factory=partial(default_of, LocalMethod, "sgd"))
-    """What is changed in the gradients."""
+    """Correction of local gradients."""
     dp_sgd: DpSgd | None = None
-    """One step of DP-SGD instead; of the fields above only ``batch_size`` and ``device`` count then."""
+    """One step of DP-SGD per round in place of epochs; then only ``batch_size`` and ``device`` of this table
+    count, and other fields are refused, except with ``fltrust``."""
 
 
 class Clustering(section.Section, frozen=True, kw_only=True):
-    """Random clusters of ``size`` members (or a little more), drawn ``reclusterings`` times per round."""
+    """Random clusters, drawn ``reclusterings`` times per round."""
 
     size: section.Positive = 3
+    """m, the smallest cluster. P participants make floor(P / m) clusters whose sizes differ by
+    at most one."""
     reclusterings: section.Positive = 1
+    """R, independent assignments per round; the results of those that open are averaged. The leakage ledger
+    bounds R."""
     new_work: bool = False
-    """Whether a party trains anew for each reclustering, so that no two sums hold the same update."""
+    """True if a party trains again for each reclustering, from the same model with another sample order, so
+    that no two sums of a round hold the same update. It takes R times the training, within
+    ``deadlines.training``."""
     fixed: bool = False
-    """Whether the clusters are the same in all rounds: a baseline for experiments (SHARE, Figure 9)."""
+    """True if clusters are the same in all rounds: a baseline for experiments (SHARE, Figure 9). Needs
+    ``leakage.mode = "report"``, ``reclusterings = 1`` and no draw of participants."""
     atoms: section.Positive = 1
-    """Fewest members of the blocks that clusters are unions of, the same for the whole run; 1: no blocks."""
+    """Fewest members of an atom, a block of parties that is fixed for the whole run; clusters are unions of
+    two atoms or more. At least f + k; ``size`` is then a multiple of it. A dropout takes its atom along. 1:
+    no atoms."""
 
 
 class Groups(section.Section, frozen=True, kw_only=True):
-    """Task groups: parties whose data have one distribution learn one of ``count`` models (BR-IFCA)."""
+    """Task groups: parties whose data share a distribution learn one of ``count`` models (BR-IFCA)."""
 
     count: Annotated[int, Meta(ge=1, le=64)] = 1
-    """k; 1: all learn one model."""
+    """k, number of models, at most the number of parties. 1: all parties learn one model."""
     mode: Literal["open", "hidden"] = "open"
-    """``open``: parties tell their group, clusters lie inside groups. ``hidden``: nobody learns it."""
+    """``open``: a party states its group in its hello, and clusters lie inside groups. ``hidden``: no party
+    and not the server learns the group of a party."""
     warmup: section.NonNegative = 0
-    """Rounds in which all learn one model, which is then parted; 0: k models drawn at random."""
+    """Rounds in which all parties learn the first model, which is then split. 0: k models are drawn at
+    random, of which parties often use only two."""
     pace: section.Positive = 2
-    """Rounds from one model that is parted off to the next, until there are ``count``."""
+    """Rounds between splits, until there are ``count`` models in round ``warmup`` + (``count`` - 2) ``pace``.
+    Only with ``warmup`` and 3 groups or more."""
     choice_epsilon: Annotated[float, Meta(gt=0, le=20)] | None = None
-    """``open``: a choice is told by randomised response with this epsilon, and kept until the next one is
-    due. None: the true one, in every round."""
+    """``open`` only: a party states its group by randomised response with this epsilon (pure, of all its
+    data) when a further model has begun, and keeps the answer until the next one. Needed with an active
+    server. None: the true group, in every round."""
     choices: section.Positive = 1
-    """With ``choice_epsilon``: choices from the round on in which all models are there, one a round."""
+    """Answers with ``choice_epsilon`` after all models exist, one per round. The epsilons of all answers add
+    up."""
     screen: section.PositiveReal | None = None
-    """Sums are left out whose means are longer than so many times the median over all models; None: none."""
+    """Factor of the median length over the sums of all models; longer sums are left out before the rule. For
+    groups with few sums each, most of which attackers may hold. None: no sum is left out."""
     tasks: Literal["given", "rotations"] = "given"
-    """What parties' data are: as split; or images turned a quarter further from party to party."""
+    """``given``: the data as split. ``rotations``: images turned by a further quarter from party to party, at
+    most 4 groups; accuracy is then the mean over the rotations, each tested with its own model."""
     sizes: tuple[section.Positive, ...] = ()
-    """With rotations: parties of each, in the order of their names; empty: as many of each as can be."""
+    """Parties of each rotation, in the order of their names, adding up to ``parties``. Empty: even."""
 
 
 class Participation(section.Section, frozen=True, kw_only=True):
-    """Participation in a round: everybody (neither field), or a draw from the round's certified seed."""
+    """Participants of a round: all parties, or a draw from the round's certified seed."""
 
     count: section.Positive | None = None
+    """P, number of participants. None: all parties."""
     fraction: section.Fraction | None = None
+    """Share of all parties, rounded to a whole number, in place of ``count``."""
 
 
 class SecureSum(section.Section, frozen=True, kw_only=True):
-    """Parameters of the cluster-local secure sums, with the names of protocol.md."""
+    """Parameters of the secure sums in clusters, with the letters of docs/protocol.md."""
 
     kind: Literal["masking", "crypten", "plain"] = "masking"
-    """``crypten``: CrypTen's arithmetic shares in place of pairwise masks (docs/crypten.md). ``plain``:
-    nothing; in simulations and tests only."""
+    """``masking``: pairwise masks with double masking. ``crypten``: CrypTen's arithmetic secret sharing
+    (docs/crypten.md); all members of a sum open it, so ``threshold`` equals ``min_survivors``, at least 2.
+    ``plain``: no protection, for simulations and tests only; ``run`` and all processes refuse it."""
     validate: Validate | Literal["none"] = "none"
-    """``crypten`` only: leave out members whose update is too long, before the sum is opened (ADR 0024)."""
+    """``crypten`` only, clusters of 3 or more: members with a too long update are left out before the sum
+    opens (docs/crypten.md). A run has a dealer then."""
     server: Literal["curious", "active"] = "curious"
+    """``curious``: the server follows the protocol and inspects all that it receives. ``active``: it may
+    deviate in any way, and each freeze needs a certificate of more than (N + q) / 2 signatures."""
     verify: Literal["off", "committee", "all"] | None = None
-    """Who repeats what the server makes of a round, before anybody trains on it. None: a committee where the
-    server is ``active``, elsewhere nobody."""
+    """``active`` only: parties that repeat the server's step before any party trains on it
+    (docs/verified-rounds.md). f + 1 members repeat the opening of their cluster; a committee, or all parties,
+    repeat the step. Needs f >= 1 and a rule without data of the server. None: ``committee`` if the server is
+    active, else ``off``."""
     threshold: section.Positive = 2
-    """t: members needed to open. Loading derives this and the next three fields if a file leaves them out
-    (:mod:`securefl.scenario.sum_defaults`); the values here are those of a table that is made in Python."""
+    """t, members needed to open a sum; derived if left out. t > f, at most the smallest planned cluster. With
+    an active server also 2t - m > f for the largest planned cluster. The default here holds for tables made
+    in Python."""
     min_survivors: section.Positive = 2
-    """Fewest survivors that an opened sum may have."""
+    """Fewest survivors of an opened sum; derived if left out. At least max(t, f + k), at most the smallest
+    planned cluster. A cluster of s members tolerates s - ``min_survivors`` dropouts."""
     colluders_per_cluster: section.NonNegative = 0
-    """f: bound on parties in one cluster that collude with the server."""
+    """f, bound on members of one cluster that collude with the server, at most q; derived if left out."""
     colluders: section.NonNegative = 0
-    """q: bound on parties that collude with the server over the whole run."""
+    """q, bound on parties that collude with the server over the whole run, below N; derived if left out."""
     k_anonymity: section.Positive = 2
-    """k: smallest group of honest members that may ever be determined."""
+    """k, fewest honest parties in any combination of sums. 1 only with ``leakage.mode = "report"``."""
     max_attempts: Annotated[int, Meta(ge=1, le=8)] = 2
-    """Attempts per instance, the first included; retries happen before the freeze only."""
+    """Attempts per secure sum, the first included. Retries happen before the freeze only."""
 
     @property
     def verification(self) -> Literal["off", "committee", "all"]:
@@ -132,42 +167,53 @@ class Encoding(section.Section, frozen=True, kw_only=True):
     clip: section.PositiveReal | Literal["none"] = "none"
     """L2 bound of the whole update before weighting; 1, in units of the clip, with ``privacy.clip``."""
     scale_bits: Annotated[int, Meta(ge=0, le=40)] = 16
+    """Coordinates are rounded to multiples of 2^-``scale_bits``, without bias. ``range`` x 2^``scale_bits``
+    lies between 1 and 2^53 - 1."""
     range: section.PositiveReal = 256.0
-    """Largest magnitude of one coordinate; an honest update beyond it is cut, and stops a local run."""
+    """Largest magnitude of one coordinate. An honest update beyond it is cut, and ends ``simulate`` and
+    ``run`` after that round with exit code 1. With ``[privacy]`` or a clip only the party's own log has it,
+    unless in ``simulate`` or with ``--lab``."""
     ring_bits: Literal["auto", 32, 64] = "auto"
+    """Width of the ring of the sums. A sum must not wrap: largest cluster x floor(range x 2^scale_bits) <
+    2^(bits - 1). ``auto``: 32 if that holds, else 64."""
 
 
 class Weighting(section.Section, frozen=True, kw_only=True):
-    """Weight of a party: min(n, cap) / cap of its declared sample count n (Portnoy et al. 2022)."""
+    """Weight of a party: min(n, cap) / cap of its declared sample count n (docs/weighting.md)."""
 
     mode: Literal["ignore", "passthrough", "truncate"] = "passthrough"
-    """``ignore``: all 1; ``passthrough``: cap = largest declared count; ``truncate``: as the fields below
-    say."""
+    """``ignore``: all weights 1. ``passthrough``: the cap is the largest declared count. ``truncate``: the
+    cap of the fields below."""
     cap: section.Positive | None = None
-    """``truncate`` only: a cap that is known beforehand, instead of ``alpha``."""
+    """``truncate`` only: a cap known beforehand, in place of ``alpha``."""
     alpha: float | None = None
-    """``truncate`` only: share of the parties that may lie. The cap of a round is then the largest with which
-    so many of those who are present weigh ``alpha_star`` of all at most, whatever they declare."""
+    """``truncate`` only: share of the parties that may lie, below ``alpha_star``. The cap of a round is the
+    largest with which the ceil(alpha K) heaviest of K parties have at most ``alpha_star`` of the weight,
+    among those present and among those drawn."""
     alpha_star: float = 0.5
-    """Share of the weight that the rule withstands; medians and trimmed means less than half."""
+    """Share of the weight that the rule withstands, between ``alpha`` and 1; below half for medians and
+    trimmed means."""
     use: Literal["all", "truncated"] = "all"
-    """What an honest party trains on: all of its samples, or only as many as it weighs for."""
+    """Samples that an honest party trains on: all, or the first min(n, cap). ``truncated`` is refused with
+    ``training.dp_sgd``."""
 
 
 class Stop(section.Section, frozen=True, kw_only=True):
-    """The end of a run: after ``rounds``, at the target, or after ``patience`` rounds without gain."""
+    """End of a run: after ``rounds``, at ``target``, or after ``patience`` rounds without a gain."""
 
     rounds: section.Positive = 10
+    """T, rounds of the run at most."""
     patience: section.Positive | None = None
-    """Of the server's accuracy, or of ``metric``."""
+    """Rounds without a gain after which the run ends, by test accuracy at the server or by ``metric``."""
     metric: str | None = None
-    """A number of ``[evaluation]`` that stopping goes by, and that picks the model which is kept."""
+    """Number of ``[evaluation]``, such as ``"scores.auc"``, for patience, target and the best model, which is
+    kept."""
     target: float | None = None
-    """Value of ``metric``, or of the server's accuracy without one, that ends the run."""
+    """Value of ``metric``, or of test accuracy without one, that ends the run; not below an expected
+    accuracy."""
     min_gain: section.NonNegativeReal | None = None
-    """Least gain that counts for ``patience`` and for the best model, in the unit of ``metric``. None: any
-    gain, and for a metric with noise a hundredth of its range. Numbers whose standard deviation by noise is
-    larger are not used."""
+    """Least gain that counts as better, in the unit of ``metric``. None: any gain; for a metric with noise a
+    hundredth of its range. Values whose noise has a larger standard deviation are not used."""
 
 
 IN_TIME = 0.9
@@ -175,26 +221,33 @@ IN_TIME = 0.9
 
 
 class Deadlines(section.Section, frozen=True, kw_only=True):
-    """Seconds that the server waits in each step before it goes on without the missing."""
+    """Seconds that the server waits in each step before it continues without the missing parties."""
 
     join: section.Seconds = 60.0
     """For the first hello of every party, at the start of the run."""
     hello: section.Seconds = 20.0
+    """For the hellos of a round."""
     reveal: section.Seconds = 10.0
+    """For the nonces."""
     keys: section.Seconds = 20.0
+    """For the keys of a secure sum."""
     shares: section.Seconds = 20.0
+    """For its shares."""
     training: section.Seconds = 300.0
     """For local training and the masked inputs."""
     submit: section.Seconds | None = None
-    """After the draw of the clusters: then every masked input leaves, not before. A training that has not
-    ended sends zeros. None: with ``[privacy]`` nine tenths of ``training``; without, an input leaves when its
-    training has ended, and so shows how long that took (:attr:`Scenario.submit_seconds`)."""
+    """Seconds from the draw of the clusters to the moment when all masked inputs are sent, however long
+    training took; below ``training``. A training that has not ended by then counts as failed and sends zeros.
+    None: with ``[privacy]`` nine tenths of ``training``; without, an input is sent when its training ends,
+    which shows how long that took."""
     certify: section.Seconds = 15.0
+    """For the signatures under the freeze."""
     release: section.Seconds = 15.0
+    """For the released shares."""
     verify: section.Seconds = 30.0
-    """``secure_sum.verify`` only: for those who repeat a round, once everybody else has answered."""
+    """With ``secure_sum.verify``: for the parties that repeat a round, after all others have answered."""
     quorum: section.Seconds = 600.0
-    """Online with too few parties for a round: after so long in a row the run ends."""
+    """For enough parties for a round, while online; then the run ends."""
 
 
 Audit = Literal[
@@ -214,20 +267,23 @@ Audit = Literal[
 
 
 class Leakage(section.Section, frozen=True, kw_only=True):
-    """Limits on what all sums of one update give away together, besides ``secure_sum.k_anonymity``."""
+    """Limits on the information in all sums of one update together, besides ``secure_sum.k_anonymity``."""
 
     mode: Literal["veto", "report"] = "veto"
-    """``veto``: a party releases nothing that crosses anybody's limit. ``report``: experiments only."""
+    """``veto``: parties release nothing that crosses a limit of any party, alone or with other sums of the
+    same updates (docs/leakage.md). ``report``: for experiments; every header states it."""
     colluders: section.NonNegative | None = None
-    """Colluders that a combination of sums is reckoned to hold; f unless given."""
+    """Colluders assumed in any combination of sums, f to q: a combination holds at least ``colluders`` + k
+    parties. None: f; q if several sums hold the same update without atoms."""
     leverage: Annotated[float, Meta(ge=1e-6, le=1)] = 1.0
-    """The most that a party's leverage may be; 1 is no limit of its own."""
+    """Largest leverage of a party (docs/privacy.md) with these colluders, at least 1 / (``min_survivors`` -
+    ``colluders``). 1 adds no limit."""
     allow: tuple[Audit, ...] = ()
-    """Audits whose breaches this scenario is about: ``securefl audit`` reports them and ends with 0."""
+    """Audits whose breaches the scenario intends: ``securefl audit`` reports them and ends with 0."""
 
 
 class Expect(section.Section, frozen=True, kw_only=True):
-    """A claim about the outcome. The run's exit code says whether all of them hold."""
+    """Claim about the outcome; exit code 0 needs all of them to hold."""
 
     metric: Literal[
         "accuracy",
@@ -247,10 +303,13 @@ class Expect(section.Section, frozen=True, kw_only=True):
         "verified_rounds",
         "evaluation",
     ]
+    """Metric to compare, see docs/scenarios.md."""
     of: str | None = None
-    """``evaluation`` only: the number of ``[evaluation]``, its last value."""
+    """``evaluation`` only: the number, such as ``"scores.auc"``."""
     at_least: float | None = None
+    """Inclusive lower bound; at least one bound is needed."""
     at_most: float | None = None
+    """Inclusive upper bound."""
 
 
 class Scenario(section.Section, frozen=True, kw_only=True):
@@ -266,30 +325,54 @@ class Scenario(section.Section, frozen=True, kw_only=True):
     """
 
     name: section.Name
+    """Name of the run in topics and directories."""
     description: str = ""
+    """Text for people."""
     parties: Annotated[int, Meta(ge=1, le=100_000)]
+    """N, number of parties. Their names are ``p00``, ``p01``, ... with as many digits as the
+    last one needs."""
     data: Data = Data()
+    """Data set and its split."""
     model: Model = field(default_factory=partial(default_of, Model, "mlp"))
+    """Model that is trained."""
     training: Training = Training()
+    """Local training."""
     clustering: Clustering = Clustering()
+    """Clusters of secure sums."""
     groups: Groups = Groups()
+    """Task groups."""
     participation: Participation = Participation()
+    """Participants of a round."""
     secure_sum: SecureSum = SecureSum()
+    """Secure sums."""
     privacy: Privacy = Privacy()
+    """Differential privacy."""
     encoding: Encoding = Encoding()
+    """Fixed-point encoding."""
     weighting: Weighting = Weighting()
+    """Weights of parties."""
     checks: Checks = Checks()
+    """Checks of opened sums."""
     aggregation: Aggregation = Aggregation()
+    """Rule on cluster means."""
     server_optimiser: ServerOptimiser = field(default_factory=partial(default_of, ServerOptimiser, "sgd"))
+    """Step of the model from a round's aggregated update."""
     stop: Stop = Stop()
+    """End of the run."""
     evaluation: SiteEvaluation = SiteEvaluation()
+    """Metrics at sites."""
     statistics: SiteStatistics = SiteStatistics()
+    """Statistics of the sites' columns."""
     deadlines: Deadlines = Deadlines()
+    """Deadlines of each step."""
     leakage: Leakage = Leakage()
+    """Limits of leakage."""
     observer: bool = False
-    """Whether a local run adds an observer at the broker (metadata and hash of every frame)."""
+    """True if a local run adds an observer at the broker, as ``--observe`` does."""
     behaviours: tuple[Behaviour, ...] = ()
+    """Attacks and faults."""
     expect: tuple[Expect, ...] = ()
+    """Expected outcome."""
 
     @property
     def submit_seconds(self) -> float | None:

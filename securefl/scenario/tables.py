@@ -22,18 +22,19 @@ class Column(section.Section, frozen=True, kw_only=True):
     """
 
     name: ColumnName
-    """In the file's first line or schema."""
+    """Name in the file's first line or schema."""
     categories: tuple[str, ...] = ()
-    """The words that may stand there, each of which becomes an input of 0 or 1; nothing: numbers."""
+    """Words of the column, each of which becomes an input of 0 or 1. Empty: numbers."""
     mean: float = 0.0
     """Numbers become ``(value - mean) / deviation``."""
     deviation: section.PositiveReal = 1.0
+    """See ``mean``."""
     lower: float | None = None
-    """A smaller number is an error."""
+    """Smallest number; a smaller one is an error."""
     upper: float | None = None
-    """A larger number is an error."""
+    """Largest number; a larger one is an error."""
     fill: float | str | None = None
-    """Stands where a value is missing."""
+    """Value in place of a missing one."""
 
     @property
     def width(self) -> int:
@@ -42,18 +43,18 @@ class Column(section.Section, frozen=True, kw_only=True):
 
 
 class TableSchema(section.Section, frozen=True, kw_only=True):
-    """The columns of tables, the same for all parties."""
+    """Columns of tables, the same for all parties."""
 
     label: ColumnName
-    """The column of the class: one of ``data.classes``."""
+    """Column of the class, one of ``data.classes``."""
     features: tuple[Column, ...]
-    """In the order of the model's inputs."""
+    """Columns in the order of the model's inputs."""
     missing: tuple[str, ...] = ("",)
-    """The words that stand for a missing value in CSV."""
+    """Words for a missing value in CSV."""
     incomplete: Literal["refuse", "drop"] = "refuse"
-    """What becomes of a row that lacks a value for which no ``fill`` is declared."""
+    """Treatment of a row that lacks a value without ``fill``."""
     delimiter: Literal[",", ";", "|", "tab"] = ","
-    """Of CSV."""
+    """Delimiter of CSV."""
 
 
 def check_columns(columns: tuple[Column, ...], where: str = "columns") -> None:

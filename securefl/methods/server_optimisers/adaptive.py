@@ -24,11 +24,13 @@ class Adaptive(scenario.ServerOptimiser, frozen=True, kw_only=True):
     scales_updates: ClassVar[bool] = False
 
     learning_rate: scenario.PositiveReal = 0.1
+    """eta, length of the server's step."""
     beta_1: Decay = 0.9
+    """Decay of the first moment m."""
     tau: scenario.PositiveReal = 1e-3
-    """Degree of adaptivity, in the updates' unit: the smaller, the more alike are coordinates' steps."""
+    """Degree of adaptivity, in the unit of updates: the smaller, the more equal the steps of coordinates."""
     initial: Annotated[float, Meta(ge=0)] | None = None
-    """v before the first round; None: tau^2."""
+    """v before the first round. None: tau^2."""
 
     def begin(self, length: int) -> F64:
         begun = np.zeros((2, length))

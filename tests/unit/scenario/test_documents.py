@@ -1,4 +1,4 @@
-"""docs/scenarios.md against the program: no field, choice or example may be missing or wrong."""
+"""docs/fields.md and docs/scenarios.md against the program: no field, choice or example missing or wrong."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from securefl.methods.feasibility.limits import check
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.parts import expanded
 from securefl.scenario.scenario import Scenario
+from securefl.scenario.section import Section
 from tests.looped import looped
+from tools import fields
 
-TEXT = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+FIELDS = (DOCS / "fields.md").read_text()
+TEXT = (DOCS / "scenarios.md").read_text()
 SILENT, LIARS = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
 
 
@@ -41,7 +45,20 @@ def words(node: inspect.Type) -> Iterator[str]:
 
 @looped("word", sorted(set(words(inspect.type_info(Scenario)))))
 def test_the_reference_has_every_field_and_choice(word: str) -> None:
-    assert re.search(rf"[`\".\[ ]{re.escape(word)}[`\".\], ]", TEXT), word
+    assert re.search(rf"[`\".\[ ]{re.escape(word)}[`\".\], ]", FIELDS), word
+
+
+def test_the_page_of_fields_is_that_of_the_schema() -> None:
+    assert fields.page() == FIELDS
+
+
+def test_a_field_without_a_docstring_is_refused() -> None:
+    class Bare(Section, frozen=True, kw_only=True):
+        width: int = 1
+
+    (field,) = inspect.type_info(Bare).fields  # type: ignore[attr-defined]
+    with pytest.raises(LookupError, match=r"Bare\.width has no docstring"):
+        fields.bullet(Bare, field)
 
 
 def test_the_first_example_behaves_as_described() -> None:

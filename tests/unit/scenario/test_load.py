@@ -73,15 +73,15 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ),
         (
             "clustering.size = 0",
-            "clustering.size: expected int >= 1, found 0 (docs/scenarios.md lists all fields)",
+            "clustering.size: expected int >= 1, found 0 (docs/fields.md lists all fields)",
         ),
         (
             'clustering.size = "3"',
-            'clustering.size: expected int, found "3" (docs/scenarios.md lists all fields)',
+            'clustering.size: expected int, found "3" (docs/fields.md lists all fields)',
         ),
         (
             "participation.fraction = 1.5",
-            "participation.fraction: expected float <= 1.0, found 1.5 (docs/scenarios.md lists all fields)",
+            "participation.fraction: expected float <= 1.0, found 1.5 (docs/fields.md lists all fields)",
         ),
         (
             "expect = [{ metric = 'accurcy' }]",
@@ -103,7 +103,7 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ),
         (
             "secure_sum.validate = { norm = 0 }",
-            "secure_sum.validate.norm: expected float > 0.0, found 0 (docs/scenarios.md lists all fields)",
+            "secure_sum.validate.norm: expected float > 0.0, found 0 (docs/fields.md lists all fields)",
         ),
         (
             "secure_sum.validate = { norm = 1, norms = 2 }",
@@ -116,15 +116,15 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ),
         (
             'weighting.cap = "all"',
-            'weighting.cap: expected int or nothing, found "all" (docs/scenarios.md lists all fields)',
+            'weighting.cap: expected int or nothing, found "all" (docs/fields.md lists all fields)',
         ),
         (
             "training.epochs = true",
-            "training.epochs: expected int, found True (docs/scenarios.md lists all fields)",
+            "training.epochs: expected int, found True (docs/fields.md lists all fields)",
         ),
         ('data.set = "npz:a\\n"', "data.set: must not hold control characters, found 'npz:a\\n'"),
         ("description = 5", "description: expected string, found 5"),
-        ("", "name: missing (docs/scenarios.md lists all fields)"),
+        ("", "name: missing (docs/fields.md lists all fields)"),
     ],
 )
 def test_messages(text: str, message: str) -> None:

@@ -24,7 +24,8 @@ class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
     """
 
     z: scenario.PositiveReal | None = None
-    """None: the largest that the numbers of parties and attackers allow to hide."""
+    """Number of standard deviations. None: the normal quantile at (n - q - s) / (n - q) with s = floor(n / 2)
+    + 1 - q; refused unless it lies above 1/2 (enough attackers) and below 1 (no majority)."""
 
     def settled(self, parties: int, attackers: int) -> ALIE:
         return self if self.z is not None else replace(self, z=alie_z(parties, attackers))

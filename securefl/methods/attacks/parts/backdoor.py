@@ -10,16 +10,20 @@ from securefl.base.errors import ConfigError, UsageError
 
 
 class Backdoor(scenario.DataAttack, tag="backdoor", frozen=True, kw_only=True):
-    """A patch in the corner of some training images, labelled ``target``, so that it calls that class."""
+    """Patch in the corner of some training images, which are labelled ``target``.
+
+    All backdoors of a scenario have one patch and target.
+    """
 
     images_only: ClassVar[bool] = True
     trigger: ClassVar[tuple[str, ...]] = ("target", "size")
 
     target: scenario.NonNegative = 0
+    """Class of patched images."""
     fraction: scenario.Fraction = 0.5
-    """Of the party's samples that are patched."""
+    """Share of the party's images with the patch, evenly spaced."""
     size: scenario.Positive = 3
-    """Width and height of the patch in pixels."""
+    """Width and height of the patch in pixels, bottom right."""
 
     def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
         return backdoored(x, y, self.target, self.fraction, self.size)

@@ -19,9 +19,9 @@ class Gaussian(scenario.UpdateAttack, tag="gaussian", frozen=True, kw_only=True)
     """
 
     std: scenario.PositiveReal = 1.0
-    """Of each coordinate, parameters' own unit."""
+    """Standard deviation of each coordinate, in the unit of the parameters."""
     add: bool = False
-    """Whether it is added to the trained update."""
+    """True if the noise is added to the trained update."""
 
     def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
         return gaussian(update, self.std, entropy, add=self.add)

@@ -18,6 +18,7 @@ class InnerProductManipulation(
     """
 
     epsilon: scenario.PositiveReal = 0.5
+    """Factor of the mean."""
 
     @property
     def rows_needed(self) -> int:

@@ -9,6 +9,7 @@ class LabelShift(scenario.DataAttack, tag="label-shift", frozen=True, kw_only=Tr
     """Class y becomes (y + shift) mod classes."""
 
     shift: int = 1
+    """Distance between true and false class."""
 
     def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
         return x, shift_labels(y, classes, self.shift)

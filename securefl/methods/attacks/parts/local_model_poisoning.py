@@ -37,7 +37,7 @@ class LocalModelPoisoning(scenario.InformedAttack, tag="local-model-poisoning", 
     """
 
     against: Literal["trimmed-mean", "krum"] = "trimmed-mean"
-    """``trimmed-mean`` is the one against the median too."""
+    """Attacked rule; ``trimmed-mean`` stands for the median, too."""
 
     @property
     def rows_needed(self) -> int:

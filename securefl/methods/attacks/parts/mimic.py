@@ -8,7 +8,7 @@ from securefl.base.entropy import Entropy
 
 
 class Mimic(scenario.InformedAttack, tag="mimic", frozen=True, kw_only=True):
-    """All send what one of the known parties trained, so that its data counts too much.
+    """One known party's update, sent by all attackers, so that its data count too much.
 
     x_i with the largest |z . x_i|, z the direction of the largest variance of x.
 

@@ -24,6 +24,7 @@ class MinMax(scenario.InformedAttack, tag="min-max", frozen=True, kw_only=True):
     """
 
     direction: Direction = "std"
+    """p: against the mean (``unit``), its signs (``sign``), or the standard deviations (``std``)."""
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
         return min_max(known, self.direction)

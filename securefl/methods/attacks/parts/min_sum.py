@@ -21,6 +21,7 @@ class MinSum(scenario.InformedAttack, tag="min-sum", frozen=True, kw_only=True):
     """
 
     direction: min_max.Direction = "std"
+    """p: against the mean (``unit``), its signs (``sign``), or the standard deviations (``std``)."""
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
         return min_sum(known, self.direction)

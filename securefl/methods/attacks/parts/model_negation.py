@@ -8,7 +8,7 @@ from securefl.base.entropy import Entropy
 
 
 class ModelNegation(scenario.UpdateAttack, tag="model-negation", frozen=True, kw_only=True):
-    """Sends minus the model, which as an update is -2 times the round's parameters: pulls it towards zero.
+    """Minus the model, which as an update is -2 times the round's parameters.
 
     -2 theta for the parameters theta of the round.
 

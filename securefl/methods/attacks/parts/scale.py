@@ -17,6 +17,7 @@ class Scale(scenario.UpdateAttack, tag="scale", frozen=True, kw_only=True):
     """
 
     factor: float = -1.0
+    """Factor of the update."""
 
     def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
         return scaled(update, self.factor)

@@ -23,6 +23,7 @@ class AdaptiveClipping(scenario.PreAggregation, tag="arc", frozen=True, kw_only=
     """
 
     byzantine: scenario.NonNegative
+    """f, rows with Byzantine members. Needs 2 f + 1 rows, withstands f."""
 
     def rows_needed(self, rows: int) -> int:
         return max(rows, 2 * self.byzantine + 1)

@@ -24,6 +24,7 @@ class Bucketing(scenario.PreAggregation, tag="bucketing", frozen=True, kw_only=T
     """
 
     size: scenario.Positive
+    """Rows per bucket, drawn from the round's certified seed; ceil(c / ``size``) rows remain."""
 
     def rows_needed(self, rows: int) -> int:
         return (rows - 1) * self.size + 1

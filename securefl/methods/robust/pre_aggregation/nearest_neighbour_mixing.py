@@ -29,6 +29,7 @@ class NearestNeighbourMixing(
     """
 
     byzantine: scenario.NonNegative
+    """f, rows with Byzantine members. Needs 2 f + 1 rows, withstands f."""
 
     def rows_needed(self, rows: int) -> int:
         return max(rows, 2 * self.byzantine + 1)

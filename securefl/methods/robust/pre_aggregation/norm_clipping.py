@@ -25,7 +25,7 @@ class NormClipping(scenario.PreAggregation, tag="norm-clipping", frozen=True, kw
     """
 
     radius: scenario.PositiveReal
-    """L2, parameters' own unit."""
+    """Largest L2 norm, in the unit of the parameters."""
 
     def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, Places | None]:
         return clip_norms(stack, self.radius), None

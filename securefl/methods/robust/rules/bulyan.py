@@ -23,6 +23,7 @@ class Bulyan(scenario.Rule, tag="bulyan", frozen=True, kw_only=True):
     """
 
     byzantine: scenario.NonNegative
+    """f, clusters with Byzantine members. Needs 4 f + 3 clusters, withstands f."""
 
     @property
     def clusters_needed(self) -> int:

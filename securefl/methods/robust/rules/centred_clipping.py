@@ -21,9 +21,9 @@ class CentredClipping(scenario.Rule, tag="centred-clipping", frozen=True, kw_onl
     """
 
     radius: scenario.PositiveReal
-    """L2, parameters' own unit."""
+    """L2 bound of each difference, in the unit of the parameters."""
     iterations: scenario.Positive = 1
-    """How often, each time around the last result."""
+    """Steps, each around the last result."""
 
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2

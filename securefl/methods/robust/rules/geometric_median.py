@@ -21,11 +21,11 @@ class GeometricMedian(scenario.Rule, tag="geometric-median", frozen=True, kw_onl
     """
 
     smoothing: scenario.PositiveReal = 1e-6
-    """Distance, in parameters' own unit, below which a row no longer pulls harder."""
+    """Distance, in the unit of the parameters, below which a row's weight no longer grows."""
     tolerance: scenario.PositiveReal = 1e-10
-    """Stop when an iteration lowers the sum of distances by less than this fraction of it."""
+    """Least relative decrease of the sum of distances; a smaller one ends the iterations."""
     iterations: scenario.Positive = 1000
-    """Stop after so many in any case."""
+    """Most iterations."""
 
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2

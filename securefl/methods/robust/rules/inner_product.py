@@ -33,21 +33,24 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
     """
 
     gamma: scenario.Fraction
-    """Share of the cluster means that are believed to be honest."""
+    """Share of the clusters believed honest. A share p of honest parties makes about p^m clean
+    clusters of m."""
     select: Literal["accumulated", "per-round"] = "accumulated"
-    """By what the members have earned in the whole run, or by this round's scores alone."""
+    """By the credit of all rounds so far, or by the scores of this round alone."""
     half_life: scenario.PositiveReal | None = None
-    """Rounds with scores after which what was earned counts half; None: never, as in Algorithm 3."""
+    """Rounds with scores after which credit counts half; only with ``accumulated``. None: credit never
+    decays, as in Algorithm 3."""
     credit: Literal["above-mean", "all-scores"] = "above-mean"
-    """What is earned: the scores that reach the mean of the round's highest, or every score, losses too."""
+    """Scores that count: those that reach the mean of the highest, or all, negative ones included."""
     members: Literal["mean", "min"] = "mean"
-    """What a cluster counts for: what its members have earned on average, or the one with the least."""
+    """A cluster's credit: the mean or the least of its members'."""
     divide_by: Literal["selected", "all"] = "selected"
-    """The sum of the selected is divided by their weight, or by that of all clusters (Algorithm 1)."""
+    """Weight that divides the sum of the selected: theirs, as in the authors' code, or that of all clusters
+    (Algorithm 1)."""
     normalised: Literal["none", "gradient", "upload", "both"] = "none"
-    """Which of the two vectors are brought to length 1 before they are multiplied."""
+    """Vectors that are scaled to length 1 before they are multiplied."""
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Share of the past rounds' server gradients in the one that counts."""
+    """v <- ``momentum`` v + (1 - ``momentum``) gradient; scores are products with v."""
 
     @property
     def server_data(self) -> scenario.ServerData:

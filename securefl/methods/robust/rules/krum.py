@@ -21,6 +21,7 @@ class Krum(scenario.Rule, tag="krum", frozen=True, kw_only=True):
     """
 
     byzantine: scenario.NonNegative
+    """f, clusters with Byzantine members. Needs f + 3 clusters; withstands f of 2 f + 3 or more."""
 
     @property
     def clusters_needed(self) -> int:

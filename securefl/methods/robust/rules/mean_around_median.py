@@ -25,6 +25,7 @@ class MeanAroundMedian(scenario.Rule, tag="mean-around-median", frozen=True, kw_
     by_coordinate: ClassVar[bool] = True
 
     byzantine: scenario.NonNegative
+    """f, clusters with Byzantine members. Needs 2 f + 1 clusters, withstands f."""
 
     @property
     def clusters_needed(self) -> int:

@@ -31,6 +31,7 @@ class MinimumDiameter(scenario.Rule, tag="minimum-diameter", frozen=True, kw_onl
     """
 
     byzantine: Annotated[int, Meta(ge=0, le=MAX_DIAMETER_BYZANTINE)]
+    """f, clusters with Byzantine members. Needs 2 f + 1 clusters, withstands f."""
 
     @property
     def clusters_needed(self) -> int:

@@ -20,8 +20,10 @@ class MultiKrum(scenario.Rule, tag="multi-krum", frozen=True, kw_only=True):
     """
 
     byzantine: scenario.NonNegative
+    """f, clusters with Byzantine members. Needs f + max(3, ``keep``) clusters; withstands f of 2 f + 3 or
+    more."""
     keep: scenario.Positive | None = None
-    """At most c - ``byzantine``, which is also what None means."""
+    """Number of rows, at most c - f. None: c - f."""
 
     @property
     def clusters_needed(self) -> int:

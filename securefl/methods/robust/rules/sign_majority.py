@@ -24,7 +24,7 @@ class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True
     by_coordinate: ClassVar[bool] = True
 
     step: scenario.PositiveReal
-    """Of each coordinate, parameters' own unit: the length of updates does not count."""
+    """Step of each coordinate, in the unit of the parameters; the length of updates does not count."""
 
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2

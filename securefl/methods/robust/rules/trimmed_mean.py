@@ -31,9 +31,10 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
     remedies: ClassVar[Mapping[str, str]] = {"trim": 'a number, or { trim = "count", beta = 0.1 }'}
 
     trim: scenario.NonNegative | Literal["count", "weight"]
-    """So many at each end; or the share ``beta``: of the values, or of their weight (between quantiles)."""
+    """Number of values at each end. Or share ``beta`` at each end: of the values (``count``), or of their
+    weight (``weight``, the mean between weighted quantiles)."""
     beta: Annotated[float, Meta(ge=0, lt=0.5)] | None = None
-    """Where ``trim`` is a word: how much of it at each end; a share of the values is rounded down."""
+    """Share at each end if ``trim`` is a word; a share of the values is rounded down."""
 
     def at_each_end(self, values: int) -> int:
         """The number of ``values`` values trimmed at each end, were all of one weight."""

@@ -24,18 +24,20 @@ class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
     """
 
     scale: Literal["sum", "mean", "normalised"] = "normalised"
-    """Of the scored vector: the cluster's share n_i / n of the sum, its mean, or its mean made as long as the
-    validation gradient."""
+    """Scored vector: the cluster's share n_i / n of the sum (SHARE, Algorithm 2), its mean, or its mean
+    scaled to the length of the validation gradient (the original Zeno++)."""
     rho: scenario.NonNegativeReal = 1e-4
-    """Price of a squared length."""
+    """Penalty on the squared length in the score."""
     eps: scenario.NonNegativeReal = 0.0
-    """How far from a descent an update may be. A squared gradient norm, so it has a scale."""
+    """A score of -``eta`` x ``eps`` suffices. It is compared with a squared gradient, so a value above 0
+    accepts everything once gradients are small."""
     eta: scenario.PositiveReal = 1.0
-    """Step that the score reckons with: the server's learning rate."""
+    """The server's learning rate in the score."""
     divide_by: Literal["all", "accepted"] = "all"
-    """The sum of the accepted updates is divided by the weight of all clusters (Algorithm 2), or of these."""
+    """Weight that divides the sum of the accepted updates: of all clusters (Algorithm 2), or of the accepted
+    ones."""
     batch: scenario.Positive = 128
-    """Validation samples, drawn each time, that the gradient is taken on."""
+    """Validation samples for each gradient."""
 
     @property
     def server_data(self) -> scenario.ServerData:

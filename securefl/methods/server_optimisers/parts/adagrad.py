@@ -11,6 +11,7 @@ class Adagrad(adaptive.Adaptive, tag="adagrad", frozen=True, kw_only=True):
     """
 
     beta_1: adaptive.Decay = 0.0
+    """Decay of the first moment m."""
 
     def second(self, moment: F64, square: F64) -> F64:
         return moment + square

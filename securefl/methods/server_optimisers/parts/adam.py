@@ -11,6 +11,7 @@ class Adam(adaptive.Adaptive, tag="adam", frozen=True, kw_only=True):
     """FedAdam: v <- beta_2 v + (1 - beta_2) u^2. Source: as :class:`Adaptive`, algorithm 2."""
 
     beta_2: adaptive.Decay = 0.99
+    """Decay of the second moment v."""
     bias_correction: Literal["none", "adam", "flower"] = "none"
     """``adam``: eta_t = eta sqrt(1 - beta_2^t) / (1 - beta_1^t) in the t-th round from 1 (Kingma, Ba 2015,
     section 2). ``flower``: the same of t + 1, as Flower 1.41 computes it. Both are meant for ``initial = 0``.

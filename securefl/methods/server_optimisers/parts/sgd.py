@@ -16,6 +16,7 @@ class Sgd(scenario.ServerOptimiser, tag="sgd", frozen=True, kw_only=True):
     """
 
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """mu, momentum of the server's step."""
 
     def step(self, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
         moved = self.momentum * moments + update

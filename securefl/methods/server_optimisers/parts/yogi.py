@@ -13,6 +13,7 @@ class Yogi(adaptive.Adaptive, tag="yogi", frozen=True, kw_only=True):
     """
 
     beta_2: adaptive.Decay = 0.99
+    """Decay of the second moment v."""
 
     def second(self, moment: F64, square: F64) -> F64:
         return moment - (1.0 - self.beta_2) * square * np.sign(moment - square)

@@ -12,6 +12,7 @@ class Dirichlet(scenario.Partition, tag="dirichlet", frozen=True, kw_only=True):
 
     by_label = True
     alpha: scenario.PositiveReal
+    """Concentration; a small one is uneven."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         """Equal sizes; each party draws its class mix q ~ Dir(alpha) and samples from q without replacement.

@@ -13,6 +13,7 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
 
     by_label = True
     labels: scenario.Positive
+    """Classes per party."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         """Each party gets ``labels`` classes, each class about equally many holders; a class is split evenly.

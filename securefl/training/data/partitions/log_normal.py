@@ -11,6 +11,7 @@ class LogNormal(scenario.Partition, tag="log-normal", frozen=True, kw_only=True)
     """Sample counts proportional to log-normal draws; every party keeps at least one sample."""
 
     sigma: scenario.PositiveReal = 1.0
+    """Deviation of the logarithm."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         # The mean of the logarithms would scale all draws alike and cancel in the proportions.

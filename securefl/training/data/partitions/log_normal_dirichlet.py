@@ -19,8 +19,11 @@ class LogNormalDirichlet(scenario.Partition, tag="log-normal-dirichlet", frozen=
     """
 
     mu: Annotated[float, Meta(ge=-20, le=20)] = 1.5
+    """Mean of the logarithm of the parameters."""
     sigma: Annotated[float, Meta(gt=0, le=20)] = 3.45
+    """Deviation of that logarithm."""
     drawn: scenario.Positive = 100
+    """Number of drawn clients."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         sizes = _multinomial_sizes(len(labels), parties, self, rng)

@@ -8,7 +8,7 @@ from securefl.base.errors import ConfigError
 
 
 class ByRole(scenario.Partition, tag="roles", frozen=True, kw_only=True):
-    """Each party is one speaking role of a text: the first ones with enough to say (``shakespeare`` only)."""
+    """One speaking role of a text for each party, the first roles with enough text (``shakespeare`` only)."""
 
     by_role = True
 

@@ -14,6 +14,7 @@ class FedProx(scenario.LocalMethod, tag="fedprox", frozen=True, kw_only=True):
     """
 
     mu: scenario.PositiveReal
+    """Factor of the proximal term: the gradient has ``mu`` (weight - the round's weight) added."""
 
     def correct(
         self,

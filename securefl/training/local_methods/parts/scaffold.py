@@ -26,7 +26,8 @@ class Scaffold(scenario.LocalMethod, tag="scaffold", frozen=True, kw_only=True):
     controls: ClassVar[bool] = True
 
     share: scenario.Fraction = 1.0
-    """How far c moves towards the mean c_i+ of a round's participants: |S| / N in the source."""
+    """Share of parties in a round, |S| / N in the source: the step of c towards the mean c_i+ of the
+    participants."""
 
     def correct(
         self,

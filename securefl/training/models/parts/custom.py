@@ -10,10 +10,11 @@ from securefl.base.errors import ConfigError
 
 
 class CustomModel(scenario.Model, tag="custom", frozen=True, kw_only=True):
-    """Your own: ``factory`` is ``"module:function"``: (input_shape, classes) to torch Module."""
+    """A model of your own: ``factory`` is ``"module:function"``."""
 
     reads = "both"
     factory: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$")]
+    """Function of (input_shape, classes) that returns a ``torch.nn.Module``."""
 
     @property
     def is_own(self) -> bool:

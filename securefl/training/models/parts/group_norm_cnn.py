@@ -13,12 +13,17 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
 
     class_biases = True
     channels: tuple[scenario.Positive, ...] = (16, 16, 16)
-    """One number per convolution."""
+    """Output channels, one number per convolution."""
     kernel: scenario.Positive = 5
+    """Width of each convolution, without padding."""
     groups: scenario.Positive = 4
+    """Groups of the normalisation."""
     pool: scenario.Positive = 4
+    """Side of the mean pool."""
     dense: scenario.Positive = 32
+    """Width of the first dense layer."""
     activation: scenario.Activation = "elu"
+    """Function between layers."""
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         """Conv - activation - GroupNorm for each of ``channels``, mean pool, dense - activation - dense.

@@ -8,8 +8,11 @@ class Lstm(scenario.Model, tag="lstm", frozen=True, kw_only=True):
 
     reads = "text"
     embedding: scenario.Positive = 8
+    """Width of the embedding."""
     hidden: scenario.Positive = 64
+    """Width of each LSTM layer."""
     layers: scenario.Positive = 2
+    """Number of LSTM layers."""
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         from securefl.training.models.layers import NextCharacter

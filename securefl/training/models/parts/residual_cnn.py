@@ -11,10 +11,15 @@ class ResidualCnn(scenario.Model, tag="residual-cnn", frozen=True, kw_only=True)
 
     class_biases = True
     channels: scenario.Positive = 16
+    """Channels of every convolution."""
     blocks: scenario.Positive = 7
+    """Residual blocks of two convolutions, each followed by a 2x2 maximum at stride 1."""
     groups: scenario.Positive = 4
+    """Groups of the normalisation."""
     dense: scenario.Positive = 32
+    """Width of the first dense layer, after the mean over all pixels."""
     activation: scenario.Activation = "elu"
+    """Function between layers."""
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         """conv3x3 - activation - GroupNorm, ``blocks`` blocks, mean over pixels, dense - activation - dense.

@@ -9,7 +9,7 @@ NAME = "statistics"
 
 
 class StatisticsOnly(scenario.Model, tag="statistics", frozen=True, kw_only=True):
-    """No model: sites say the metrics of ``[evaluation]`` of their columns (docs/statistics.md)."""
+    """No model: the round of ``securefl statistics`` (docs/statistics.md)."""
 
     reads = "both"
     by_sites: ClassVar[bool] = True

@@ -13,16 +13,16 @@ class SiteWeights(scenario.Model, tag="weights", frozen=True, kw_only=True):
     reads = "both"
     by_sites: ClassVar[bool] = True
     file: Annotated[str, Meta(min_length=1)] = "initial.safetensors"
-    """From the working directory; everybody's holds the same."""
+    """Path from the working directory; all processes have the same file."""
     sha256: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
-    """Of the file, to be told at once who has another; empty to learn it only from the first hello."""
+    """Digest of the file. A process with another file is refused at once; if empty, at the first hello."""
 
     frozen_sha256: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
-    """Of the parameters that sites have and do not train, such as the base under adapters; empty: not
+    """Digest of the parameters that sites have and do not train, such as the base under adapters. Empty: not
     compared."""
 
     averaged: tuple[Annotated[str, Meta(min_length=1)], ...] = ("*running_mean", "*running_var")
-    """Patterns of the names of buffers that travel: the server averages them, whatever its optimiser."""
+    """Patterns of the names of buffers that are sent: the server averages them, whatever its optimiser."""
 
     @property
     def first_file(self) -> str:
