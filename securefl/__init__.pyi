@@ -1,5 +1,6 @@
 from . import attacks as attacks
 from . import rules as rules
+from . import sections as sections
 from ._api import audit as audit
 from ._api import explain as explain
 from ._api import load as load

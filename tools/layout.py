@@ -45,6 +45,7 @@ FACES = (
     "securefl._runs",
     "securefl._result",
     "securefl.rules",
+    "securefl.sections",
     "securefl.attacks",
 )
 """The package itself, and the program. They may take from any wing, and no wing from them."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import securefl
 
@@ -22,50 +24,65 @@ def entry(name: str, found: object, level: int = 2) -> Iterator[str]:
     """Yield the lines of one name; of a module also those of its members, a level down."""
     if isinstance(found, str):
         return
-    yield f"{'#' * level} `{name}`"
-    yield ""
+    yield from (f"{'#' * level} `{name}`", "")
     if inspect.isfunction(found):
-        yield from ("```python", f"{name}{signature(found)}", "```", "")
-    yield from (inspect.getdoc(found) or "").splitlines()
-    yield ""
+        yield from ("```python", *head(found), "```", "")
+    yield from (*body(inspect.getdoc(found) or ""), "")
     if inspect.ismodule(found):
         for member in found.__all__:
             yield from entry(f"{name}.{member}", getattr(found, member), level + 1)
-    if inspect.isclass(found):
-        for member, value in vars(found).items():
-            inner = value.fget if isinstance(value, property) else value
-            if member.startswith("_") or not inspect.isfunction(inner) or not inspect.getdoc(inner):
-                continue
-            shown = f"{member}{signature(inner)}" if inspect.isfunction(value) else member
-            yield f"**`{shown}`** {(inspect.getdoc(inner) or '').splitlines()[0]}"
-            yield ""
+    if not inspect.isclass(found):
+        return
+    if name.startswith("sections."):
+        yield from ("Fields: [reference](fields.md).", "")
+    else:
+        listed = [
+            f"- **`{field}`**: {fields.plain(text)}" for field, text in fields.docstrings(found).items()
+        ]
+        yield from (*listed, *([""] if listed else []))
+    for member, value in vars(found).items():
+        inner = value.fget if isinstance(value, property) else value
+        if member.startswith("_") or not inspect.isfunction(inner) or not inspect.getdoc(inner):
+            continue
+        shown = f"{member}{signature(inner)}" if inspect.isfunction(value) else member
+        yield from (f"**`{shown}`** {fields.plain((inspect.getdoc(inner) or '').splitlines()[0])}", "")
+
+
+def body(text: str) -> Iterator[str]:
+    """Yield the lines of a docstring, its example as a block of code."""
+    fenced = False
+    for line in text.splitlines():
+        if line.startswith(">>> ") and not fenced:
+            fenced = True
+            yield "```python"
+        elif fenced and not line:
+            fenced = False
+            yield "```"
+        yield line
+    if fenced:
+        yield "```"
+
+
+def parsed(function: object) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    """The definition of a function."""
+    (made,) = ast.parse(dedent(inspect.getsource(function))).body  # type: ignore[arg-type]
+    if not isinstance(made, ast.FunctionDef | ast.AsyncFunctionDef):
+        raise TypeError(function)
+    return made
+
+
+def head(function: object) -> list[str]:
+    """The lines of a function's definition up to its docstring, as the source has them."""
+    lines = dedent(inspect.getsource(function)).splitlines()  # type: ignore[arg-type]
+    return [lines[number] for number in range(parsed(function).body[0].lineno - 1)]
 
 
 def signature(function: object) -> str:
-    """Parameters with their types, as in the source, without ``self``."""
-    made = inspect.signature(function)  # type: ignore[arg-type]
-    kept = [
-        each.replace(annotation=_Written(each.annotation)) if isinstance(each.annotation, str) else each
-        for each in made.parameters.values()
-        if each.name != "self"
-    ]
-    returned = made.return_annotation
-    bare = _Written(returned) if isinstance(returned, str) else returned
-    return str(made.replace(parameters=kept, return_annotation=bare))
-
-
-_MODULES = sorted(
-    path.stem for path in Path(securefl.__file__).parent.rglob("[a-z]*") if path.suffix in {"", ".py"}
-)
-
-
-class _Written(str):
-    """An annotation shown without quotes, and without the modules of the product that its types are from."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return re.sub(rf"(?<![\w.])(?:{'|'.join(_MODULES)})\.(?=[A-Z])", "", self)
+    """Parameters and result as in the source, without ``self`` and without modules of types."""
+    made = parsed(function)
+    made.args.args = [each for each in made.args.args if each.arg != "self"]
+    returned = f" -> {ast.unparse(made.returns)}" if made.returns else ""
+    return re.sub(r"\b[a-z_.]+\.(?=[A-Z]\w*[\],)| ]|[A-Z]\w*$)", "", f"({ast.unparse(made.args)}){returned}")
 
 
 def page() -> str:

@@ -172,7 +172,12 @@ class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
 
 
 class Aggregation(section.Section, frozen=True, kw_only=True):
-    """Rule on cluster means, and the claim about it."""
+    """Rule on cluster means, and the claim about it.
+
+    >>> from securefl.sections import Aggregation
+    >>> Aggregation(byzantine=1).rule
+    Mean()
+    """
 
     rule: Rule = field(default_factory=partial(parts.default_of, Rule, "mean"))
     """Aggregation rule."""

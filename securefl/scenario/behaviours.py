@@ -258,13 +258,22 @@ class InformedAttack(CoalitionAttack, frozen=True, kw_only=True):
 
 
 class NoClip(Poisoning, tag="no-clip", frozen=True, kw_only=True):
-    """Update without the clip to ``encoding.clip``; refused if there is no clip."""
+    """Update without the clip to ``encoding.clip``; refused if there is no clip.
+
+    >>> from securefl.sections import NoClip
+    >>> NoClip(count=1).members
+    1
+    """
 
 
 class SparseEnergy(Poisoning, tag="sparse-energy", frozen=True, kw_only=True):
     """Vector on few coordinates, against the party's own update, below the power of tests of length and law.
 
     The agreed noise is added to it. Refused without privacy noise.
+
+    >>> from securefl.sections import SparseEnergy
+    >>> SparseEnergy(count=1).coordinates
+    79
     """
 
     coordinates: section.Positive = 79
@@ -277,6 +286,10 @@ class NoNoise(Behaviour, tag="no-noise", frozen=True, kw_only=True):
     """Upload without privacy noise, except components that the server removes for dropouts.
 
     Refused without noise. With ``threshold`` noise such parties count among ``secure_sum.colluders``.
+
+    >>> from securefl.sections import NoNoise
+    >>> NoNoise(count=2).members
+    2
     """
 
 
@@ -284,6 +297,10 @@ class FalseCount(Behaviour, tag="false-count", frozen=True, kw_only=True):
     """False number of samples, declared in every round; the party trains on its own samples.
 
     No effect with ``weighting.mode = "ignore"``.
+
+    >>> from securefl.sections import FalseCount
+    >>> FalseCount(count=1, samples=100_000).members
+    1
     """
 
     samples: Annotated[int, Meta(ge=1, le=2**31)]
@@ -294,6 +311,10 @@ class FalseMetrics(Behaviour, tag="false-metrics", frozen=True, kw_only=True):
     """Best or worst metrics that the number of samples allows; the training is honest.
 
     Refused without ``[evaluation]``.
+
+    >>> from securefl.sections import FalseMetrics
+    >>> FalseMetrics(count=2, says="least").kind
+    'false-metrics'
     """
 
     says: Literal["most", "least"] = "most"
@@ -301,7 +322,12 @@ class FalseMetrics(Behaviour, tag="false-metrics", frozen=True, kw_only=True):
 
 
 class Drop(Behaviour, tag="drop", frozen=True, kw_only=True):
-    """Silence from ``phase`` to the end of the round; the party is back in the next."""
+    """Silence from ``phase`` to the end of the round; the party is back in the next.
+
+    >>> from securefl.sections import Drop
+    >>> Drop(parties=("p01",), phase="after-shares").acts(0)
+    True
+    """
 
     phase: Phase
     """Step before or after which the party falls silent. From ``after-masked-input`` on its update still
@@ -312,22 +338,42 @@ class Drop(Behaviour, tag="drop", frozen=True, kw_only=True):
 
 
 class Kill(Behaviour, tag="kill", frozen=True, kw_only=True):
-    """SIGKILL of the party's process, which stays dead."""
+    """SIGKILL of the party's process, which stays dead.
+
+    >>> from securefl.sections import Kill
+    >>> Kill(parties=("p01",), phase="before-keys").members
+    1
+    """
 
     phase: Phase
     """Step before or after which it is killed."""
 
 
 class Garbage(Behaviour, tag="garbage", frozen=True, kw_only=True):
-    """Bytes that are not a message."""
+    """Bytes that are not a message.
+
+    >>> from securefl.sections import Garbage
+    >>> Garbage(count=1, rounds=(2,)).acts(1)
+    False
+    """
 
 
 class WrongShare(Behaviour, tag="wrong-share", frozen=True, kw_only=True):
-    """Released shares that do not match their published hashes."""
+    """Released shares that do not match their published hashes.
+
+    >>> from securefl.sections import WrongShare
+    >>> WrongShare(count=1).kind
+    'wrong-share'
+    """
 
 
 class Replay(Behaviour, tag="replay", frozen=True, kw_only=True):
-    """Frames sent again, and old messages under fresh signatures."""
+    """Frames sent again, and old messages under fresh signatures.
+
+    >>> from securefl.sections import Replay
+    >>> Replay(count=1).kind
+    'replay'
+    """
 
 
 class ServerBehaviour(Behaviour, frozen=True, kw_only=True):

@@ -63,7 +63,12 @@ DataSet = Annotated[str, Meta(pattern=DATA_PATTERN)]
 
 
 class ImageFolder(section.Section, frozen=True, kw_only=True):
-    """Pictures of ``folder:DIR``."""
+    """Pictures of ``folder:DIR``.
+
+    >>> from securefl.sections import ImageFolder
+    >>> ImageFolder(size=(32, 32)).test_fraction
+    0.2
+    """
 
     size: tuple[section.Positive, section.Positive] | None = None
     """Height and width of all pictures after resizing. None: all must have the same size."""
@@ -72,7 +77,12 @@ class ImageFolder(section.Section, frozen=True, kw_only=True):
 
 
 class Standardise(section.Section, frozen=True, kw_only=True):
-    """Constants by which inputs are standardised: ``(x - mean) / deviation``, bytes divided by 255 first."""
+    """Constants by which inputs are standardised: ``(x - mean) / deviation``, bytes divided by 255 first.
+
+    >>> from securefl.sections import Standardise
+    >>> Standardise(mean=0.5, deviation=0.25).mean
+    0.5
+    """
 
     mean: float
     """Mean that is subtracted."""
@@ -81,7 +91,12 @@ class Standardise(section.Section, frozen=True, kw_only=True):
 
 
 class Data(section.Section, frozen=True, kw_only=True):
-    """Data set, its split over the parties, and limits of its size."""
+    """Data set, its split over the parties, and limits of its size.
+
+    >>> from securefl.sections import Data
+    >>> Data(set="mnist", train_limit=6_000).classes is None
+    True
+    """
 
     set: DataSet = "digits"
     """``digits`` comes with scikit-learn. ``mnist``, ``fashion-mnist``, ``cifar10`` and ``shakespeare`` are

@@ -12,7 +12,12 @@ MOMENTS = 2
 
 
 class Metric(section.Section, frozen=True, kw_only=True):
-    """Number or table of counts that each site computes of the model that it received."""
+    """Number or table of counts that each site computes of the model that it received.
+
+    >>> from securefl.sections import Metric
+    >>> Metric(name="scores", kind="histogram", bins=50).words
+    100
+    """
 
     name: MetricName
     """Letters, digits, spaces and ``_()/%+-``, at most 64."""
@@ -57,7 +62,12 @@ class Metric(section.Section, frozen=True, kw_only=True):
 
 
 class SiteEvaluation(section.Section, frozen=True, kw_only=True):
-    """Metrics of the received model, in the same masked sums as the updates (docs/metrics.md)."""
+    """Metrics of the received model, in the same masked sums as the updates (docs/metrics.md).
+
+    >>> from securefl.sections import Metric, SiteEvaluation
+    >>> SiteEvaluation(metrics=(Metric(name="loss", kind="mean", upper=10),)).words
+    2
+    """
 
     metrics: tuple[Metric, ...] = ()
     """Declared metrics."""
@@ -80,7 +90,12 @@ class SiteEvaluation(section.Section, frozen=True, kw_only=True):
 
 
 class Feature(section.Section, frozen=True, kw_only=True):
-    """Column of numbers, one per sample, which may be missing."""
+    """Column of numbers, one per sample, which may be missing.
+
+    >>> from securefl.sections import Feature
+    >>> Feature(name="age", lower=0, upper=120).upper
+    120.0
+    """
 
     name: MetricName
     """Name of the column."""
@@ -91,7 +106,12 @@ class Feature(section.Section, frozen=True, kw_only=True):
 
 
 class Labels(section.Section, frozen=True, kw_only=True):
-    """Column of classes, numbered from 0."""
+    """Column of classes, numbered from 0.
+
+    >>> from securefl.sections import Labels
+    >>> Labels(name="malignant", classes=2).classes
+    2
+    """
 
     name: MetricName
     """Name of the column."""
@@ -100,7 +120,12 @@ class Labels(section.Section, frozen=True, kw_only=True):
 
 
 class SiteStatistics(section.Section, frozen=True, kw_only=True):
-    """Statistics pooled by ``securefl statistics`` in a round of its own (docs/statistics.md)."""
+    """Statistics pooled by ``securefl statistics`` in a round of its own (docs/statistics.md).
+
+    >>> from securefl.sections import Feature, SiteStatistics
+    >>> SiteStatistics(features=(Feature(name="age", lower=0, upper=120),)).bins
+    20
+    """
 
     features: tuple[Feature, ...] = ()
     """Columns of numbers."""

@@ -23,11 +23,21 @@ _Multiplier = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class Normalise(section.Section, tag="normalise", frozen=True, kw_only=True):
-    """Example gradients scaled to length 1 (Xiang et al. 2023, algorithm 1)."""
+    """Example gradients scaled to length 1 (Xiang et al. 2023, algorithm 1).
+
+    >>> from securefl.sections import DpSgd, Normalise
+    >>> DpSgd(bound=Normalise()).norm
+    1.0
+    """
 
 
 class ClipEach(section.Section, tag="clip", frozen=True, kw_only=True):
-    """Example gradients shortened to ``norm`` if they are longer (Abadi et al. 2016)."""
+    """Example gradients shortened to ``norm`` if they are longer (Abadi et al. 2016).
+
+    >>> from securefl.sections import ClipEach
+    >>> ClipEach(norm=2.0).norm
+    2.0
+    """
 
     norm: section.PositiveReal = 1.0
     """Largest L2 norm."""
@@ -38,6 +48,10 @@ class DpSgd(section.Section, frozen=True, kw_only=True):
 
     The update is minus the sum of bounded per-example gradients over ``training.batch_size``, which is
     the expected size of a batch. The noise of ``[privacy]`` is added after the encoding.
+
+    >>> from securefl.sections import DpSgd
+    >>> DpSgd(sampler="fixed-size").norm
+    1.0
     """
 
     bound: Normalise | ClipEach = Normalise()
@@ -59,7 +73,12 @@ class DpSgd(section.Section, frozen=True, kw_only=True):
 
 
 class Transfer(section.Section, frozen=True, kw_only=True):
-    """Scale the server's learning rate by ``multiplier`` over the run's own (Xiang et al., section 4.2)."""
+    """Scale the server's learning rate by ``multiplier`` over the run's own (Xiang et al., section 4.2).
+
+    >>> from securefl.sections import Transfer
+    >>> Transfer(multiplier=1.5).multiplier
+    1.5
+    """
 
     multiplier: _Multiplier
     """sigma_b: the noise multiplier at which ``server_optimiser.learning_rate`` was tuned."""
@@ -70,6 +89,10 @@ class QuantileClip(section.Section, frozen=True, kw_only=True):
 
     The clip C becomes C exp(-``rate`` (share - ``quantile``)) after each round; ``share`` is that of updates
     no longer than C, with noise.
+
+    >>> from securefl.sections import QuantileClip
+    >>> QuantileClip(quantile=0.5).rate
+    0.2
     """
 
     quantile: Annotated[float, Meta(ge=0, le=1)] = 0.5
@@ -88,7 +111,12 @@ class QuantileClip(section.Section, frozen=True, kw_only=True):
 
 
 class Privacy(section.Section, frozen=True, kw_only=True):
-    """Differential privacy of all opened values (docs/privacy.md)."""
+    """Differential privacy of all opened values (docs/privacy.md).
+
+    >>> from securefl.sections import Privacy
+    >>> Privacy(unit="party", epsilon=2.0).placement
+    'local'
+    """
 
     unit: Literal["none", "record", "party"] = "none"
     """Protected unit: nothing, one example, or all data of a party. ``record`` needs ``training.dp_sgd`` and
@@ -138,7 +166,12 @@ class Privacy(section.Section, frozen=True, kw_only=True):
 
 
 class Checks(Section, frozen=True, kw_only=True):
-    """Checks of opened sums against the agreed noise; a sum that fails is left out (docs/checks.md)."""
+    """Checks of opened sums against the agreed noise; a sum that fails is left out (docs/checks.md).
+
+    >>> from securefl.sections import Checks
+    >>> Checks(kind="corrected").alpha
+    0.01
+    """
 
     kind: Literal["none", "published", "corrected"] = "none"
     """``corrected``: all checks, with a known rate of false alarms. ``published``: the norm and KS tests of

@@ -21,7 +21,12 @@ from securefl.scenario.privacy import Checks, DpSgd, Privacy, Validate
 
 
 class Training(section.Section, frozen=True, kw_only=True):
-    """Local SGD at each party."""
+    """Local SGD at each party.
+
+    >>> from securefl.sections import Training
+    >>> Training(epochs=2, batch_size=16).learning_rate
+    0.1
+    """
 
     epochs: section.Positive = 1
     """Passes over the party's samples per round."""
@@ -50,7 +55,12 @@ class Training(section.Section, frozen=True, kw_only=True):
 
 
 class Clustering(section.Section, frozen=True, kw_only=True):
-    """Random clusters, drawn ``reclusterings`` times per round."""
+    """Random clusters, drawn ``reclusterings`` times per round.
+
+    >>> from securefl.sections import Clustering
+    >>> Clustering(size=4, reclusterings=2).atoms
+    1
+    """
 
     size: section.Positive = 3
     """m, the smallest cluster. P participants make floor(P / m) clusters whose sizes differ by
@@ -72,7 +82,12 @@ class Clustering(section.Section, frozen=True, kw_only=True):
 
 
 class Groups(section.Section, frozen=True, kw_only=True):
-    """Task groups: parties whose data share a distribution learn one of ``count`` models (BR-IFCA)."""
+    """Task groups: parties whose data share a distribution learn one of ``count`` models (BR-IFCA).
+
+    >>> from securefl.sections import Groups
+    >>> Groups(count=2).mode
+    'open'
+    """
 
     count: Annotated[int, Meta(ge=1, le=64)] = 1
     """k, number of models, at most the number of parties. 1: all parties learn one model."""
@@ -103,7 +118,12 @@ class Groups(section.Section, frozen=True, kw_only=True):
 
 
 class Participation(section.Section, frozen=True, kw_only=True):
-    """Participants of a round: all parties, or a draw from the round's certified seed."""
+    """Participants of a round: all parties, or a draw from the round's certified seed.
+
+    >>> from securefl.sections import Participation
+    >>> Participation(fraction=0.5).count is None
+    True
+    """
 
     count: section.Positive | None = None
     """P, number of participants. None: all parties."""
@@ -112,7 +132,12 @@ class Participation(section.Section, frozen=True, kw_only=True):
 
 
 class SecureSum(section.Section, frozen=True, kw_only=True):
-    """Parameters of the secure sums in clusters, with the letters of docs/protocol.md."""
+    """Parameters of the secure sums in clusters, with the letters of docs/protocol.md.
+
+    >>> from securefl.sections import SecureSum
+    >>> SecureSum(server="active").verification
+    'committee'
+    """
 
     kind: Literal["masking", "crypten", "plain"] = "masking"
     """``masking``: pairwise masks with double masking. ``crypten``: CrypTen's arithmetic secret sharing
@@ -162,7 +187,12 @@ class SecureSum(section.Section, frozen=True, kw_only=True):
 
 
 class Encoding(section.Section, frozen=True, kw_only=True):
-    """Clip and fixed point: a coordinate x becomes round(x * 2^scale_bits), with abs(x) at most ``range``."""
+    """Clip and fixed point: a coordinate x becomes round(x * 2^scale_bits), with abs(x) at most ``range``.
+
+    >>> from securefl.sections import Encoding
+    >>> Encoding(clip=1.0).scale_bits
+    16
+    """
 
     clip: section.PositiveReal | Literal["none"] = "none"
     """L2 bound of the whole update before weighting; 1, in units of the clip, with ``privacy.clip``."""
@@ -179,7 +209,12 @@ class Encoding(section.Section, frozen=True, kw_only=True):
 
 
 class Weighting(section.Section, frozen=True, kw_only=True):
-    """Weight of a party: min(n, cap) / cap of its declared sample count n (docs/weighting.md)."""
+    """Weight of a party: min(n, cap) / cap of its declared sample count n (docs/weighting.md).
+
+    >>> from securefl.sections import Weighting
+    >>> Weighting(mode="truncate", alpha=0.1).alpha_star
+    0.5
+    """
 
     mode: Literal["ignore", "passthrough", "truncate"] = "passthrough"
     """``ignore``: all weights 1. ``passthrough``: the cap is the largest declared count. ``truncate``: the
@@ -199,7 +234,12 @@ class Weighting(section.Section, frozen=True, kw_only=True):
 
 
 class Stop(section.Section, frozen=True, kw_only=True):
-    """End of a run: after ``rounds``, at ``target``, or after ``patience`` rounds without a gain."""
+    """End of a run: after ``rounds``, at ``target``, or after ``patience`` rounds without a gain.
+
+    >>> from securefl.sections import Stop
+    >>> Stop(rounds=50, patience=5).rounds
+    50
+    """
 
     rounds: section.Positive = 10
     """T, rounds of the run at most."""
@@ -221,7 +261,12 @@ IN_TIME = 0.9
 
 
 class Deadlines(section.Section, frozen=True, kw_only=True):
-    """Seconds that the server waits in each step before it continues without the missing parties."""
+    """Seconds that the server waits in each step before it continues without the missing parties.
+
+    >>> from securefl.sections import Deadlines
+    >>> Deadlines(training=600).training
+    600.0
+    """
 
     join: section.Seconds = 60.0
     """For the first hello of every party, at the start of the run."""
@@ -267,7 +312,12 @@ Audit = Literal[
 
 
 class Leakage(section.Section, frozen=True, kw_only=True):
-    """Limits on the information in all sums of one update together, besides ``secure_sum.k_anonymity``."""
+    """Limits on the information in all sums of one update together, besides ``secure_sum.k_anonymity``.
+
+    >>> from securefl.sections import Leakage
+    >>> Leakage(leverage=0.5).mode
+    'veto'
+    """
 
     mode: Literal["veto", "report"] = "veto"
     """``veto``: parties release nothing that crosses a limit of any party, alone or with other sums of the
@@ -283,7 +333,12 @@ class Leakage(section.Section, frozen=True, kw_only=True):
 
 
 class Expect(section.Section, frozen=True, kw_only=True):
-    """Claim about the outcome; exit code 0 needs all of them to hold."""
+    """Claim about the outcome; exit code 0 needs all of them to hold.
+
+    >>> from securefl.sections import Expect
+    >>> Expect(metric="accuracy", at_least=0.9).at_most is None
+    True
+    """
 
     metric: Literal[
         "accuracy",

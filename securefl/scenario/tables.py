@@ -43,7 +43,13 @@ class Column(section.Section, frozen=True, kw_only=True):
 
 
 class TableSchema(section.Section, frozen=True, kw_only=True):
-    """Columns of tables, the same for all parties."""
+    """Columns of tables, the same for all parties.
+
+    >>> from securefl.sections import TableSchema
+    >>> from securefl import Column
+    >>> TableSchema(label="died", features=(Column(name="age"),)).delimiter
+    ','
+    """
 
     label: ColumnName
     """Column of the class, one of ``data.classes``."""

@@ -15,20 +15,21 @@ LIVE = ("audit", "run", "run_async")
 """Functions whose examples start processes."""
 ELSEWHERE = {"AuditReport": "audit"}
 """Names whose docstring refers to the example of another."""
-NAMES = sorted({*dir(securefl)} - {"__version__"})
+MODULES = {"rules": securefl.rules, "attacks": securefl.attacks, "sections": securefl.sections}
+MEMBERS = [f"{name}.{member}" for name, module in MODULES.items() for member in module.__all__]
+NAMES = sorted({*dir(securefl), *MEMBERS} - {"__version__"})
 
 
 def example_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Run the example of a name in an empty folder."""
     monkeypatch.chdir(folder)
-    found = securefl
-    for part in name.split("."):
-        found = getattr(found, part)
-    text = inspect.getdoc(found) or ""
+    module, _, member = name.rpartition(".")
+    home = MODULES.get(module, securefl)
+    text = inspect.getdoc(getattr(home, member)) or ""
     if name in ELSEWHERE:
         assert f":func:`securefl.{ELSEWHERE[name]}`" in text
         return
-    test = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, name, None, 0)
+    test = doctest.DocTestParser().get_doctest(text, dict(vars(home)) if module else {}, name, None, 0)
     assert test.examples, f"{name}: its docstring has no example"
     assert doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(test).failed == 0
 

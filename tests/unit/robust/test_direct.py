@@ -1,6 +1,5 @@
 """Rules and attacks on arrays and tensors: public names, examples, forms of input and output, refusals."""
 
-import doctest
 import re
 from typing import Any
 
@@ -15,7 +14,6 @@ from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.scenario import parts
 from securefl.scenario.aggregation import PreAggregation, Rule
 from securefl.scenario.behaviours import Behaviour, CoalitionAttack, Poisoning, UpdateAttack
-from tests.looped import looped
 
 X = np.array([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [2.5, 2.5], [1.5, 3.5], [2.0, 4.0], [100.0, -50.0]])
 GRADIENT = np.array([-1.0, -1.0])
@@ -61,23 +59,6 @@ def test_every_part_is_public(module: Any, kinds: tuple[type[parts.Part], ...]) 
         found = {name for name in found if issubclass(parts.find(Behaviour, name), Poisoning)}
         found -= {"no-clip", "sparse-energy"}
     assert public == found
-
-
-@looped("name", [f"{module.__name__}.{name}" for module in (rules, attacks) for name in module.__all__])
-def test_the_example_of_a_part_runs(name: str) -> None:
-    module, _, member = name.rpartition(".")
-    part = getattr(rules if module == rules.__name__ else attacks, member)
-    examples = [test for test in doctest.DocTestFinder(recurse=False).find(part, member) if test.examples]
-    if issubclass(part, Rule | PreAggregation | UpdateAttack):
-        assert examples, f"{member} has no example"
-    for test in examples:
-        assert doctest.DocTestRunner().run(test).failed == 0, member
-
-
-@pytest.mark.parametrize("module", [rules, attacks])
-def test_the_examples_of_the_modules_run(module: Any) -> None:
-    assert doctest.testmod(module).attempted >= 3
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -13,6 +13,12 @@ class Backdoor(scenario.DataAttack, tag="backdoor", frozen=True, kw_only=True):
     """Patch in the corner of some training images, which are labelled ``target``.
 
     All backdoors of a scenario have one patch and target.
+
+    >>> import numpy as np
+    >>> from securefl.attacks import Backdoor
+    >>> x, y = np.zeros((2, 1, 4, 4), dtype=np.float32), np.array([1, 2])
+    >>> Backdoor(count=1, target=7).poison(x, y, classes=10)[1]
+    array([1, 7])
     """
 
     images_only: ClassVar[bool] = True

@@ -6,7 +6,14 @@ from securefl.base.errors import ConfigError
 
 
 class LabelShift(scenario.DataAttack, tag="label-shift", frozen=True, kw_only=True):
-    """Class y becomes (y + shift) mod classes."""
+    """Class y becomes (y + shift) mod classes.
+
+    >>> import numpy as np
+    >>> from securefl.attacks import LabelShift
+    >>> x, y = np.zeros((2, 1, 4, 4), dtype=np.float32), np.array([1, 2])
+    >>> LabelShift(count=1).poison(x, y, classes=10)[1]
+    array([2, 3])
+    """
 
     shift: int = 1
     """Distance between true and false class."""
