@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from securefl.base import logs
 from securefl.base.version import __version__
 from securefl.cli import program
 
@@ -48,6 +49,9 @@ COMMANDS = {
     "weights": "Say where declared sample counts have to be cut so that liars gain little, and whose are.",
     "doctor": "Check libraries, broker, processor, data, and where a party's state is kept.",
     "bench": "Measure speed and size on this machine.",
+    "trace": (
+        "Decode the envelope of captured frames: sender, place in the run, sizes, signature. Never a payload."
+    ),
     "data": "Data: a party's own, and who gets which labels of a data set.",
     "dp": "Differential privacy: noise for a budget, and what the checks of noisy sums see.",
 }
@@ -102,8 +106,16 @@ def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    log_level: Annotated[
+        logs.Level | None,
+        typer.Option(
+            envvar=logs.VARIABLE, help="Log to standard error from this level on; off when left out."
+        ),
+    ] = None,
 ) -> None:
-    pass
+    _ = version
+    if log_level is not None:
+        logs.set_level(log_level)
 
 
 def main() -> None:

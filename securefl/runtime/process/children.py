@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
+from securefl.base import logs
 from securefl.base.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, SecureflError, UsageError
 from securefl.base.ids import PartyId
 from securefl.runtime.process import lifeline
@@ -153,6 +154,7 @@ def _child(main: Main, settings: ProcessSettings, pipe: Connection) -> None:
     lifeline.die_with(os.getppid())
     lifeline.end_when_broken(pipe.fileno())
     lifeline.heed_the_launcher_only()
+    logs.apply_level()
     try:
         main(settings, pipe.send)
     except ConfigError as error:

@@ -1,6 +1,7 @@
 """The witness of a process: its transcript on disk, and news for whoever launched it."""
 
 import hashlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -31,6 +32,7 @@ from securefl.runtime.report.first import file_digest, versions
 from securefl.runtime.report.kept import FrameKeeper
 from securefl.runtime.report.text import listed, printable
 
+_LOG = logging.getLogger("securefl.round")
 MOST_OF_ONE: Final = 32
 """Lines a round about one culprit ..."""
 MOST: Final = 512
@@ -144,6 +146,7 @@ class ProcessWitness:
         plan: RunPlan | None = None,
     ) -> None:
         self._run = settings.run
+        self._name = settings.name
         # Of an update, behind which masked inputs and sums may have metric words.
         self._length = None if plan is None else plan.length
         self._tell = tell
@@ -184,6 +187,7 @@ class ProcessWitness:
         if isinstance(item, RoundStarted | TriplesDealt):
             self._begin_round(item.round)
         kind, fields = entry_of(item, self._run, self._lab, self._length)
+        _LOG.debug("%s: %s, round %s", self._name, kind, getattr(item, "round", "-"))
         self._writer.append(kind, {"time": now, **fields})
         # Reports are few and mark what matters: a process that is killed later has not lost them.
         self._writer.flush()
@@ -195,6 +199,8 @@ class ProcessWitness:
 
     def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
         """Record a refusal with its evidence, and pass it on."""
+        shown = printable(culprit, 32), printable(reason, 200)
+        _LOG.info("%s refuses a message of %s: %s", self._name, *shown)
         kept = self._keep(culprit, evidence) if evidence else {}
         if kept or self._refusals.take(culprit, reason):
             self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason, **kept})

@@ -18,6 +18,7 @@ that wish where it would end the connection (docs/adr/0062).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -31,6 +32,7 @@ from securefl.runtime.transport.meeting import ANSWERS, WORDS, Company, Meeting
 from securefl.runtime.transport.message_limit import ProbeError
 from securefl.runtime.transport.outbound import Outbound, OutgoingFrame
 
+_LOG = logging.getLogger("securefl.transport")
 _MQTT_LIMIT = 268_435_400
 
 _AT_ONCE = 1.0
@@ -131,6 +133,7 @@ class MqttTransport:
         if len(payload) > _MQTT_LIMIT - len(topic.encode()):
             raise UsageError(f"MQTT carries at most 256 MiB, not {len(payload)} bytes")
         self._check_open()
+        _LOG.debug("%s sends %d bytes to %s", self._client_id, len(payload), topic)
         async with self._slots:
             self._check_open()
             outgoing = OutgoingFrame(
@@ -152,6 +155,7 @@ class MqttTransport:
             await self._arrived.wait()
         delivery = self._inbox.popleft()
         self._room.set()
+        _LOG.debug("%s receives %d bytes from %s", self._client_id, len(delivery.payload), delivery.topic)
         return delivery
 
     def watch(
@@ -263,6 +267,10 @@ class MqttTransport:
     def _tell(self, link: base.Link) -> None:
         if link.up != self._link.up:
             self._link = link
+            if link.up:
+                _LOG.info("%s connected again to %s", self._client_id, self._reach.url)
+            else:
+                _LOG.warning("%s lost the connection to %s", self._client_id, self._reach.url)
             self._told(link)
 
     async def _converse(self, reached: reaching.Reached) -> SecureflError:
@@ -318,6 +326,7 @@ class MqttTransport:
         if not self._ready.done():
             self._ready.set_result(None)
             self._link = base.Link(up=True)
+            _LOG.info("%s connected to %s", self._client_id, self._reach.url)
             return
         # Not told of where nobody had been heard anywhere.
         self._tell(base.Link(up=False))

@@ -1,0 +1,34 @@
+"""Diagnostic log on standard error, for ``securefl --log-level``: connections, frames, steps. No payloads."""
+
+import logging
+import os
+import sys
+import time
+from typing import Final, Literal
+
+Level = Literal["debug", "info", "warning", "error"]
+VARIABLE: Final = "SECUREFL_LOG_LEVEL"
+"""Environment variable that hands the level to the processes of a run."""
+
+
+def set_level(level: Level) -> None:
+    """Log from this level on, in this process and in those that it starts."""
+    os.environ[VARIABLE] = level
+    apply_level()
+
+
+def apply_level() -> None:
+    """Log from the level of the environment on; without one nothing is logged."""
+    level = os.environ.get(VARIABLE)
+    log = logging.getLogger("securefl")
+    if level is None or log.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    form = logging.Formatter(
+        "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
+    )
+    form.converter = time.gmtime
+    handler.setFormatter(form)
+    log.addHandler(handler)
+    log.setLevel(level.upper())
+    log.propagate = False
