@@ -14,7 +14,7 @@ import typer
 
 from securefl.base import crypto, files
 from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED, ConfigError, PeerError
-from securefl.base.ids import EVERYONE, RunId
+from securefl.base.ids import EVERYONE, PartyId, RunId
 from securefl.cli.console import answers, say
 from securefl.cli.options import JsonOption
 from securefl.protocol import wire
@@ -110,7 +110,7 @@ def signature(frame: bytes, payload: wire.Payload, roster: crypto.Roster) -> str
     if sender is None:
         return f"WRONG: the roster has no {header.sender}"
     try:
-        wire.open_frame(frame, payload, sender, RunId(header.run), header.recipient)
+        wire.open_frame(frame, payload, sender, RunId(header.run), PartyId(header.recipient))
     except PeerError as error:
         return f"WRONG: {error.reason}"
     return "valid"
