@@ -14,7 +14,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check unit live slow examples interop realistic brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
+.PHONY: help setup hooks demo test quick check unit live slow examples interop realistic brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ $(STAMP): pyproject.toml constraints.txt
 	# Its declared dependencies do not install (docs/adr/0023); what it needs is in the extra.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt crypten
 	@touch $@
+
+hooks: setup  ## install the hooks of git: linters, generated pages, subject lines; mypy before a push
+	$(BIN)/pre-commit install
 
 demo: setup  ## the main job: 12 parties, a server and a broker train on real data, one drops out, one lies
 	$(BIN)/securefl run quickstart --broker embedded $(ARGS)

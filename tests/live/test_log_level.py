@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.live
 
 LINE = re.compile(
-    r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (DEBUG|INFO|WARNING|ERROR) securefl\.(\w+): (.+)$"
+    r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (DEBUG|INFO|WARNING|ERROR) securefl\.([\w.]+): (.+)$"
 )
 
 

@@ -32,7 +32,7 @@ from securefl.runtime.report.first import file_digest, versions
 from securefl.runtime.report.kept import FrameKeeper
 from securefl.runtime.report.text import listed, printable
 
-_LOG = logging.getLogger("securefl.round")
+_LOG = logging.getLogger("securefl.runtime.report")
 MOST_OF_ONE: Final = 32
 """Lines a round about one culprit ..."""
 MOST: Final = 512

@@ -32,7 +32,7 @@ from securefl.runtime.transport.meeting import ANSWERS, WORDS, Company, Meeting
 from securefl.runtime.transport.message_limit import ProbeError
 from securefl.runtime.transport.outbound import Outbound, OutgoingFrame
 
-_LOG = logging.getLogger("securefl.transport")
+_LOG = logging.getLogger("securefl.runtime.transport")
 _MQTT_LIMIT = 268_435_400
 
 _AT_ONCE = 1.0
