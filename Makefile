@@ -43,6 +43,7 @@ check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the g
 	$(BIN)/python tools/layout.py
 	$(BIN)/python tools/reference.py --check
 	$(BIN)/mypy
+	MYPYPATH=. $(BIN)/mypy --explicit-package-bases examples
 	$(BIN)/lint-imports --no-logo
 
 unit: setup  ## the fast tier alone: all but what `live`, `slow` and the other targets below run

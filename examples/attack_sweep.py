@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import securefl
 
-RULES = {
+RULES: dict[str, dict[str, object]] = {
     "mean": {"type": "mean"},
     "trimmed mean": {"type": "trimmed-mean", "trim": 1},
     "median": {"type": "median"},

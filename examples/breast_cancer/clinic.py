@@ -58,7 +58,8 @@ RATE, RIDGE = 0.5, 1e-3
 
 def chance(x: np.ndarray, weight: np.ndarray, bias: float) -> np.ndarray:
     """That a patient is of class 1."""
-    return 1 / (1 + np.exp(-np.clip(x @ weight + bias, -30, 30)))
+    scores: np.ndarray = 1 / (1 + np.exp(-np.clip(x @ weight + bias, -30, 30)))
+    return scores
 
 
 def site(name: str) -> Clinic:

@@ -13,15 +13,16 @@ WARDS = 3
 
 def reader() -> torch.nn.Module:
     """A transformer for digits of 8 x 8, made here: nothing is downloaded."""
-    return ViTForImageClassification(
+    model: torch.nn.Module = ViTForImageClassification(
         ViTConfig(
             image_size=8, patch_size=2, num_channels=1, hidden_size=32, num_hidden_layers=2,
             num_attention_heads=4, intermediate_size=64, num_labels=10, hidden_dropout_prob=0.0,
         )
     )  # fmt: skip
+    return model
 
 
-class Digits(torch.utils.data.Dataset):
+class Digits(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
     """Samples as Trainer wants them."""
 
     def __init__(self, pixels: torch.Tensor, labels: torch.Tensor) -> None:

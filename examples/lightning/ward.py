@@ -27,7 +27,8 @@ class Reader(lightning.LightningModule):
         )
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        return self.layers(pixels)
+        scores: torch.Tensor = self.layers(pixels)
+        return scores
 
     def training_step(self, batch: list[torch.Tensor]) -> torch.Tensor:
         loss = cross_entropy(self(batch[0]), batch[1])

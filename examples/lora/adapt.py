@@ -23,7 +23,8 @@ RING_BYTES = 4
 def train_base(steps: int) -> torch.nn.Module:
     """The base, of public text alone."""
     torch.manual_seed(0)
-    model, text = language_model(), windows("\n".join(topics[name] for name in sorted(topics)))
+    model: torch.nn.Module = language_model()
+    text = windows("\n".join(topics[name] for name in sorted(topics)))
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.003)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.003, total_steps=steps)
     for step in range(steps):

@@ -5,16 +5,16 @@ A scenario names them `clinic:Name` (see `clinic.toml`); this file lies beside i
 
 import numpy as np
 
-from securefl import AggregationResult, Partition, Rule, UpdateAttack
+from securefl import AggregationResult, ClusterMeans, Partition, Rule, UpdateAttack
 
 
 class Halfway(Rule, frozen=True, kw_only=True):
     """The mean of the inner half of the cluster means, coordinate by coordinate."""
 
-    def withstands(self, clusters):
+    def withstands(self, clusters: int) -> int:
         return clusters // 4
 
-    def aggregate(self, stack):
+    def aggregate(self, stack: ClusterMeans) -> AggregationResult:
         ordered = np.sort(stack.means, axis=0)
         quarter = stack.clusters // 4
         inner = ordered[quarter : stack.clusters - quarter]
@@ -26,18 +26,18 @@ class Freeze(UpdateAttack, frozen=True, kw_only=True):
 
     strength: float = 1.0
 
-    def craft(self, update, before, entropy):
+    def craft(self, update: np.ndarray, before: np.ndarray, entropy: object) -> np.ndarray:
         return -self.strength * update
 
 
 class ByWard(Partition, frozen=True, kw_only=True):
     """Wards one after the other: sorted by class, then cut, so that each party sees few of them."""
 
-    def split(self, labels, parties, rng):
+    def split(self, labels: np.ndarray, parties: int, rng: np.random.Generator) -> list[np.ndarray]:
         return np.array_split(np.argsort(labels, kind="stable"), parties)
 
 
-def measurements():
+def measurements() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Two kinds of patients, told apart by 16 noisy measurements: 1,200 to learn from, 400 to test on."""
     rng = np.random.default_rng(7)
     kind = rng.integers(0, 2, 1_600)

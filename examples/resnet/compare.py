@@ -22,7 +22,8 @@ HERE = Path(__file__).parent
 
 def Averaging(name: str) -> securefl.TorchSite:
     """A hospital where everything travels: BatchNorm's scales, and its running means and variances."""
-    return hospital(name, resnet18(num_classes=10), [], buffers="average")
+    site: securefl.TorchSite = hospital(name, resnet18(num_classes=10), [], buffers="average")
+    return site
 
 
 def accuracy(site: Callable[[str], securefl.Site], rounds: int, seed: int) -> float:

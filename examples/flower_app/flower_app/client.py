@@ -2,14 +2,19 @@
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from torch.utils.data import TensorDataset
 
 from flower_app.task import Net, load_data, test, train
 
 app = ClientApp()
 
 
-def data(context: Context):
-    return load_data(int(context.node_config["partition-id"]), int(context.node_config["num-partitions"]))
+def data(context: Context) -> tuple[TensorDataset, TensorDataset]:
+    config = context.node_config
+    own: tuple[TensorDataset, TensorDataset] = load_data(
+        int(config["partition-id"]), int(config["num-partitions"])
+    )
+    return own
 
 
 def samples(context: Context) -> int:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 from flwr.common import Context, ndarrays_to_parameters
 from flwr.server import ServerApp, ServerAppComponents, ServerConfig
 from flwr.server.strategy import FedAvg
@@ -12,16 +13,17 @@ from flower_app.task import Net
 
 def server_fn(context: Context) -> ServerAppComponents:
     out = Path(context.run_config["out"])
-    told = {"accuracy": [], "model": {}}
+    accuracies: list[float] = []
+    model: dict[str, list[float]] = {}
 
-    def mean(metrics):
+    def mean(metrics: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
         total = sum(count for count, _ in metrics)
-        told["accuracy"].append(sum(count * one["accuracy"] for count, one in metrics) / total)
-        out.write_text(json.dumps(told))
-        return {"accuracy": told["accuracy"][-1]}
+        accuracies.append(sum(count * one["accuracy"] for count, one in metrics) / total)
+        out.write_text(json.dumps({"accuracy": accuracies, "model": model}))
+        return {"accuracy": accuracies[-1]}
 
-    def keep(number, arrays, config):
-        told["model"] = dict(zip(Net().state_dict(), [array.tolist() for array in arrays], strict=True))
+    def keep(number: int, arrays: list[np.ndarray], _config: object) -> tuple[float, dict[str, float]]:
+        model.update(zip(Net().state_dict(), [array.tolist() for array in arrays], strict=True))
         return 0.0, {}
 
     strategy = FedAvg(

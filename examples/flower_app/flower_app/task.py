@@ -17,7 +17,8 @@ class Net(nn.Module):
         self.out = nn.Linear(32, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.out(torch.relu(self.norm(self.hidden(x))))
+        scores: torch.Tensor = self.out(torch.relu(self.norm(self.hidden(x))))
+        return scores
 
 
 def load_data(site: int, sites: int) -> tuple[TensorDataset, TensorDataset]:
