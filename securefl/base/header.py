@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from securefl.base import text
 
-WIDTH: Final = 110
+WIDTH: Final = 100
 """Most characters of a header line."""
-LINES: Final = ("run", "protection", "tolerance", "behaviours", "privacy", "premise", "seed", "end")
+LINES: Final = ("run", "server", "tolerance", "faults", "privacy", "limits", "seed", "end")
 """Lines of the header, in their order."""
 
 
@@ -37,7 +37,7 @@ class Sentence(NamedTuple):
         return self.short[:2].isupper()
 
 
-run, protection, tolerance, behaviours, privacy, premise, seed, end = (partial(Sentence, at) for at in LINES)
+run, server, tolerance, faults, privacy, limits, seed, end = (partial(Sentence, at) for at in LINES)
 
 
 class RunHeader(NamedTuple):
@@ -78,7 +78,7 @@ def _shorts(found: list[Sentence]) -> list[str]:
 def _fitted(label: str, shorts: list[str]) -> str:
     """Return a line with as many of ``shorts`` as fit, and the number of the others."""
     for left in range(len(shorts)):
-        rest = [f"{left} more: --explain"] if left else []
+        rest = [f"{left} more (--explain)"] if left else []
         line = f"{label}: {'; '.join((*shorts[: len(shorts) - left], *rest))}"
         if len(line) <= WIDTH:
             break

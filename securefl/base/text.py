@@ -9,9 +9,9 @@ _FOLDERS: Final = re.compile(r"(?<![\w:/])(?:~|\.{1,2})?/(?:[^\s/:;,'\"()]+/)*(?
 """The folders of a path, up to the last part; not those of a URL."""
 
 
-def count(number: int, noun: str) -> str:
-    """``number`` of what ``noun`` names, with an s but for one."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return ``1 sum`` or ``2 sums``; ``plural`` if it is not ``noun`` with an s."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def percent(probability: float) -> str:
@@ -20,6 +20,15 @@ def percent(probability: float) -> str:
         return f"{probability:.1e}"
     if 1 - 1e-4 < probability < 1:
         return f"1 - {1 - probability:.1e}"
+    return f"{100 * probability:.3g} %"
+
+
+def chance(probability: float) -> str:
+    """Return a probability for a line of a header: ``3.6 %``, ``< 0.1 %``, ``> 99.9 %``."""
+    if 0 < probability < 1e-3:
+        return "< 0.1 %"
+    if 1 - 1e-3 < probability < 1:
+        return "> 99.9 %"
     return f"{100 * probability:.3g} %"
 
 

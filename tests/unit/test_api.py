@@ -62,7 +62,7 @@ def test_no_such_scenario() -> None:
 
 def test_explained() -> None:
     told = securefl.explain(securefl.load("quickstart"))
-    assert told.startswith("# run\n#   12 parties\n#   clusters: 4 of 3: 2 members open a sum")
+    assert told.startswith("# run\n#   12 parties\n#   4 clusters of 3: 2 members open a sum")
     assert "rounds = 8" in told
 
 

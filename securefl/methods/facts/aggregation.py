@@ -7,6 +7,9 @@ from securefl.base import header, sums, text
 from securefl.methods import attacks, clustering, feasibility
 from securefl.scenario import Behaviour, FalseCount, Poisoning, Scenario, ServerData, UpdateAttack
 
+MEDIAN_NEEDS: Final = 3
+"""Fewest clusters of which a median tolerates a Byzantine one."""
+
 _USES: Final[Mapping[ServerData, str]] = {
     "none": "this rule does not use them",
     "all": "a gradient on all of them once a round",
@@ -19,17 +22,28 @@ def on_rule(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[h
     plan, judged = scenario.aggregation, len(feasibility.judged_together(scenario, limits.cluster_sizes))
     rule = ", ".join(step.name for step in (*plan.pre_aggregation, plan.rule))
     about = "about " if clustering.hides_groups(scenario.groups) else ""
-    where = f"{about}{judged} a group" if scenario.groups.count > 1 else f"{judged} clusters"
-    yield header.tolerance(f"{rule} withstands {limits.breakdown} of {where}", "with Byzantine members")
+    where = f"{about}{text.count(judged, 'cluster')}{' per group' if scenario.groups.count > 1 else ''}"
+    if limits.breakdown:
+        yield header.tolerance(
+            f"{rule}: {limits.breakdown} of {where} may be Byzantine", "with dishonest members"
+        )
+    else:
+        remedy = "use median" if judged >= MEDIAN_NEEDS else f"use median and {MEDIAN_NEEDS} clusters"
+        yield header.tolerance(f"no Byzantine cluster ({remedy})", f"{rule} tolerates none of {where}")
     shown = sums.exact_sum(one.members for one in scenario.behaviours if attacks.is_byzantine(one))
     if plan.claim != "none" and shown > plan.byzantine:
-        yield header.behaviours(f"BYZANTINE: {shown}, CLAIMED: {plan.byzantine}")
+        claimed = f"aggregation.byzantine expects {plan.byzantine} at most"
+        yield header.faults(f"BYZANTINE PARTIES: {shown}, EXPECTED: {plan.byzantine}", claimed)
     if plan.byzantine:
         chance = ", if chance assigns them to groups" if scenario.groups.count > 1 else ""
         clean = f"a cluster of {max(limits.cluster_sizes)} is clean with {text.percent(limits.p_clean)}"
-        holds = f"{plan.byzantine} Byzantine: {text.percent(limits.p_rule_holds)}"
-        withstood = f"probability that the rule withstands them ({plan.claim} claim)"
-        yield header.tolerance(holds, f"{withstood}; {clean}{chance}")
+        who = text.count(plan.byzantine, "Byzantine party", "Byzantine parties")
+        holds = f"the rule tolerates {who}"
+        if limits.p_rule_holds < 1:
+            holds += f" with chance {text.chance(limits.p_rule_holds)}"
+        if not limits.p_rule_holds:
+            holds = f"RULE FAILS with {who}"
+        yield header.limits(holds, f"{plan.claim} claim; {clean}{chance}")
 
 
 def on_weights(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
@@ -37,7 +51,9 @@ def on_weights(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Iterat
     weighting = scenario.weighting
     if scenario.aggregation.byzantine and weighting.mode == "passthrough":
         remedy = 'weighting.mode = "truncate" or "ignore" bounds its weight'
-        yield header.tolerance("COUNTS TRUSTED", f"one liar can outweigh all others; {remedy}")
+        yield header.limits(
+            "SAMPLE COUNTS ARE TRUSTED", f"a false count can outweigh all other parties; {remedy}"
+        )
     if weighting.alpha is not None:
         most = f"{weighting.alpha:g} of the parties of a round weigh {weighting.alpha_star:g} of all at most"
         yield header.tolerance(more=f"{most}, before dropouts, whatever they declare")
@@ -66,22 +82,28 @@ def on_behaviours(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Ite
     omniscient = ", ".join(dict.fromkeys(one.kind for one in shown if attacks.is_omniscient(one)))
     if omniscient:
         knows = "it knows all honest updates, as no real attacker does"
-        yield header.behaviours(f"OMNISCIENT {omniscient}", knows)
+        yield header.faults(f"OMNISCIENT ATTACK {omniscient}", knows)
     late = [one.kind for one in shown if one.rounds and min(one.rounds) > last]
     if late:
-        kinds = ", ".join(dict.fromkeys(late))
-        yield header.behaviours(f"NEVER ACT: {len(late)}", f"{kinds}; the last round is {last}")
+        late_kinds = ", ".join(dict.fromkeys(late))
+        yield header.faults(
+            f"AFTER THE LAST ROUND: {text.count(len(late), 'fault')}",
+            f"{late_kinds}; the last round is {last}",
+        )
     servers = dict.fromkeys(one.kind.rpartition(":")[2] for one in shown if attacks.is_of_server(one))
-    for kind, who in parties.items():
-        if who:
-            yield header.behaviours(f"{kind} by {len(who)}")
+    for number in dict.fromkeys(len(who) for who in parties.values() if who):
+        kinds = [kind for kind, who in parties.items() if len(who) == number]
+        each = " each" if len(kinds) > 1 else ""
+        yield header.faults(f"{', '.join(kinds)} by {text.count(number, 'party', 'parties')}{each}")
     if servers:
         curious = scenario.secure_sum.server == "curious"
-        unopposed = "by a server assumed curious: nothing has to stop it" if curious else ""
-        yield header.behaviours(f"server {', '.join(servers)}", unopposed)
+        unopposed = (
+            "the scenario assumes a curious server: the protocol need not prevent this" if curious else ""
+        )
+        yield header.faults(f"by the server: {', '.join(servers)}", unopposed)
     details = "; ".join(filter(None, (_details(one, scenario) for one in shown)))
     if details:
-        yield header.behaviours(more=details)
+        yield header.faults(more=details)
 
 
 def _details(one: Behaviour, scenario: Scenario) -> str:

@@ -14,27 +14,30 @@ from securefl.scenario import Scenario
 def on_clusters(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
     """Yield the sentences on who takes part, in which clusters, and on dropouts."""
     sums, table, again = scenario.secure_sum, scenario.clustering, scenario.clustering.reclusterings
-    some = "" if limits.participants == scenario.parties else f", {limits.participants} a round"
+    some = "" if limits.participants == scenario.parties else f", {limits.participants} per round"
     shares = scenario.data.shares
     copies = (
         "" if shares in {None, scenario.parties} else f"they hold {shares} shares of data, and copies of them"
     )
     yield header.run(f"{scenario.parties} parties{some}", copies)
-    times = f", {again} {'trainings' if clustering.works_of(table) > 1 else 'reclusterings'} a round"
+    what = "trainings" if clustering.works_of(table) > 1 else "reclusterings"
+    times = f", {again} {what} per round" if again > 1 else ""
     opened = f"{text.count(sums.threshold, 'member')} open a sum of at least {sums.min_survivors}"
-    yield header.run(f"clusters: {_shown(limits.cluster_sizes)}{times if again > 1 else ''}", opened)
+    yield header.run(f"{_layout(limits.cluster_sizes)}{times}", opened)
     steps = f"{clustering.steps_of(scenario)} + {privacy.noise_of(scenario)} of noise"
     ring = f"{limits.max_cluster_size} members x ({steps}) steps < 2^{limits.ring_bits - 1}"
     yield header.run(more=f"ring 2^{limits.ring_bits}: {ring}")
     if scenario.model.by_sites:
         seeded = "Python's, numpy's and torch's are seeded around each call of a site; not seeded: its own"
         others = "generators, making a site apart, os.urandom, hash order, threads, GPU"
-        yield header.seed("sites: default generators", f"{seeded} {others}")
+        yield header.seed("also sites' generators", f"{seeded} {others}")
     yield from _on_atoms(scenario) if table.atoms > 1 else ()
     yield _on_dropouts(scenario, limits)
     if scenario.encoding.clip != "none" and scenario.encoding.range < scenario.encoding.clip:
         bounds = f"{scenario.encoding.range:g} is below clip {scenario.encoding.clip:g}"
-        yield header.tolerance("RANGE BELOW CLIP", f"{bounds}; honest coordinates may saturate")
+        yield header.tolerance(
+            "ENCODING RANGE BELOW CLIP", f"{bounds}; coordinates of honest updates may be cut off"
+        )
 
 
 def _on_dropouts(scenario: Scenario, limits: feasibility.DerivedLimits) -> header.Sentence:
@@ -53,10 +56,10 @@ def _on_dropouts(scenario: Scenario, limits: feasibility.DerivedLimits) -> heade
     if again > 1:
         more += " and then others of its members, which may cascade"
     short = " or ".join(map(str, sorted(set(limits.tolerated_dropouts))))
-    short += f" dropout{'' if short == '1' else 's'} a cluster"
+    short += f" dropout{'' if short == '1' else 's'} per cluster"
     if limits.quorum is not None:
         largest = max(clustering.atom_sizes(scenario.parties, table.atoms))
-        short += f", {(limits.participants - limits.quorum) // largest} in all"
+        short += f" ({(limits.participants - limits.quorum) // largest} in total)"
         more += f"; a certificate needs {limits.quorum} signatures"
     return header.tolerance(short, more)
 
@@ -65,12 +68,12 @@ def _on_atoms(scenario: Scenario) -> Iterator[header.Sentence]:
     sums, sizes = scenario.secure_sum, clustering.atom_sizes(scenario.parties, scenario.clustering.atoms)
     f, byzantine = sums.colluders_per_cluster, scenario.aggregation.byzantine
     honest = f"{min(sizes) - f} honest beside f = {f}; a dropout loses its atom"
-    yield header.protection(
-        f"no sum below atoms of {min(sizes)}", f"{_shown(sizes)} for the whole run, {honest}"
+    yield header.server(
+        f"each sum has at least {min(sizes)} parties (atoms)", f"{_shown(sizes)} for the whole run, {honest}"
     )
     if sums.colluders:
         held = text.percent(feasibility.p_atoms_held(scenario))
-        yield header.protection(more=f"no atom has more than f = {f} colluders with probability {held}")
+        yield header.server(more=f"no atom has more than f = {f} colluders with probability {held}")
     if byzantine:
         mates = text.percent(odds.tail(scenario.parties - 1, byzantine, max(sizes) - 1, 1))
         yield header.tolerance(more=f"a party has a Byzantine atom mate in the run with probability {mates}")
@@ -81,23 +84,25 @@ def on_leakage(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterato
     table, atoms = scenario.clustering, scenario.clustering.atoms > 1
     again, same_work = table.reclusterings, clustering.works_of(table) == 1
     if min(limits.cluster_sizes) == 1:
-        yield header.protection("SERVER SEES EVERY UPDATE", "clusters of 1 have no secure sum")
+        yield header.server(
+            "SERVER SEES EVERY UPDATE", "clusters of 1 have no secure sum; set clustering.size >= 2"
+        )
     if table.fixed:
-        yield header.protection("CLUSTERS ARE FIXED", "the operator chooses them")
+        yield header.server("CLUSTERS ARE FIXED", "the operator of the server chooses them")
     enough, all_at = feasibility.all_exposed_at(scenario), feasibility.leaks_all_at(scenario)
     if atoms and same_work and all_at is not None and again >= max(all_at, 2):
         determine = f"{all_at} random reclusterings as a rule determine the sum of each atom"
-        yield header.protection(more=f"{determine}; this run makes {again}")
+        yield header.server(more=f"{determine}; this run makes {again}")
     if again > 1 and enough is not None and again >= enough:
         determine = f"{enough} random reclusterings as a rule determine every update"
-        yield header.protection("SUMS EXPOSE UPDATES", f"{determine}; this run makes {again}")
+        yield header.server("SUMS EXPOSE UPDATES", f"{determine}; this run makes {again}")
     if scenario.leakage.mode == "report":
-        yield header.protection("LEAKAGE IS ONLY REPORTED", "parties release sums that cross the limits")
+        yield header.server("LEAKAGE IS ONLY REPORTED", "parties open sums that exceed the leakage limits")
         return
     least = clustering.leakage_colluders(scenario) + scenario.secure_sum.k_anonymity
     if again > 1 and same_work and not atoms:
         of = f"of fewer than {least} parties (k = {scenario.secure_sum.k_anonymity})"
-        yield header.protection(more=f"reclusterings stay closed that would determine a sum {of}")
+        yield header.server(more=f"reclusterings stay closed that would determine a sum {of}")
     if scenario.secure_sum.server == "active" and not (
         table.fixed or atoms or scenario.privacy.unit != "none"
     ):
@@ -105,11 +110,18 @@ def on_leakage(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterato
         if 0 < rounds <= scenario.stop.rounds:
             how = f"{text.count(rounds, 'round')} on one model determine updates that stay the same; accounts"
             evaded = "refuse shares for them, a change of one bit evades that (use atoms, noise)"
-            yield header.protection("REPEATED MODEL EXPOSES", f"{how} {evaded}")
+            yield header.server("REPEATED MODEL EXPOSES", f"{how} {evaded}")
+
+
+def _layout(sizes: tuple[int, ...]) -> str:
+    """Return the number of clusters with their sizes."""
+    if len(set(sizes)) == 1:
+        return f"{text.count(len(sizes), 'cluster')} of {sizes[0]}"
+    return f"{len(sizes)} clusters ({_shown(sizes)})"
 
 
 def _shown(sizes: tuple[int, ...]) -> str:
-    return " and ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
+    return ", ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
 
 
 def on_groups(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
@@ -132,5 +144,5 @@ def on_groups(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Iterato
     opened = f"counts by group, then sums of groups with {least} or more members"
     sizes = ", ".join(map(str, clustering.group_sizes(scenario)[:8]))
     lost = f"updates are lost, {unheard:.0%} on average, for groups of {sizes} parties"
-    short = f"{groups.count} hidden groups lose {unheard:.0%} of updates"
+    short = f"{groups.count} hidden groups (lose {100 * unheard:.0f} %)"
     yield header.run(short, f"a cluster, the same in all rounds, opens {opened}; other {lost}")

@@ -137,7 +137,6 @@ from .shared.reports import Suspect as Suspect
 from .shared.reports import TriplesDealt as TriplesDealt
 from .shared.reports import UpdateEncoded as UpdateEncoded
 from .shared.reports import metrics_text as metrics_text
-from .shared.reports import tested_text as tested_text
 from .shared.signed_claim import check_announced as check_announced
 from .shared.slots import FIRST_SLOT as FIRST_SLOT
 from .shared.slots import counted as counted

@@ -147,8 +147,10 @@ class LocalRun:
 
     def _header(self, mechanism: Mechanism | None) -> header.RunHeader:
         options = self._options
-        keys = "all keys made here", "local run; in a deployment each party has its own"
-        start = report.on_start(options.seed, seeded=options.insecure, lab=options.lab, keys=keys)
+        keys = "all keys are local", "a local run; in a deployment each party has its own key"
+        start = report.on_start(
+            options.seed, seeded=options.insecure, lab=options.lab, keys=keys, files=self._directory.path
+        )
         return report.header_of(options.run, self._scenario, start, mechanism, seeded=options.insecure)
 
     def _broker(self, stack: ExitStack, private: Path) -> tuple[transport.Brokers, transport.LocalTls | None]:

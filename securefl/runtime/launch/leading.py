@@ -66,7 +66,9 @@ class Leading:
         )
         following.account_for(plan, metrics, settings.seed, seeded=seeded)
         keys = "", f"each process has its own key; roster: {report.listed(parties, _SHOWN)}"
-        start = report.on_start(settings.seed, seeded=seeded, lab=settings.lab, keys=keys)
+        start = report.on_start(
+            settings.seed, seeded=seeded, lab=settings.lab, keys=keys, files=self._directory.path
+        )
         done = sums.exact_sum(1 for _ in self._directory.each_record())
         self._progress.start(
             report.header_of(settings.run, scenario, start, plan.mechanism, seeded=seeded, done=done)

@@ -303,6 +303,6 @@ def _header(federation: SimulatedFederation, options: SimulationOptions, done: i
     start = (
         *notes(scenario),
         header.seed(more=federation.note),
-        *report.on_start(options.seed, seeded=options.insecure, simulated=True),
+        *report.on_start(options.seed, seeded=options.insecure, simulated=True, files=options.out),
     )
     return report.header_of(options.run, scenario, start, plan.mechanism, seeded=options.insecure, done=done)

@@ -1,6 +1,7 @@
 """Header of a run: the sentences of all features of its scenario, and those on how it is started."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from securefl.base import header, text
 from securefl.base.ids import RunId
@@ -38,6 +39,7 @@ def on_start(
     lab: bool = False,
     simulated: bool = False,
     keys: tuple[str, str] = ("", "each process has its own key"),
+    files: Path | None = None,
 ) -> Iterator[header.Sentence]:
     """Yield the sentences on how a run is started.
 
@@ -47,18 +49,25 @@ def on_start(
         lab: True if whole vectors are recorded.
         simulated: True for a simulation, which has no secrets.
         keys: where keys come from, short and in full.
+        files: directory of the run; None without one.
     """
     if lab:
-        yield header.protection("LAB: WHOLE VECTORS ARE RECORDED", "they hide nothing")
+        yield header.server("LAB: UPDATES ARE RECORDED", "anybody who reads the files sees each update")
     if simulated:
-        drawn = "clusters, split, training, rounding" if seeded else "clusters and split, no batches or noise"
+        drawn = (
+            "clusters, data split, training, noise"
+            if seeded
+            else "clusters and data split, not batches or noise"
+        )
         yield header.seed(f"{seed} determines {drawn}")
     elif seeded:
-        also = "and model, split and behaviours; for tests and replay only"
+        also = "and the first model, the data split and faults; for tests and replay only"
         yield header.seed(f"INSECURE: all secrets derive from --seed {seed}", also)
     else:
-        yield header.seed(f"{seed} determines model, split, behaviours")
+        yield header.seed(f"{seed} determines first model, data split, faults")
         yield header.seed(*keys)
+    if files is not None:
+        yield header.end(f"files in {files}")
 
 
 def header_of(
@@ -87,6 +96,10 @@ def header_of(
     limits = feasibility.check(scenario)
     void = privacy.why_none(scenario.behaviours, seeded=seeded)
     guaranteed = privacy.on_mechanism(scenario, limits, mechanism, void=void)
-    before = [header.end(f"{text.count(done, 'round')} done before")] if done else []
-    sentences = (*start, *stated(scenario, limits), *rounds.on_draws(scenario), *before, *guaranteed)
+    before = [header.end(f"{text.count(done, 'round')} already done")] if done else []
+    first = tuple(start)
+    files = (one for one in first if one.line == "end")
+    how = (one for one in first if one.line != "end")
+    of_scenario = (*stated(scenario, limits), *rounds.on_draws(scenario))
+    sentences = (*how, *of_scenario, *before, *guaranteed, *files)
     return header.RunHeader(sentences, run, scenario.stop.rounds, done)

@@ -12,9 +12,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from securefl.base import sums
 from securefl.base.errors import EXIT_EXPECTED, EXIT_PAUSED
 from securefl.methods import clustering, metrics
-from securefl.protocol.round import CLOSED, metrics_text, on_metrics, tested_text, without_late
+from securefl.protocol.round import CLOSED, metrics_text, on_metrics, without_late
 from securefl.runtime.report import statistics, text
 from securefl.runtime.report.checks import check_lines
 from securefl.runtime.report.expect import in_words
@@ -28,14 +29,14 @@ _MAX_REFUSALS: Final = 8
 
 
 def print_summary(console: Console, summary: Summary) -> None:
-    """Say what came out, who was counted, what the server could see, and whether it was expected.
+    """Print the measures, participation, the server's view, expectations and files of a run.
 
     On a terminal with tables and colours; elsewhere line by line, never wrapped, for logs and ``grep``.
     """
     measured = "What the sites measured" if summary.scenario.model.by_sites else "Accuracy"
     for title, body in (
         (measured, _accuracy(summary, console)),
-        ("Who was counted", rounds_shown(summary, console)),
+        ("Participation", rounds_shown(summary, console)),
         ("What declared counts weighed, in the last round", _weighed(summary)),
         ("What the server could see", _view(summary)),
         ("What was verified", _verified(summary)),
@@ -304,16 +305,17 @@ def _ascii(console: Console) -> bool:
 
 
 _MAX_ROUNDS: Final = 12
+_MAX_SPANS: Final = 8
 
 
 def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
-    """Survivors and events of each round; of a long run in the telling ones."""
+    """A table of rounds on a terminal; elsewhere, where each round had its line, their events only."""
     records = summary.rounds
-    shown = _worth_showing(records)
     if not console.is_terminal:
-        for record in shown:
-            yield Text(_round_line(record, sieve(summary.scenario.groups)))
-    elif shown:
+        yield from map(Text, _grouped(records, sieve(summary.scenario.groups)))
+        return
+    shown = _worth_showing(records)
+    if shown:
         table = Table(box=None, header_style="dim", padding=(0, 0, 0, 2))
         for column in ("round", "accuracy", "loss", "counted", "sums", "time"):
             table.add_column(column, justify="right", no_wrap=True)
@@ -360,14 +362,38 @@ def _happened(record: RoundRecord) -> tuple[object, ...]:
     return frozenset(record.left_out), len(record.lost), record.retries, record.redraws, failed
 
 
-def _round_line(record: RoundRecord, by: str) -> str:
-    events = "".join(f"; {event}" for event in _events(record, by))
-    tested = tested_text(record.accuracy, record.loss, record.backdoor_success, record.metrics)
-    return (
-        f"round {record.round}: {tested} {record.heard} of {_expected(record)}"
-        f" counted, {len(record.sums)} of {len(record.sums) + len(record.lost)} sums,"
-        f" {text.seconds(record.seconds['total'])}{events}"
-    )
+def _grouped(records: Sequence[RoundRecord], by: str) -> Iterator[str]:
+    """Yield the participation of a run, and the events of its rounds: a line for all rounds with the same."""
+    heard, of = sorted({one.heard for one in records}), max(map(_expected, records), default=0)
+    if not heard:
+        return
+    some = str(heard[0]) if len(heard) == 1 else f"{heard[0]} to {heard[-1]}"
+    opened = sums.exact_sum(len(one.sums) for one in records)
+    planned = opened + sums.exact_sum(len(one.lost) for one in records)
+    of_sums = text.counted(planned, "sum")
+    yield f"{some} of {text.counted(of, 'update')} per round; {opened:,} of {of_sums} opened"
+    rounds: dict[str, list[int]] = {}
+    for record in records:
+        rounds.setdefault("; ".join(_events(record, by)), []).append(record.round)
+    rounds.pop("", None)
+    for events, where in list(rounds.items())[:_MAX_ROUNDS]:
+        yield f"{_spans(where)}: {events}"
+    hidden = sums.exact_sum(len(where) for where in list(rounds.values())[_MAX_ROUNDS:])
+    if hidden:
+        yield f"{text.counted(hidden, 'more round')} not shown here: metrics.jsonl has all"
+
+
+def _spans(rounds: Sequence[int]) -> str:
+    """Return ``round 3``, or ``rounds 0 to 4, 7``."""
+    spans: list[list[int]] = []
+    for one in rounds:
+        if spans and spans[-1][1] == one - 1:
+            spans[-1][1] = one
+        else:
+            spans.append([one, one])
+    shown = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in spans[:_MAX_SPANS])
+    more = f" and {len(spans) - _MAX_SPANS} more" if len(spans) > _MAX_SPANS else ""
+    return f"round{'' if len(rounds) == 1 else 's'} {shown}{more}"
 
 
 def _events(record: RoundRecord, by: str) -> Iterator[str]:

@@ -180,8 +180,9 @@ def on_mechanism(
     if str(found) == NO_GUARANTEE:
         yield header.privacy(TOO_LITTLE)
         return
-    of = f"{found.unit} level, {found.relation}, {mechanism.event.sampling().partition(',')[0]}"
-    yield header.privacy(f"epsilon {found.epsilon:.4g} at delta {found.delta:.3g} ({of})", f"at most {found}")
+    of = f"{found.relation}, {mechanism.event.sampling().partition(',')[0]}"
+    stated = f"epsilon {found.epsilon:.4g}, delta {found.delta:.3g} for each {found.unit} ({of})"
+    yield header.privacy(stated, f"at most {found}")
 
 
 def _on_noise(scenario: Scenario, mechanism: Mechanism) -> Iterator[header.Sentence]:

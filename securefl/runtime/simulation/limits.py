@@ -43,11 +43,11 @@ def without_messages(scenario: Scenario) -> Scenario:
 
 def notes(scenario: Scenario) -> Iterator[header.Sentence]:
     """Yield the sentences of a simulation beyond those of a run."""
-    yield header.run("simulated without masks", SIMULATED)
+    yield header.run("simulation", f"no message is sent, nothing is masked; {SIMULATED}")
     yield header.tolerance(more="no party is late: only silent parties miss deadlines")
     unheard = sorted({b.kind for b in scenario.behaviours if b.kind in _UNHEARD})
     if unheard:
-        shown = f"NOT SHOWN: {', '.join(unheard)}"
-        yield header.behaviours(shown, "they change no sum; run has their refusals")
+        shown = f"NOT SIMULATED: {', '.join(unheard)}"
+        yield header.faults(shown, "they change no sum; 'securefl run' shows that the server rejects them")
     if scenario.observer:
         yield header.run(more="an observer has no frames to observe; run has them")

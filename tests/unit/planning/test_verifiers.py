@@ -42,7 +42,7 @@ def test_an_active_server_is_verified_and_f_is_not_0(found: Plan) -> None:
         assert (row.verifiers, row.verifier_cpu, row.committee) == (None, None, 0)
         assert row.bytes == row.traffic.total
         lines = headed(draft(unverified.demand, row.design, "digits")).lines
-        assert any(line.startswith("protection: ROUNDS ARE NOT VERIFIED") for line in lines)
+        assert any(line.startswith("server: ROUNDS ARE NOT VERIFIED") for line in lines)
 
 
 def test_bytes_of_verifiers_are_those_of_the_budget_and_their_lists(found: Plan) -> None:

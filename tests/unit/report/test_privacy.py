@@ -258,9 +258,9 @@ def test_the_header_names_all_that_an_epsilon_needs() -> None:
     assert lines[1] == (
         "privacy budget: all 4 releases: epsilon 30 at delta 0.065 (party level, add-remove, no sampling)"
     )
-    assert lines[-2].startswith("LARGE DELTA: epsilon may fail with probability 0.065")
+    assert lines[-2].startswith("LARGE DELTA: epsilon may fail with chance 6.5 %")
     assert "state a smaller privacy.delta, or have more parties" in lines[-2]
-    assert " at delta 0.065 (party level, add-remove, no sampling): at most epsilon" in lines[-1]
+    assert ", delta 0.065 for each party (add-remove, no sampling): at most epsilon" in lines[-1]
     stated = plan(privacy__delta="0.01")
     assert stated.mechanism is not None
     said = sentences(stated.scenario, stated.limits, stated.mechanism, void=None)

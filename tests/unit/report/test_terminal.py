@@ -90,7 +90,7 @@ def test_the_summary_says_what_matters(terminal: bool) -> None:
 def test_plain_output_is_plain() -> None:
     text = printed(summary(), terminal=False, width=20)
     assert text.replace("▁", "").replace("▃", "").replace("▆", "").replace("█", "").isascii()
-    assert "round 1: accuracy 200.0 %, loss 0, 11 of 12 counted, 4 of 4 sums" in text
+    assert "  10 to 12 of 12 updates per round; 15 of 15 sums opened\n" in text
     assert "no single update: none was opened, none follows from the other sums of its round\n" in text
 
 
@@ -141,11 +141,9 @@ def test_a_run_without_rounds_has_a_summary() -> None:
 def test_long_runs_show_what_happened() -> None:
     whole = summary()
     rounds = tuple(replace(whole.rounds[2 if n == 50 else 0], round=n) for n in range(100))
-    text = printed(replace(whole, rounds=rounds), terminal=False)
-    assert "round 0:" in text
-    assert "round 50:" in text
-    assert "round 99:" in text
-    assert "round 51:" not in text
+    shown = [line.split()[0] for line in table_of(replace(whole, rounds=rounds)) if line.split()]
+    assert [cell for cell in shown if cell.isdigit()] == ["0", "50", "99", "97"]
+    text = printed(replace(whole, rounds=rounds), terminal=True, width=160)
     assert "97 more rounds not shown here: metrics.jsonl has all" in text
 
 
@@ -155,11 +153,42 @@ def test_what_happens_in_every_round_hides_no_lost_sum() -> None:
     dull = replace(whole.rounds[0], left_out=refused, lost={}, redraws=0, retries=0)
     special = {40: replace(dull, lost={(0, 2): "too few"}), 70: replace(dull, left_out=refused[:1])}
     rounds = tuple(replace(special.get(n, dull), round=n) for n in range(100))
+    lines = table_of(replace(whole, rounds=rounds))
+    shown = [int(line.split()[0]) for line in lines if line.split()[0].isdigit()]
+    assert shown[:-1] == [0, 1, 2, 3, 4, 5, 6, 40, 41, 70, 71, 99]
+    assert "\n".join(lines).count("p05: its update was refused as too long") == 1
+    assert "\n".join(lines).count("p05, p07: their updates were refused as too long") == 11
+
+
+def table_of(what: Summary) -> list[str]:
+    """Return the lines of the table of rounds on a wide terminal."""
+    _, _, after = printed(what, terminal=True, width=200).partition("what happened")
+    table, _, _ = after.partition("What the server could see")
+    return [line for line in table.splitlines() if line.strip()]
+
+
+def test_plain_lines_group_rounds_with_the_same_events() -> None:
+    whole = summary()
+    quiet = replace(whole.rounds[0], left_out=(), lost={}, redraws=0, retries=0)
+    late = replace(quiet, left_out=(LeftOut(PartyId("p03"), "silent before its masked input"),))
+    rounds = tuple(replace(late if n in {2, 3, 7} else quiet, round=n) for n in range(9))
     text = printed(replace(whole, rounds=rounds), terminal=False)
-    shown = [int(part.split(":")[0]) for part in text.split("  round ")[1:]]
-    assert shown == [0, 1, 2, 3, 4, 5, 6, 40, 41, 70, 71, 99]
-    assert text.count("p05: its update was refused as too long") == 1
-    assert text.count("p05, p07: their updates were refused as too long") == 11
+    assert "\nParticipation:\n" in text
+    assert "  rounds 2 to 3, 7: p03: silent before its masked input\n" in text
+    assert "  round 0" not in text
+    once = printed(replace(whole, rounds=tuple(replace(late, round=n) for n in range(4, 5))), terminal=False)
+    assert "  round 4: p03: silent before its masked input\n" in once
+    every_second = tuple(replace(late if n % 2 else quiet, round=n) for n in range(40))
+    assert "rounds 1, 3, 5, 7, 9, 11, 13, 15 and 12 more: p03" in printed(
+        replace(whole, rounds=every_second), terminal=False
+    )
+    eventful = tuple(
+        replace(quiet, round=n, left_out=(LeftOut(PartyId(f"p{n:02d}"), "did not turn up"),))
+        for n in range(15)
+    )
+    text = printed(replace(whole, rounds=eventful), terminal=False)
+    assert text.count(": did not turn up") == 12
+    assert "3 more rounds not shown here: metrics.jsonl has all" in text
 
 
 def test_only_where_something_is_expected_an_outcome_is_the_expected_one() -> None:
@@ -292,7 +321,7 @@ def test_where_groups_are_hidden_counted_is_who_is_in_an_opened_sum_everywhere()
     whole = summarise(run="r", scenario=plan, metrics=metrics, insecure=False, seconds=1.0, files={})
     assert "round 0: 5 of 6 survive, without p05" in stream.getvalue()
     assert " 3 of 6 counted, 1 of 1 sum opened" in stream.getvalue()
-    assert " 3 of 6 counted, 1 of 1 sums" in printed(whole, terminal=False)
+    assert "3 of 6 updates per round; 1 of 1 sum opened" in printed(whole, terminal=False)
     assert whole.rounds[0].row()["counted"] == 3
     assert json.loads(json.dumps(whole.to_json()))["rounds"][0]["counted"] == 3
     shown = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)

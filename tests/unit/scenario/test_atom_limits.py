@@ -134,7 +134,7 @@ def test_odds_that_dropouts_leave_every_cluster(
 def test_headers_say_what_atoms_promise_and_cost() -> None:
     limits = checked(*ATOMS, SUMS, "aggregation.byzantine=2", "clustering.reclusterings=5")
     text = " | ".join(headed(*ATOMS, SUMS, "aggregation.byzantine=2", "clustering.reclusterings=5"))
-    assert "no sum below atoms of 4: 5 of 4 for the whole run, 2 honest beside f = 2" in text
+    assert "each sum has at least 4 parties (atoms): 5 of 4 for the whole run, 2 honest beside f = 2" in text
     # P(some atom of 5 holds all 3 colluders) = 5 C(4, 3) / C(20, 3) = 20 / 1140.
     assert "no atom has more than f = 2 colluders with probability 98.2 %" in text
     # All 3 mates among 19 collude: 1 / C(19, 3) = 1 / 969.
@@ -154,4 +154,4 @@ def test_an_active_server_has_more_than_one_atom_draw_to_void() -> None:
     limits = checked(*ATOMS, active, "stop.rounds=3")
     assert limits.p_alone_in_run == pytest.approx(odds.once_in(1 / 969, 9))
     assert limits.quorum == 12
-    assert "2 in all: 1 random dropout" in " | ".join(headed(*ATOMS, active, "stop.rounds=3"))
+    assert "(2 in total): 1 random dropout" in " | ".join(headed(*ATOMS, active, "stop.rounds=3"))

@@ -154,9 +154,8 @@ def test_the_header_says_what_attacks_there_are() -> None:
     )
     details = "z = 0.566, 2 at a time, over the most clusters, honest before round 2"
     assert [note for note in notes if re.search(r"alie|label-flip|drop by", note)] == [
-        "OMNISCIENT alie: it knows all honest updates, as no real attacker does",
-        "alie by 5",
-        "label-flip by 1",
-        "drop by 1",
+        "OMNISCIENT ATTACK alie: it knows all honest updates, as no real attacker does",
+        "alie by 5 parties",
+        "label-flip, drop by 1 party each",
         f"alie by 5: {details}",
     ]

@@ -49,7 +49,7 @@ def notes(*settings: str) -> str:
 def test_headers_say_what_was_chosen() -> None:
     one = "secure_sum={threshold=1, min_survivors=1, k_anonymity=1}"
     fixed, secure, new = (
-        "CLUSTERS ARE FIXED: the operator chooses them",
+        "CLUSTERS ARE FIXED: the operator of the server chooses them",
         "SERVER SEES EVERY UPDATE",
         "trainings a round",
     )
@@ -58,6 +58,6 @@ def test_headers_say_what_was_chosen() -> None:
         "clustering.size=1", one, "leakage.mode=report"
     )
     text = notes("clustering={new_work=true, reclusterings=4}")
-    assert "clusters: 4 of 3, 4 trainings a round" in text
+    assert "4 clusters of 3, 4 trainings per round" in text
     for nothing in (notes(), notes("clustering.new_work=true"), notes("clustering.reclusterings=3")):
         assert not any(words in nothing for words in (fixed, secure, new))

@@ -40,7 +40,7 @@ HIDDEN = (
 def test_feasible_ones_and_their_headers() -> None:
     assert any("3 open groups: public in each round" in line for line in header_of(parse_scenario(OPEN, ())))
     assert any("groups with 2 or more members" in line for line in header_of(parse_scenario(OPEN, HIDDEN)))
-    assert any(line.startswith("3 hidden groups lose ") for line in header_of(parse_scenario(OPEN, HIDDEN)))
+    assert any(line.startswith("3 hidden groups (lose ") for line in header_of(parse_scenario(OPEN, HIDDEN)))
 
 
 def every_draw(sizes: tuple[int, ...], m: int, least: int) -> float:
@@ -63,7 +63,7 @@ def test_the_rule_is_reckoned_with_on_the_sums_of_the_smallest_group() -> None:
     assert limits.breakdown == 1
     assert limits.p_rule_holds == pytest.approx(sum(n <= 1 for n in spoiled) / len(spoiled))
     assert any(
-        "median withstands 1 of 3 a group: with Byzantine members" in line
+        "median: 1 of 3 clusters per group may be Byzantine: with dishonest members" in line
         for line in header_of(parse_scenario(OPEN, plan))
     )
     assert any("if chance assigns them to groups" in line for line in header_of(parse_scenario(OPEN, plan)))
@@ -76,7 +76,7 @@ def test_of_hidden_groups_as_many_sums_as_clusters_have_enough_of_its_members() 
     opened = [sum(party < 10 for party in members) >= 2 for members in combinations(range(40), 4)]
     expected = 10 * sum(opened) / len(opened)
     assert judged_together(scenario, (4,) * 10) == (4,) * int(expected)
-    assert any(f" of about {int(expected)} a group" in line for line in header_of(scenario))
+    assert any(f" of about {int(expected)} clusters per group" in line for line in header_of(scenario))
 
 
 @pytest.mark.parametrize(("sizes", "m", "least"), [((4, 4, 4), 4, 2), ((6, 4, 2), 3, 2), ((7, 5), 4, 3)])

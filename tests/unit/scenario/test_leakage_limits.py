@@ -121,7 +121,7 @@ def test_headers_say_what_parties_keep_to() -> None:
     ]
     assert said("clustering.reclusterings=2", "clustering.new_work=true") == []
     assert said("leakage.mode=report") == [
-        "LEAKAGE IS ONLY REPORTED: parties release sums that cross the limits"
+        "LEAKAGE IS ONLY REPORTED: parties open sums that exceed the leakage limits"
     ]
 
 

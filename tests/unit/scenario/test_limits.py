@@ -384,13 +384,13 @@ def test_notes_say_what_a_reader_should_know() -> None:
             "behaviours=[{kind='lying:SplitsModel', rounds=[7]}]",
         )
     )
-    assert "clusters: 1 of 4 and 3 of 3, 2 reclusterings" in notes
-    assert "1 or 2 dropouts a cluster" in notes
+    assert "4 clusters (1 of 4, 3 of 3), 2 reclusterings per round" in notes
+    assert "1 or 2 dropouts per cluster" in notes
     assert "may cascade" in notes
     assert "below clip 500" in notes
-    assert "NEVER ACT: 1: lying:SplitsModel; the last round is 2" in notes
-    assert "server SplitsModel: by a server assumed curious" in notes
-    assert "BYZANTINE: 2, CLAIMED: 1" in " | ".join(
+    assert "AFTER THE LAST ROUND: 1 fault: lying:SplitsModel; the last round is 2" in notes
+    assert "by the server: SplitsModel: the scenario assumes a curious server" in notes
+    assert "BYZANTINE PARTIES: 2, EXPECTED: 1" in " | ".join(
         headed(
             "aggregation={rule={type='median'}, byzantine=1, claim='worst-case'}",
             "behaviours=[{kind='scale', count=2}]",
@@ -428,7 +428,7 @@ TRUST = ("aggregation.rule={type='inner-product', gamma=0.6}", "data.server_per_
         ),
         (
             (*TRUST, "aggregation.byzantine=1"),
-            "LENGTHS ARE UNBOUNDED: norm-clipping as pre_aggregation",
+            "LENGTHS OF UPDATES ARE UNBOUNDED: set pre_aggregation to norm-clipping",
         ),
         (("data.server_per_class=1",), "server data: 1 training sample of each class; this rule does not"),
     ],

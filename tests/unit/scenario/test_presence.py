@@ -66,7 +66,7 @@ def test_the_stated_odds_are_those_of_the_worst_round(server: str) -> None:
     # Certificates need 14 signatures, so that 14 to 17 present parties make no clusters of 6. Without, 12 of
     # 14 are drawn.
     assert limits.p_shares_fail == pytest.approx(1 - (1 - worst) ** draws)
-    (line,) = (note for note in headed(*SHARED, *more) if "add no noise" in note)
+    (line,) = (note for note in headed(*SHARED, *more) if "dishonest parties per cluster" in note)
     assert "h = min_survivors - f = 5 - 2 = 3" in line
     assert "rounds have 14 parties or more" in line
     assert "if all are present" in line

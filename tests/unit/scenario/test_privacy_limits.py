@@ -97,8 +97,8 @@ def test_accepted(overrides: tuple[str, ...]) -> None:
 def test_an_epsilon_that_nobody_keeps_is_named() -> None:
     """``--set privacy.epsilon=8`` alone does nothing, and the run would look private."""
     (line,) = (note for note in headed("privacy.epsilon=8") if "EPSILON" in note)
-    assert line.startswith("EPSILON 8 IS NOT KEPT")
-    assert not any("NOT KEPT" in note for note in (*headed(), *headed(*RECORD)))
+    assert line.startswith("EPSILON 8 IS NOT ENFORCED")
+    assert not any("NOT ENFORCED" in note for note in (*headed(), *headed(*RECORD)))
 
 
 def test_a_party_may_carry_its_own_upload_where_everybody_sees_it() -> None:
@@ -142,8 +142,8 @@ def test_what_a_header_says() -> None:
     assert "privacy unit: one record of a party, add-remove" in notes
     assert "2 openings of it count as its publication" in notes
     assert "copies of each other's records" not in notes
-    assert "epsilon per copy: parties hold copies" in "\n".join(headed(*RECORD, "data.shares=4"))
-    assert "HIDE NOTHING" in "\n".join(headed("training.dp_sgd={}")).upper()
+    assert "EPSILON PER COPY: parties hold copies" in "\n".join(headed(*RECORD, "data.shares=4"))
+    assert "DP-SGD WITHOUT NOISE: clipped gradients alone protect no record" in headed("training.dp_sgd={}")
 
 
 def test_a_settled_scenario_is_loaded_again_and_signed_as_a_whole() -> None:

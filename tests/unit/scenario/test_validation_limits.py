@@ -40,7 +40,7 @@ def test_a_good_one_says_what_it_does_and_what_not() -> None:
     scenario = parse_scenario(GOOD)
     limits = check(scenario)
     text = "\n".join(header_of(scenario))
-    assert "updates of norm 2: 0.9 of it is refused with probability" in text
+    assert "norm limit 2: 0.9 of it is refused with probability" in text
     assert "2 times it is accepted with" in text
     assert "learns 64 projections of each update" in text
     assert "a deviating evaluator frames, admits, spoils" in text
@@ -81,7 +81,7 @@ def weighted(mode: str) -> Scenario:
 @pytest.mark.parametrize("mode", ['mode = "truncate"\ncap = 50', 'mode = "passthrough"'])
 def test_with_weights_the_bound_goes_by_them(mode: str) -> None:
     text = "\n".join(header_of(weighted(mode)))
-    assert "updates of norm 2 times weight" in text
+    assert "norm limit 2 x weight" in text
 
 
 @pytest.mark.parametrize(

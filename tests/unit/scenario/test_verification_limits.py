@@ -128,7 +128,7 @@ def test_an_active_server_is_verified_unless_the_scenario_says_otherwise() -> No
     curious = parse_scenario(left_open, ("secure_sum.server=curious",))
     assert curious.secure_sum.verification == "off"
     check(curious)
-    assert "ROUNDS ARE NOT VERIFIED: the server chooses the model" in " ".join(
+    assert "ROUNDS ARE NOT VERIFIED: the server can choose the model" in " ".join(
         header_of(made("secure_sum.verify=off"))
     )
     assert "NOT VERIFIED" not in " ".join(header_of(curious))
@@ -140,10 +140,10 @@ def test_the_header_says_which_rules_leave_the_model_to_colluders() -> None:
     mean, median = (
         " ".join(header_of(made(f"aggregation.rule={{type='{rule}'}}"))) for rule in ("mean", "median")
     )
-    assert "SERVER AND 1 COLLUDER CHOOSE MODEL: mean withstands 0 of 3 clusters" in mean
-    assert "SERVER AND 2 COLLUDERS CHOOSE MODEL: median withstands 1 of 3 clusters" in median
+    assert "SERVER AND 1 COLLUDER CAN CHOOSE THE MODEL: mean tolerates 0 of 3 clusters" in mean
+    assert "SERVER AND 2 COLLUDERS CAN CHOOSE THE MODEL: median tolerates 1 of 3 clusters" in median
     enough = " ".join(header_of(made("secure_sum.colluders=1", "aggregation.rule={type='median'}")))
-    assert "CHOOSE MODEL" not in enough
+    assert "CHOOSE THE MODEL" not in enough
 
 
 def test_a_rule_of_ones_own_counts_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

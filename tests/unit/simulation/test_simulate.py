@@ -53,7 +53,7 @@ def test_what_it_says_and_leaves(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path, ROUNDS + KILL)
     ended = call("simulate", scenario, "--out", tmp_path / "out", "--seed", "3")
     assert ended.exit_code == 0, ended.output
-    assert ended.stdout.startswith("run seeded-3: simulated without masks; 9 parties; clusters: ")
+    assert ended.stdout.startswith("run seeded-3: simulation; 9 parties; 3 clusters of 3")
     assert "INSECURE" not in ended.stdout
     assert files(tmp_path / "out") == {
         "metrics.jsonl",
@@ -124,7 +124,7 @@ def test_resumed_it_ends_as_if_never_interrupted(
         assert said == "by the user (Ctrl-C); "
         again = call(*shlex.split(command))
         assert again.exit_code == 0, again.output
-        assert f"end: after 5 rounds; {text.count(rounds, 'round')} done before" in again.stdout
+        assert f"end: after 5 rounds; {text.count(rounds, 'round')} already done" in again.stdout
     one, two = RunDirectory.open(whole), RunDirectory.open(halved)
     assert one.model_file.read_bytes() == two.model_file.read_bytes()
     assert drop_time(one.read_metrics()) == drop_time(two.read_metrics())
@@ -240,7 +240,7 @@ def test_garbage_alone_is_left_out_and_said(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path, SCENARIO + '[[behaviours]]\nkind = "garbage"\ncount = 1\n')
     ended = call("simulate", scenario, "--out", tmp_path / "out")
     assert ended.exit_code == 0
-    assert "NOT SHOWN: garbage" in ended.stdout
+    assert "NOT SIMULATED: garbage" in ended.stdout
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_sites_of_one_party_begin_alike_and_those_of_two_do_not(scenario: Path) 
 
 def test_the_header_names_what_is_not_controlled(scenario: Path) -> None:
     lines = securefl.explain(securefl.load(scenario)).splitlines()
-    assert any("default generators: Python's, numpy's and torch's are seeded" in line for line in lines)
+    assert any("also sites' generators: Python's, numpy's and torch's are seeded" in line for line in lines)
     assert any("not seeded: its own generators" in line and "os.urandom" in line for line in lines)
     assert not any(
         "not seeded" in line for line in securefl.explain(securefl.load("quickstart")).splitlines()

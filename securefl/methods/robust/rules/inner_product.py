@@ -66,9 +66,9 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
     def facts(self, plan: scenario.Aggregation, p_clean: float) -> Iterator[header.Sentence]:
         if plan.byzantine and self.gamma > p_clean + 1e-9:
             clean = f"a cluster is clean with probability {text.percent(p_clean)} only"
-            yield header.tolerance(f"GAMMA {self.gamma:g} IS LARGE", clean)
+            yield header.limits(f"GAMMA {self.gamma:g} IS LARGE", clean)
         if plan.byzantine and not any(isinstance(one, NormClipping) for one in plan.pre_aggregation):
-            yield header.tolerance("LENGTHS ARE UNBOUNDED", "norm-clipping as pre_aggregation bounds them")
+            yield header.limits("LENGTHS OF UPDATES ARE UNBOUNDED", "set pre_aggregation to norm-clipping")
         if self.half_life is not None:
             rounds = f"{rounds_remembered(self.half_life):.3g}"
             yield header.tolerance(

@@ -83,7 +83,7 @@ def on_choices(scenario: Scenario) -> Iterator[header.Sentence]:
         return
     if groups.choice_epsilon is None or epsilon is None:
         reveals = "each reveals which model fits a party's data best; groups.choice_epsilon bounds that"
-        yield header.privacy("GROUP CHOICES ARE UNBOUNDED", reveals)
+        yield header.privacy("GROUP CHOICES ARE NOT PRIVATE", reveals)
         return
     true = privacy.truth_probability(groups.choice_epsilon, groups.count)
     times = text.count(choices_due(groups, scenario.stop.rounds - 1), "time")

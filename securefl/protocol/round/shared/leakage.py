@@ -188,7 +188,7 @@ def on_draws(scenario: Scenario) -> Iterator[header.Sentence]:
         allowed = sorted(len(decided.admitted) for decided in tried)
         shown = f"{allowed[0]}" if allowed[0] == allowed[-1] else f"{allowed[0]} to {allowed[-1]}"
         may = f"{shown} of {scenario.clustering.reclusterings} reclusterings may be opened"
-        yield header.protection(more=f"leakage ledger: {may} in {len(allowed)} tried draws without dropouts")
+        yield header.server(more=f"leakage ledger: {may} in {len(allowed)} tried draws without dropouts")
         yield from _on_colluders(scenario, tried)
 
 
@@ -208,6 +208,6 @@ def _on_colluders(scenario: Scenario, tried: tuple[leakage.Admission, ...]) -> I
         known = columns.intersection(attacks.party_names(scenario.parties)[:colluders])
         found.append(len(ledger.without(known).exposed) if known else 0)
     shown = f"{min(found)}" if min(found) == max(found) else f"{min(found)} to {max(found)}"
-    yield header.protection(
+    yield header.server(
         more=f"leakage ledger: the server and q = {colluders} random colluders find {shown} updates of others"
     )

@@ -90,12 +90,12 @@ class DpChecks(RoundFeature):
         checks, alpha = scenario.checks, f"{100 * scenario.checks.alpha:g} %"
         if checks.kind == "published":
             rejected = "norm and KS test of Xiang et al. reject 1 of 19 to 1 of 15, more if signals agree"
-            yield header.tolerance("CHECKS REJECT HONEST UPLOADS", rejected)
+            yield header.tolerance("CHECKS REJECT HONEST UPDATES", rejected)
         if checks.kind == "corrected":
             noise = (
                 f"sums without the agreed noise are left out, any honest one of a round with {alpha} at most"
             )
-            yield header.tolerance("noise checked", noise)
+            yield header.limits("sums without noise are rejected", noise)
             yield suspicion.stated(scenario)
 
     def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[SumChecked, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from securefl.base import header
+from securefl.base import header, text
 from securefl.base.arrays import F32
 from securefl.base.ids import EVERYONE
 from securefl.methods import encoding, metrics, robust
@@ -26,7 +26,9 @@ class SiteMetrics(RoundFeature):
         if stop.metric is not None and stop.target is not None:
             yield header.end(f"at {stop.metric} {stop.target:g}")
         if stop.patience is not None:
-            yield header.end(f"after {stop.patience} rounds without better {stop.metric or 'accuracy'}")
+            yield header.end(
+                f"{text.count(stop.patience, 'round')} without better {stop.metric or 'accuracy'}"
+            )
 
     def completed(
         self, step: RoundStep, after: phases.Standing, done: reports.RoundDone
