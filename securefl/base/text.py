@@ -1,8 +1,9 @@
 """Formatting of lines for people: counts, percentages, times, names; paths that stay on a machine."""
 
+import difflib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 _FOLDERS: Final = re.compile(r"(?<![\w:/])(?:~|\.{1,2})?/(?:[^\s/:;,'\"()]+/)*(?=[^\s/:;,'\"()]+)")
@@ -53,6 +54,40 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
     names = [printable(name, 32) for name in names]
     shown, rest = names[:limit], len(names) - limit
     return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+
+
+def closest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
+    """Return the name that a misspelt or shortened word stands for; None if no name is close.
+
+    In this order: a prefix (the shortest name), prefixes of all words of a name (``trmean`` or ``tm`` for
+    ``trimmed-mean``), the most similar spelling.
+
+    Args:
+        word: as written.
+        names: known names.
+        cutoff: least similarity of a spelling, in [0, 1].
+    """
+    letters, by_length = "".join(_words(word)), sorted(names, key=lambda name: (len(name), name))
+    if len(letters) > 1:
+        for name in by_length:
+            if "".join(_words(name)).startswith(letters):
+                return name
+        for name in by_length:
+            if _abbreviates(letters, _words(name)):
+                return name
+    return next(iter(difflib.get_close_matches(word, names, n=1, cutoff=cutoff)), None)
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[^\W_]+", name.casefold())
+
+
+def _abbreviates(letters: str, words: Sequence[str]) -> bool:
+    """Return True if ``letters`` are a beginning of each word, one after the other."""
+    if not words:
+        return not letters
+    sizes = range(1, len(words[0]) + 1)
+    return any(letters.startswith(words[0][:n]) and _abbreviates(letters[n:], words[1:]) for n in sizes)
 
 
 def seconds(number: float) -> str:

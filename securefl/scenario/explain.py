@@ -1,6 +1,5 @@
 """Errors in a scenario for people, from msgspec's complaints: the field, the reason, the remedy."""
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -8,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
+from securefl.base import text
 from securefl.base.errors import ConfigError
 from securefl.scenario import data, parts
 from securefl.scenario.scenario import Scenario
@@ -36,19 +36,19 @@ def explain(
         root: kind of the table: the whole scenario, or a part.
         above: path from the scenario to the table.
     """
-    text = str(error)
-    where = _WHERE.search(text)
-    text = text[: where.start()] if where else text
+    complaint = str(error)
+    where = _WHERE.search(complaint)
+    complaint = complaint[: where.start()] if where else complaint
     segments = [*above, *(re.findall(r"[^.\[\]]+", where["path"]) if where else [])]
-    if unknown := _UNKNOWN.match(text):
+    if unknown := _UNKNOWN.match(complaint):
         return _unknown_field(unknown["name"], segments, *_look_up(segments, raw, root, len(above)))
-    if missing := _MISSING.match(text):
+    if missing := _MISSING.match(complaint):
         return _missing_field(missing["name"], segments, _look_up(segments, raw, root, len(above))[0])
     node, value = _look_up(segments, raw, root, len(above))
     path = ".".join(segments) or "scenario"
-    if _BAD_CHOICE.match(text):
+    if _BAD_CHOICE.match(complaint):
         return not_a_choice(path, value, _choices(node))
-    return ConfigError(path, f"{plain(text, _FORMS)}, found {short(value)}", _remedy_for_type(node))
+    return ConfigError(path, f"{plain(complaint, _FORMS)}, found {short(value)}", _remedy_for_type(node))
 
 
 def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) -> ConfigError:
@@ -72,9 +72,9 @@ def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) ->
 
 def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:
     """The error for a word that is none of ``choices``."""
-    close = difflib.get_close_matches(str(value), choices, n=1)
+    close = text.closest(str(value), choices)
     listed = "one of " + ", ".join(choices)
-    remedy = f"did you mean {close[0]}? {listed}" if close else listed
+    remedy = f"did you mean {close}? {listed}" if close else listed
     return ConfigError(path, f"{short(value)} is not a choice", remedy)
 
 
@@ -82,9 +82,9 @@ def _unknown_field(name: str, segments: Sequence[str], section: inspect.Type, va
     """Name the closest field of the same section, else the section in which that field exists."""
     known = [field.encode_name for field in section.fields] if isinstance(section, inspect.StructType) else []
     path = ".".join([*segments, name])
-    close = difflib.get_close_matches(name, known, n=1)
+    close = text.closest(name, known)
     if close:
-        return ConfigError(path, "unknown field", f"did you mean {'.'.join([*segments, close[0]])}?")
+        return ConfigError(path, "unknown field", f"did you mean {'.'.join([*segments, close])}?")
     elsewhere = sorted(full for full in _all_fields() if full.split(".")[-1] == name and full != path)
     if elsewhere:
         return ConfigError(path, "unknown field", f"did you mean {' or '.join(elsewhere)}?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.base.text import without_folders
+from securefl.base.text import closest, without_folders
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,44 @@ from securefl.base.text import without_folders
 )
 def test_folders_of_this_machine_are_left_out(text: str, expected: str) -> None:
     assert without_folders(text) == expected
+
+
+RULES = (
+    "bulyan",
+    "centred-clipping",
+    "geometric-median",
+    "krum",
+    "mean",
+    "median",
+    "multi-krum",
+    "trimmed-mean",
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("trmean", "trimmed-mean"),  # by spelling alone: mean
+        ("tm", "trimmed-mean"),
+        ("trimmed_mean", "trimmed-mean"),
+        ("TrimmedMean", "trimmed-mean"),
+        ("gm", "geometric-median"),
+        ("geomed", "geometric-median"),
+        ("cclip", "centred-clipping"),
+        ("me", "mean"),
+        ("med", "median"),
+        ("trim", "trimmed-mean"),
+        ("mutli-krum", "multi-krum"),
+        ("medain", "median"),
+        ("", None),
+        ("-", None),
+        ("m", None),
+        ("fedprox", None),
+    ],
+)
+def test_a_prefix_or_an_abbreviation_is_closer_than_a_spelling(word: str, expected: str | None) -> None:
+    assert closest(word, RULES) == expected
+
+
+def test_without_names_no_name_is_close() -> None:
+    assert closest("mean", ()) is None

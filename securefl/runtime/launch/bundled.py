@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from securefl.base import version
+from securefl.base import text, version
 from securefl.base.errors import ConfigError
 
 
@@ -26,7 +26,7 @@ def bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scenario"
     folder = scenario_folder() / ("" if kind == "scenario" else "comparisons")
     inside = {path.stem: path for path in sorted(folder.glob("*.toml"))}
     if str(scenario) not in inside:
-        raise ConfigError(
-            str(scenario), f"no such file, and no bundled {kind}", f"bundled are {', '.join(inside)}"
-        )
+        close, listed = text.closest(str(scenario), tuple(inside)), f"bundled: {', '.join(inside)}"
+        remedy = f"did you mean {close}? {listed}" if close else listed
+        raise ConfigError(str(scenario), f"no such file, and no bundled {kind} of this name", remedy)
     return inside[str(scenario)]

@@ -6,7 +6,6 @@ Cells of CSV files (RFC 4180): UTF-8, the names of the columns in the first line
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from securefl.base import text
 from securefl.base.arrays import F64, I64
 from securefl.base.errors import ConfigError
 from securefl.training.data import files
@@ -93,9 +93,9 @@ def _remedy(name: str, header: Sequence[str]) -> str:
     if delimiter:
         written = "tab" if delimiter == "\t" else delimiter
         return f'its first line is {shown(header[0])}: declare delimiter = "{written}"'
-    close = difflib.get_close_matches(name, header, n=1, cutoff=0.5)
+    close = text.closest(name, header, 0.5)
     there = ", ".join(map(shown, header[:20])) + (", ..." if len(header) > 20 else "")
-    return f"did you mean {close[0]!r}?" if close else f"it has {there or 'none'}"
+    return f"did you mean {close!r}?" if close else f"it has {there or 'none'}"
 
 
 def others_in(header: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
@@ -127,8 +127,8 @@ def _cells_up_to(length: int) -> Iterator[None]:
 
 
 def _cells_of(path: Path, raw: bytes, names: Sequence[str], delimiter: str) -> Cells:
-    text = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
-    reader = csv.reader(text, delimiter=delimiter, strict=True)
+    stream = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
+    reader = csv.reader(stream, delimiter=delimiter, strict=True)
     try:
         header = next(reader, [])
         if not header:

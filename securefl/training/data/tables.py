@@ -1,6 +1,5 @@
 """Tables, from CSV and Parquet files: columns by name, each value checked against what is declared."""
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl import scenario
-from securefl.base import narrowing
+from securefl.base import narrowing, text
 from securefl.base.arrays import F32, F64, I64, BoolArray
 from securefl.base.errors import ConfigError
 from securefl.training.data import parquet_cells
@@ -201,17 +200,17 @@ def _numbers(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> 
     return values
 
 
-def _number(text: str) -> float:
+def _number(written: str) -> float:
     """Return the number that is nearest to a decimal.
 
     Raises:
         NarrowingError: a whole number that f64 does not hold, or one so small that it would be 0.
     """
-    value = float(text)
-    if abs(value) >= narrowing.EXACT_INTEGERS and text.strip().lstrip("+-").isdecimal():
-        narrowing.check_whole(int(text))
-    if value == 0 and any(digit in "123456789" for digit in re.split("[eE]", text)[0]):
-        raise narrowing.NarrowingError(f"{text.strip()}, which 64 bits round to 0")
+    value = float(written)
+    if abs(value) >= narrowing.EXACT_INTEGERS and written.strip().lstrip("+-").isdecimal():
+        narrowing.check_whole(int(written))
+    if value == 0 and any(digit in "123456789" for digit in re.split("[eE]", written)[0]):
+        raise narrowing.NarrowingError(f"{written.strip()}, which 64 bits round to 0")
     return value
 
 
@@ -243,12 +242,12 @@ def _categories(cells: Cells, column: scenario.Column, missing: frozenset[str]) 
     wrong = np.flatnonzero(values == unknown)
     if len(wrong):
         word = words.vocabulary[int(words.codes[wrong[0]])]
-        close = difflib.get_close_matches(word, column.categories, n=1)
+        close = text.closest(word, column.categories)
         listed = ", ".join(column.categories[:12]) + (", ..." if len(column.categories) > 12 else "")
         raise ConfigError(
             cells.place(int(wrong[0]), column.name),
             f"holds {shown(word)}, which is none of the declared {listed}",
-            f"did you mean {close[0]}?" if close else "add it to them, or mend the file",
+            f"did you mean {close}?" if close else "add it to them, or mend the file",
         )
     if column.fill is not None:
         values[values < 0] = column.categories.index(str(column.fill))

@@ -74,7 +74,7 @@ def test_a_directory_does_not_stand_for_a_bundled_scenario(
 def test_an_unknown_scenario_is_refused(tmp_path: Path) -> None:
     reason = refusal(call("run", "nosuch", "--out", tmp_path / "run"))
     assert reason.startswith(
-        "nosuch: no such file, and no bundled scenario (bundled are backdoor, byzantine, "
+        "nosuch: no such file, and no bundled scenario of this name (bundled: backdoor, byzantine, "
     )
     assert "quickstart" in reason
     assert "no such file" in refusal(call("run", "nosuch.toml", "--out", tmp_path / "run"))
