@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from securefl.cli import options
@@ -45,6 +47,11 @@ def compare(given: ComparisonOptions, *, as_json: options.JsonOption = False) ->
         exhibit.plan("desk", source)
         plots.need_matplotlib()
         out = given.out or Path("runs") / f"compare-{exhibit.item.number}"
-        ((_, written),) = run_experiments([(exhibit, (source,))], "desk", out, given, quiet=as_json)
+        ((record, written),) = run_experiments([(exhibit, (source,))], "desk", out, given, quiet=as_json)
         if as_json:
-            typer.echo(written, stdout, nl=False)
+            rulings = experiments.rulings_of([exhibit], [record])[record.stem]
+            found = {
+                "verdicts": msgspec.to_builtins(rulings.verdicts),
+                "unjudged": list(rulings.unjudged),
+            }
+            typer.echo(json.dumps(json.loads(written) | found), stdout)

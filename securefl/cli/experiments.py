@@ -24,6 +24,7 @@ from securefl.lab.experiments import (
     Exhibit,
     ExhibitResults,
     Record,
+    Rulings,
     ScaleName,
     Shown,
     Source,
@@ -31,6 +32,9 @@ from securefl.lab.experiments import (
     grid,
     keep,
     privacy_of,
+    read_records,
+    ruling_lines,
+    rulings_of,
     tabulate,
     time_of,
 )
@@ -54,6 +58,7 @@ def run_experiments(
     effort: Effort,
     *,
     quiet: bool = False,
+    family: Sequence[Exhibit] | None = None,
 ) -> list[tuple[Record, bytes]]:
     """Run one table or figure after the other, each on its data sets, and keep what came of them.
 
@@ -62,7 +67,8 @@ def run_experiments(
         scale: of all of them.
         out: where results go; what is finished or interrupted is kept in its ``.work``.
         effort: seeds, device, data and processes of the simulations, and a second format of the pictures.
-        quiet: say nothing.
+        quiet: print nothing.
+        family: all exhibits whose claims are judged together with those of ``wanted``; each alone if None.
 
     Raises:
         ConfigError: a file, data or the device are refused; the first ones may be done by then.
@@ -86,7 +92,8 @@ def run_experiments(
         done.append((record, keep(record, out, effort.picture)))
         if not quiet:
             indent = "  " if exhibit.paper else ""
-            tell_record(record, indent)
+            known = [exhibit] if family is None else family
+            tell_record(record, rulings_of(known, read_records(out))[record.stem], indent)
             files = f"{out / record.stem}.png, .csv, .tex and .json"
             say(f"{indent}{files}, {report.seconds(record.seconds)} of computing")
     return done
@@ -182,8 +189,8 @@ def _simulate(done: ExhibitResults, batch: Batch, *, quiet: bool) -> None:
         raise next(iter(why.values()), ConfigError(exhibit.path.name, next(iter(reasons.values()))))
 
 
-def tell_record(record: Record, indent: str = "  ") -> None:
-    """Table, reasons of refusals, verdicts, each line behind ``indent``."""
+def tell_record(record: Record, rulings: Rulings, indent: str = "  ") -> None:
+    """Print table, reasons of refusals and rulings, each line behind ``indent``."""
     lines = [record.note] if record.note else []
     lines += [LEAKAGE_REPORTED] if record.leakage_reported else []
     for line in lines:
@@ -198,8 +205,7 @@ def tell_record(record: Record, indent: str = "  ") -> None:
         *record.refusals,
         *(f"{cell.label}: {end}" for cell in record.cells for end in _ends(cell)),
         *record.losses,
-        *map(str, record.verdicts),
-        *(f"not judged: {line}" for line in record.unjudged),
+        *ruling_lines(rulings),
     )
     for line in said:
         say(f"{indent}{line}")
@@ -263,7 +269,7 @@ def print_list(known: Sequence[Shown]) -> None:
             of_it = groups.setdefault("" if figures else one.exhibit.sheet.title, [])
             for record in one.records:
                 where = ", ".join(filter(None, (record.dataset, record.scale)))
-                told = one.verdict(record, short=figures)
+                told = one.verdict(record)
                 of_it.append((name, " ".join(item.title.split()), where, told, time_of(record)))
             if not one.records:
                 of_it.append((name, " ".join(item.title.split()), "", "not run", ""))
@@ -301,6 +307,6 @@ def print_details(known: Sequence[Shown]) -> None:
         for record in one.records:
             where = f"{record.dataset}, {record.scale}" if record.dataset else record.scale
             say(f"  {where} scale: {one.verdict(record)}, {time_of(record)}")
-            tell_record(record, "    ")
+            tell_record(record, one.rulings[record.stem], "    ")
         for dataset in one.missing():
             say(f"  {dataset.name}: not run" if dataset.name else "  not run")

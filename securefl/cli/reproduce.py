@@ -65,7 +65,7 @@ def _reproduce(asked: Asked) -> bool:
         options = " or ".join(f"--{one} N" for one in sorted({one.item.kind for one in known}, reverse=True))
         raise ConfigError(f"--{kind}", "nothing to do", f"{options}, --list, --check or --page")
     if chosen and asked.runs:
-        _run(asked, chosen)
+        _run(asked, chosen, known)
     as_committed = True
     if asked.check:
         from securefl.cli.check import check_results  # noqa: PLC0415 - imports torch, which --list need not wait for
@@ -75,7 +75,8 @@ def _reproduce(asked: Asked) -> bool:
         write_page(known, asked.folder)
     if asked.listing:
         show = experiments.print_details if chosen else experiments.print_list
-        show(shown(chosen or known, read_records(asked.folder), read_check(asked.folder)))
+        everything = shown(known, read_records(asked.folder), read_check(asked.folder))
+        show([one for one in everything if not chosen or one.exhibit in chosen])
     return as_committed
 
 
@@ -110,7 +111,7 @@ def _refuse_no_use(asked: Asked, known: Sequence[Exhibit]) -> None:
         raise ConfigError("--device", f"trials of {asked.paper} are computed on the CPU", "leave it out")
 
 
-def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
+def _run(asked: Asked, chosen: tuple[Exhibit, ...], known: Sequence[Exhibit]) -> None:
     wanted: list[tuple[Exhibit, tuple[Source, ...]]] = []
     left_out: dict[str, None] = {}
     for exhibit in chosen:
@@ -129,7 +130,7 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...]) -> None:
     plots.need_matplotlib()
     for line in left_out:
         say(f"left out: {line}")
-    experiments.run_experiments(wanted, asked.scale, asked.folder, asked)
+    experiments.run_experiments(wanted, asked.scale, asked.folder, asked, family=known)
 
 
 def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:

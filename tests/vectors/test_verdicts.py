@@ -1,12 +1,12 @@
-"""What every committed result says, against what it said before experiments had one machinery.
+"""Rulings on all committed results, against those that are committed.
 
-``python -m tests.vectors.test_verdicts`` writes it anew (first at commit a2b8915), where a result is added.
+``python -m tests.vectors.test_verdicts`` writes them after a result or the rule has changed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,16 @@ import msgspec
 import scenarios
 from securefl.base.sums import ordered_sum
 from securefl.cli.leakage import STUDY
-from securefl.lab.experiments.claims import ClaimVerdict, judge, labels_of, overall
 from securefl.lab.experiments.exhibits import exhibits, papers, sweep_of
 from securefl.lab.experiments.freshness import read_check
 from securefl.lab.experiments.page import outdated, shown
 from securefl.lab.experiments.power import PowerRecord
 from securefl.lab.experiments.record import read_records
+from securefl.lab.experiments.verdicts import overall
 
 COMMITTED = Path(__file__).parent / "verdicts.json"
 RESULTS = Path(__file__).parents[2] / "docs/results"
 PAPERS = Path(scenarios.__path__[0]) / "papers"
-
-
-def _said(kept: Iterable[ClaimVerdict], judged: Iterable[ClaimVerdict]) -> dict[str, list[str]]:
-    """Each verdict with its numbers, as it is kept and as today's claims are judged."""
-    return {"verdicts": [str(one) for one in kept], "judged": [str(one) for one in judged]}
 
 
 def _papers() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -37,23 +32,15 @@ def _papers() -> Iterator[tuple[str, dict[str, Any]]]:
         known, check = exhibits(PAPERS, paper), read_check(RESULTS / paper)
         for one in shown(known, read_records(RESULTS / paper), check):
             for record in one.records:
-                cells = {
-                    cell.label: [seed.accuracies for seed in cell.seeds]
-                    for cell in record.cells
-                    if cell.seeds
-                }
-                sheet, item = one.exhibit.sheet, one.exhibit.item
-                claims = (*sheet.claims, *item.claims_about(record.dataset))
-                judged = [
-                    judge(c, cells, sheet.last, record.rounds) for c in claims if labels_of(c) <= cells.keys()
-                ]
-                tables = {"agreement": record.agreement(), "unjudged": list(record.unjudged)}
+                rulings = one.rulings[record.stem]
+                tables = {"agreement": record.agreement()} if one.exhibit.named else {}
                 yield (
                     f"{paper}/{record.stem}",
                     {
-                        **_said(record.verdicts, judged),
-                        "overall": overall(record.verdicts),
-                        **(tables if one.exhibit.named else {}),
+                        "verdicts": [str(verdict) for verdict in rulings.verdicts],
+                        "unjudged": list(rulings.unjudged),
+                        "overall": overall(rulings.verdicts),
+                        **tables,
                         "stale": bool(check.mark(record.stem, record.fingerprint)),
                         "outdated": outdated(one.exhibit, record),
                         "numbers": record.fingerprint,

@@ -20,6 +20,9 @@ from .freshness import check_file as check_file
 from .freshness import compare as compare
 from .freshness import merged as merged
 from .freshness import read_check as read_check
+from .judging import Rulings as Rulings
+from .judging import ruling_lines as ruling_lines
+from .judging import rulings_of as rulings_of
 from .measure import BETWEEN_CHECKPOINTS as BETWEEN_CHECKPOINTS
 from .measure import SimulationJob as SimulationJob
 from .page import Shown as Shown

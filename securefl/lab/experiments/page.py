@@ -1,12 +1,13 @@
 """The page of a paper's tables and figures in Markdown, with everything that was run of each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from securefl.base.errors import ConfigError
-from securefl.lab.experiments import claims, experiment, freshness
+from securefl.lab.experiments import claims, experiment, freshness, verdicts
 from securefl.lab.experiments.exhibits import Exhibit
+from securefl.lab.experiments.judging import NOT_JUDGED, Rulings, rulings_of
 from securefl.lab.experiments.record import CellRecord, Record, SeedRecord, grid
 from securefl.lab.experiments.sources import nowhere
 from securefl.lab.experiments.tabulate import sheet_key
@@ -20,6 +21,8 @@ class Shown:
     exhibit: Exhibit
     records: tuple[Record, ...]
     check: freshness.CheckRecord
+    rulings: Mapping[str, Rulings]
+    """Rulings by the stem of a record, on all claims of the paper together."""
 
     @property
     def name(self) -> str:
@@ -36,9 +39,9 @@ class Shown:
         run = {record.dataset for record in self.records}
         return tuple(one for one in self.exhibit.datasets() if one.name not in run)
 
-    def verdict(self, record: Record, *, short: bool = False) -> str:
+    def verdict(self, record: Record) -> str:
         """The verdict on the claims and on the paper's numbers, in a few words."""
-        found = (claims.in_short if short else claims.overall)(record.verdicts)
+        found = verdicts.overall(self.rulings[record.stem].verdicts)
         if not self.exhibit.study.ours and self.exhibit.named:
             found = record.agreement() if found == "nothing claimed" else f"{found}; {record.agreement()}"
         older = " (of an older figure file)" if outdated(self.exhibit, record) else ""
@@ -50,12 +53,13 @@ def shown(
     records: Sequence[Record],
     check: freshness.CheckRecord = freshness.NEVER_CHECKED,
 ) -> tuple[Shown, ...]:
-    """Every table and figure with its records, in the order of ``known``, and what a check of them found."""
+    """Return all tables and figures of a paper with their records, rulings and check, in their order."""
 
     def of(item: experiment.Item) -> tuple[Record, ...]:
         return tuple(one for one in records if (one.kind, one.number) == (item.kind, item.number))
 
-    return tuple(Shown(one, of(one.item), check) for one in known)
+    ruled = rulings_of(known, records)
+    return tuple(Shown(one, of(one.item), check, ruled) for one in known)
 
 
 def outdated(exhibit: Exhibit, record: Record) -> bool:
@@ -119,11 +123,13 @@ def _head(everything: Sequence[Shown], folder: str) -> Iterator[str]:
     yield ""
     yield study.about.strip() or _how_to_read(ours=study.ours)
     yield ""
-    if any(record.verdicts for one in everything for record in one.records):
+    if any(one.rulings[record.stem].verdicts for one in everything for record in one.records):
         yield (
-            "`holds`: every comparison of the claim; `mixed`: some, or a trend whose steps do not all go its"
-            " way; `does not hold`: none, or a trend whose ends are not apart. ± is the standard deviation"
-            " over seeds or draws, of a sample."
+            "`holds` and `does not hold` are decided by t tests of differences paired by seed, with at least"
+            f" {verdicts.LEAST_SEEDS} seeds, and with a probability of at most {verdicts.ERROR:g} for any"
+            " wrong ruling on this page (Holm). All else is `not decided`. Each claim shows its weakest"
+            " comparison: mean difference and 95 % interval. ± is the standard deviation over seeds or draws,"
+            " of a sample."
         )
         yield ""
     if study.chosen:
@@ -196,7 +202,8 @@ def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
         yield f"{told}."
         yield ""
     for record in one.records:
-        yield from record_lines(record, folder, one.check.note(record.stem, record.fingerprint))
+        warning = one.check.note(record.stem, record.fingerprint)
+        yield from record_lines(record, folder, warning, one.rulings[record.stem])
     missing = one.missing()
     if missing:
         names = ", ".join(dataset.name for dataset in missing)
@@ -249,13 +256,16 @@ def _number(numbers: experiment.Numbers, row: int, column: int) -> str:
     return "" if number is None else f"{number:.2f}"
 
 
-def record_lines(record: Record, folder: str, warning: str = "") -> Iterator[str]:
+def record_lines(
+    record: Record, folder: str, warning: str = "", rulings: Rulings = NOT_JUDGED
+) -> Iterator[str]:
     """The section on one run, in Markdown.
 
     Args:
         record: of it.
         folder: where the plots are, from where the page is.
-        warning: what is wrong with it as a whole.
+        warning: fault of the record as a whole.
+        rulings: of its claims.
     """
     data = f", {record.dataset}" if record.dataset else ""
     name = f"{record.kind.capitalize()} {record.number}{data}, {record.scale} scale"
@@ -276,11 +286,10 @@ def record_lines(record: Record, folder: str, warning: str = "") -> Iterator[str
     yield ""
     agreed = f"; {record.agreement()}" if record.within[1] else ""
     yield f"- {record.measure}; {record.spreads}{agreed}"
-    for verdict in record.verdicts:
+    for verdict in rulings.verdicts:
         whose = ", our claim" if verdict.ours else ""
-        numbers = f"{verdict.numbers}; {verdict.agreement}"
-        yield f"- **{verdict.ruling}**{whose}: {verdict.says} ({numbers})"
-    yield from (f"- not judged: {line}" for line in record.unjudged)
+        yield f"- **{verdict.ruling}**{whose}: {verdict.says} ({verdict.numbers}; {verdict.evidence})"
+    yield from (f"- not judged: {line}" for line in rulings.unjudged)
     yield from (f"- {line}" for line in (*record.refusals, *record.ends, *record.losses, *privacy_of(record)))
     yield ""
     if record.titles:

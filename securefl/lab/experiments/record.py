@@ -155,9 +155,6 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tolerance: float
     leakage_reported: bool
     cells: tuple[CellRecord, ...]
-    verdicts: tuple[claims.ClaimVerdict, ...]
-    unjudged: tuple[str, ...]
-    """Claims about cells that were not run, each with the reason."""
     seconds: float
     """Computing time of all simulations together."""
     jobs: int

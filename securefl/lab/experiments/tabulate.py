@@ -1,4 +1,4 @@
-"""Tabulation of what was run on one data set into its record: cells, differences, verdicts."""
+"""Tabulation of the runs on one data set into a record: cells and differences from the paper."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,6 @@ import msgspec
 
 from securefl.base import sums
 from securefl.lab.experiments import experiment, record
-from securefl.lab.experiments.claims import AnyClaim, judge, labels_of
 from securefl.lab.experiments.exhibits import CellPlan, Exhibit
 from securefl.lab.experiments.provenance import commit
 from securefl.methods import metrics
@@ -39,14 +38,11 @@ class ExhibitResults:
 
 
 def tabulate(done: ExhibitResults) -> record.Record:
-    """Set our numbers beside the paper's, and judge the claims."""
+    """Return the record: our numbers beside the paper's."""
     exhibit, scale = done.exhibit, done.scale
     sheet, item = exhibit.sheet, exhibit.item
     cells = tuple(_cell(done, cell) for cell in exhibit.kept(scale))
-    accuracies = {cell.label: [seed.accuracies for seed in cell.seeds] for cell in cells if cell.seeds}
     rounds = max((cell.rounds for cell in cells), default=0)
-    claims = (*sheet.claims, *item.claims_about(done.dataset.name))
-    judged = [claim for claim in claims if labels_of(claim) <= accuracies.keys()]
     placed = [cell.place for cell in cells if cell.place]
     kept = {axis.name: [place[at] for place in placed] for at, axis in enumerate(sheet.axes)}
     drawn = exhibit.drawn
@@ -70,8 +66,6 @@ def tabulate(done: ExhibitResults) -> record.Record:
         tolerance=sheet.tolerance,
         leakage_reported=trains and any(s.leakage.mode == "report" for s in scenarios.values()),
         cells=cells,
-        verdicts=tuple(judge(claim, accuracies, sheet.last, rounds) for claim in judged),
-        unjudged=tuple(_unjudged(claim, cells) for claim in claims if claim not in judged),
         seconds=round(sums.ordered_sum(seed.seconds for cell in cells for seed in cell.seeds), 1),
         jobs=done.jobs,
         versions=dict(done.versions),
@@ -175,14 +169,6 @@ def _note(done: ExhibitResults, scenarios: Mapping[str, Scenario]) -> str:
         f"auxiliary samples from {done.auxiliary}, not {own.place}" if own and done.auxiliary else "",
     ]
     return "; ".join(dict.fromkeys(line for line in said if line))
-
-
-def _unjudged(claim: AnyClaim, cells: Sequence[record.CellRecord]) -> str:
-    run = {cell.label: cell for cell in cells}
-    lacking = sorted(label for label in labels_of(claim) if label not in run or not run[label].seeds)
-    label = lacking[0]
-    why = "is refused" if label in run else "is not run at this scale"
-    return f"{claim.says} ({label!r} {why})"
 
 
 def _placeless(scenario: Scenario, *, foreign: bool) -> Scenario:

@@ -71,10 +71,10 @@ def test_what_the_program_no_longer_computes_is_stale_until_it_is_run_again(pape
     said = run("tiny", paper, "--check", code=1)
     assert "7b-desk: stale: differs by up to 0.020000 (attack, seed 0, 4 numbers compared)" in said
     assert read_check(paper).commit == commit()
-    assert "holds (stale)" in run("tiny", paper, "--list")
+    assert "not decided (stale)" in run("tiny", paper, "--list")
     run("tiny", paper, "--page")
     page = (paper.parent / "tiny.md").read_text()
-    assert "| holds (stale) |" in page
+    assert "| not decided (stale) |" in page
     assert (
         f"**Stale:** computed again at commit {commit() or 'unknown'}, attack, seed 0 differs by up" in page
     )

@@ -217,7 +217,7 @@ def test_the_page_is_no_paper_s_and_says_what_lost_a_group() -> None:
         format=1, paper="hidden-groups", kind="table", number="starts", dataset="fashion-mnist", scale="desk",
         stem="",
         title="", settings="", note="", shows="table", axes=(), last=1, tolerance=0.1, leakage_reported=False,
-        cells=(cell,), verdicts=(), unjudged=(), seconds=0.0, jobs=1, versions={},
+        cells=(cell,), seconds=0.0, jobs=1, versions={},
     )  # fmt: skip
     assert record.value(cell) == "0.500; 0 of 1 found, 50% heard"
     (line,) = record.losses

@@ -11,10 +11,12 @@ import msgspec
 import pytest
 
 from securefl.cli import reproduce as command
-from securefl.lab.experiments.claims import overall
+from securefl.lab.experiments.exhibits import exhibits
+from securefl.lab.experiments.judging import rulings_of
 from securefl.lab.experiments.measure import SimulationJob
 from securefl.lab.experiments.page import privacy_of
 from securefl.lab.experiments.record import CellRecord, Record, SeedRecord, read_record
+from securefl.lab.experiments.verdicts import overall
 from securefl.scenario.load import parse_scenario
 from tests.unit.cli.programs import call, files, refusal
 from tests.unit.experiments.small import SCENARIO, SHEET, shelf
@@ -22,7 +24,7 @@ from tests.unit.experiments.small import SCENARIO, SHEET, shelf
 EMPTY = Record(
     format=1, paper="small", kind="table", number="1", dataset="digits", scale="desk", stem="",
     title="", settings="", note="", shows="table", axes=(), last=1, tolerance=0.1, leakage_reported=False,
-    cells=(), verdicts=(), unjudged=(), seconds=0.0, jobs=1, versions={},
+    cells=(), seconds=0.0, jobs=1, versions={},
 )  # fmt: skip
 
 
@@ -56,8 +58,10 @@ def test_from_file_to_page(paper: Path) -> None:
     assert last.final is not None
     assert last.final == last.seeds[0].accuracies[-1]
     assert last.difference == pytest.approx(last.final - 0.1)
-    assert [verdict.says for verdict in record.verdicts] == ["the attack hurts"]
-    assert record.unjudged == ("the sign alone hurts ('half, -1' is not run at this scale)",)
+    (exhibit,) = (one for one in exhibits(command._PRESETS, paper.name) if one.item.number == "2")
+    rulings = rulings_of([exhibit], [record])[record.stem]
+    assert [verdict.says for verdict in rulings.verdicts] == ["the attack hurts"]
+    assert rulings.unjudged == ("the sign alone hurts ('half, -1' is not run at this scale)",)
     near = [cell for cell in record.cells if cell.difference is not None and abs(cell.difference) <= 0.3]
     assert record.agreement() == f"{len(near)} of 4 cells within 0.1 of the paper's number"
     assert f"{last.final:.3f} (0.10)" in said
@@ -80,8 +84,8 @@ def test_from_file_to_page(paper: Path) -> None:
     assert "digits, desk" in listed
     detailed = reproduce(paper, "--table", "2", "--list")
     assert "table 10" not in detailed
-    assert f"digits, desk scale: {overall(record.verdicts)}; {record.agreement()}, " in detailed
-    assert f"  {record.verdicts[0]}\n" in detailed
+    assert f"digits, desk scale: {overall(rulings.verdicts)}; {record.agreement()}, " in detailed
+    assert f"  {rulings.verdicts[0]}\n" in detailed
     assert f"{last.final:.3f} (0.10)" in detailed
     assert "  own: not run" in detailed
     assert len(list(paper.glob("*.json"))) == 1

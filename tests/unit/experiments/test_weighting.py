@@ -15,6 +15,7 @@ from securefl.cli.splits import split_of
 from securefl.lab.experiments import pictures
 from securefl.lab.experiments.exhibits import Exhibit, exhibits
 from securefl.lab.experiments.experiment import ScaleName, StudyDataset
+from securefl.lab.experiments.judging import rulings_of
 from securefl.lab.experiments.measure import SimulationJob
 from securefl.lab.experiments.pictures import picture
 from securefl.lab.experiments.record import AxisRecord, CellRecord, Record, SeedRecord
@@ -153,7 +154,8 @@ def test_notes_of_a_split_name_what_is_plotted_and_not_what_is_measured(
 
 def test_what_is_claimed_of_a_split_is_claimed_of_one_data_set() -> None:
     exhibit = NUMBERS["2"]
-    said = [of_split(exhibit, one, UNEVEN).verdicts for one in exhibit.datasets()]
+    records = [of_split(exhibit, one, UNEVEN) for one in exhibit.datasets()]
+    said = [rulings_of([exhibit], [one])[one.stem].verdicts for one in records]
     assert ["of 80 clients" in one.says for (one,) in said] == [True, False]
     assert ["of 100 speakers" in one.says for (one,) in said] == [False, True]
 
@@ -168,8 +170,8 @@ def test_a_cell_of_a_heat_map_shows_the_deviation_of_several_seeds(
     record = Record(
         format=1, paper="small", kind="figure", number="1", dataset="mnist", scale="desk", stem="", title="",
         settings="", note="", shows="table", axes=(AxisRecord(name="x", choices=("a", "b")),), last=1,
-        tolerance=0.1, leakage_reported=False, cells=(replace(cell, seeds=(one,)), several), verdicts=(),
-        unjudged=(), seconds=0.0, jobs=1, versions={},
+        tolerance=0.1, leakage_reported=False, cells=(replace(cell, seeds=(one,)), several),
+        seconds=0.0, jobs=1, versions={},
     )  # fmt: skip
     drawn: list[HeatMap] = []
 

@@ -1,0 +1,70 @@
+"""Rulings on all claims of a paper: evidence of each record, then one family of tests (ADR 0066)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from securefl.lab.experiments.claims import AnyClaim, labels_of
+from securefl.lab.experiments.exhibits import Exhibit
+from securefl.lab.experiments.record import CellRecord, Record
+from securefl.lab.experiments.verdicts import ClaimVerdict, decided, judge
+
+
+@dataclass(frozen=True, slots=True)
+class Rulings:
+    """Rulings on the claims of one record."""
+
+    verdicts: tuple[ClaimVerdict, ...] = ()
+    unjudged: tuple[str, ...] = ()
+    """Claims about cells that were not run, each with the reason."""
+
+
+NOT_JUDGED = Rulings()
+
+
+def rulings_of(known: Sequence[Exhibit], records: Sequence[Record]) -> Mapping[str, Rulings]:
+    """Rule on all claims of a paper; return the rulings by the stem of their record.
+
+    Args:
+        known: all exhibits of the paper.
+        records: all results of the paper. Their claims are one family, so that the rulings on a record depend
+            on the others.
+    """
+    found = {
+        record.stem: _evidence(exhibit, record)
+        for exhibit in known
+        for record in records
+        if (record.kind, record.number) == (exhibit.item.kind, exhibit.item.number)
+    }
+    ruled = iter(decided([verdict for one in found.values() for verdict in one.verdicts]))
+    return {
+        stem: Rulings(tuple(next(ruled) for _ in one.verdicts), one.unjudged) for stem, one in found.items()
+    }
+
+
+def _evidence(exhibit: Exhibit, record: Record) -> Rulings:
+    sheet = exhibit.sheet
+    claims = (*sheet.claims, *exhibit.item.claims_about(record.dataset))
+    cells = {
+        cell.label: {seed.seed: seed.accuracies for seed in cell.seeds if seed.accuracies}
+        for cell in record.cells
+        if any(seed.accuracies for seed in cell.seeds)
+    }
+    judged = [claim for claim in claims if labels_of(claim) <= cells.keys()]
+    return Rulings(
+        tuple(judge(claim, cells, sheet.last, record.rounds) for claim in judged),
+        tuple(_unjudged(claim, record.cells) for claim in claims if claim not in judged),
+    )
+
+
+def _unjudged(claim: AnyClaim, cells: Sequence[CellRecord]) -> str:
+    run = {cell.label: cell for cell in cells}
+    lacking = sorted(label for label in labels_of(claim) if label not in run or not run[label].seeds)
+    label = next(iter(lacking), min(labels_of(claim)))
+    why = "is refused" if label in run else "is not run at this scale"
+    return f"{claim.says} ({label!r} {why})"
+
+
+def ruling_lines(rulings: Rulings) -> Iterator[str]:
+    """Yield a line for each claim, for a terminal."""
+    yield from map(str, rulings.verdicts)
+    yield from (f"not judged: {line}" for line in rulings.unjudged)
