@@ -45,6 +45,8 @@ _RELEASED: Final = "Release"
 _NOTED: Final = {_SUBMITTED: "submitted", _RELEASED: "released"}
 """What a party notes before it sends its first message of a kind."""
 _WORDS_OF_AN_END: Final = ("refused ", "aborted ")
+_MASKS_LEVEL = 1e-6
+"""Probability of a false alarm on the masks of a run: there are hundreds of runs."""
 _FIRST_SECONDS: Final = 2.0
 """Seconds in which a process may die of a signal, as its program has not begun."""
 _JUDGED_ENDS: Final = frozenset({0, 1})
@@ -369,7 +371,7 @@ def audited(
     if recorded.scenario.secure_sum.verified:
         keys = [witnessed.folder / name / f"{name}.key" for name in witnessed.setup.field.parties]
         known = known_of(recorded, folder, keys=keys)
-    for finding in (*audit(recorded, truth, known).findings, *judge_masks(recorded, truth)):
+    for finding in (*audit(recorded, truth, known).findings, *judge_masks(recorded, truth, _MASKS_LEVEL)):
         if finding.severity is Severity.BREACH:
             shown = "; ".join(map(str, finding.evidence[:3]))
             yield Broken("audit", f"{finding.audit}: {finding.claim} [{shown}]")

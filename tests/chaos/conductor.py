@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, assert_never
 
+from securefl.base.errors import EXIT_DECIDE, EXIT_REFUSED
 from tests.chaos.faults import (
     BROKER,
     SERVER,
@@ -287,7 +288,8 @@ class _Conductor:
         home = self._made.copy(fault.who) if fault.copied else None
         second = self._made.start(fault.who, home)
         second.why.append("double")
-        second.may_end = {2}
+        # A copy is refused for its name, or for its account: the original has written on since.
+        second.may_end = {EXIT_REFUSED, EXIT_DECIDE} if fault.copied else {EXIT_REFUSED}
         if fault.who == SERVER and fault.copied:
             # Where the first one cannot answer, the second leads, and parties follow it and no other.
             second.why.append("rival")

@@ -43,8 +43,16 @@ class _Masked:
     evidence: finding.Evidence
 
 
-def judge_masks(recorded: Recorded, truth: GroundTruth | None) -> Iterator[finding.Finding]:
-    """Yield findings on uniformity, correlations, and with ground truth correlations with what is hidden."""
+def judge_masks(
+    recorded: Recorded, truth: GroundTruth | None, level: float = LEVEL
+) -> Iterator[finding.Finding]:
+    """Yield findings on uniformity, correlations, and with ground truth correlations with what is hidden.
+
+    Args:
+        recorded: a run.
+        truth: its ground truth, if there is one.
+        level: probability of any false alarm; of many runs each has its share.
+    """
     masked, hidden = _masked(recorded), clustering.hides_groups(recorded.scenario.groups)
     counts = [one for one in masked if hidden and one.place[1] == clustering.COUNTS]
     seen = [one for one in masked if not hidden or one.place[1] != clustering.COUNTS]
@@ -63,7 +71,7 @@ def judge_masks(recorded: Recorded, truth: GroundTruth | None) -> Iterator[findi
         uniformity.against(vectors, known),
     )
     tests = [test for test in families if test]
-    bad = [_finding(test, chosen) for test in tests if test.p_value < LEVEL / len(_MEANING)]
+    bad = [_finding(test, chosen) for test in tests if test.p_value < level / len(_MEANING)]
     yield from bad or [_clean(tests, vectors, seen)]
     if counts:
         yield _untested(counts)
