@@ -11,6 +11,14 @@ VARIABLE: Final = "SECUREFL_LOG_LEVEL"
 """Environment variable that hands the level to the processes of a run."""
 
 
+def log_of(name: str) -> logging.Logger:
+    """Return the log ``securefl.name``; it prints nothing before a level is set."""
+    root = logging.getLogger("securefl")
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
+    return root.getChild(name)
+
+
 def set_level(level: Level) -> None:
     """Log from this level on, in this process and in those that it starts."""
     os.environ[VARIABLE] = level
@@ -21,7 +29,7 @@ def apply_level() -> None:
     """Log from the level of the environment on; without one nothing is logged."""
     level = os.environ.get(VARIABLE)
     log = logging.getLogger("securefl")
-    if level is None or log.handlers:
+    if level is None or any(isinstance(one, logging.StreamHandler) for one in log.handlers):
         return
     handler = logging.StreamHandler(sys.stderr)
     form = logging.Formatter(

@@ -13,7 +13,17 @@ from msgspec import structs
 
 from securefl.base.entropy import InsecureSeededEntropy, OsEntropy
 from securefl.base.ids import EVERYONE, SERVER, PartyId
-from securefl.protocol.kernel.effects import LEADS, Aborted, Enter, Finished, Journal, Reject, Report, Send
+from securefl.protocol.kernel.effects import (
+    LEADS,
+    Aborted,
+    Enter,
+    Finished,
+    Journal,
+    Keep,
+    Reject,
+    Report,
+    Send,
+)
 from securefl.protocol.kernel.events import Chosen, DeadlinePassed, Place, Received
 from securefl.protocol.messages.control import WIRE_VERSION, Goodbye, JoinRun, RollCall
 from securefl.protocol.messages.masking import MaskedInput
@@ -40,11 +50,19 @@ from securefl.protocol.round.server.phases import (
     Stated,
 )
 from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
-from securefl.protocol.round.shared.reports import EpochFollowed, RoundDone, RunEffect, SatOut, SumOpened
+from securefl.protocol.round.shared.reports import (
+    EpochFollowed,
+    ModelStepped,
+    RoundDone,
+    RunEffect,
+    SatOut,
+    StepRestored,
+    SumOpened,
+)
 from securefl.protocol.wire.carried import MAX_EPOCH, epoch_of, session_of_server
 from securefl.protocol.wire.inbox import Inbox
 from securefl.protocol.wire.outbox import Outbox
-from securefl.runtime.process.checkpoint import checkpoint_from
+from securefl.runtime.process.checkpoint import checkpoint_bytes, checkpoint_from
 from securefl.runtime.process.journal import FileJournal
 from tests.simulation.test_exact_sums import samples, uneven
 from tests.simulation.world import RUN, Node, World, scenario
@@ -590,3 +608,30 @@ def test_a_copy_opens_the_same_sums_and_no_others(at: int) -> None:
         (one.sender, one.place, one.message.sealed) for one in world.sent if isinstance(one.message, Release)
     }
     assert len({(sender, place) for sender, place, _ in boxes}) == len(boxes)
+
+
+def test_a_server_that_tests_an_earlier_ones_model_knows_its_step() -> None:
+    """Without the norm of the update the round would count as one without a model, and the run end with 1."""
+    world = World(scenario(6, rounds="2"), length=4)
+    kept: list[Checkpoint] = []
+
+    def observe(node: Node, _before: object, _event: object, _after: object, effects: object) -> None:
+        assert isinstance(effects, tuple)
+        if node.name == SERVER:
+            kept.extend(one.state for one in effects if isinstance(one, Keep))
+
+    world.observers.append(observe)
+    world.run()
+    norms = [report.update_norm for report in world.reports(ModelStepped)]
+    untested = [one for one in kept if one.done is not None]
+    assert [one.norm for one in untested] == norms
+    last = checkpoint_from(checkpoint_bytes(world.plan, untested[-1]), world.plan, "x")
+    machine = world._server(Resumed(last, 1))
+    phase, _ = machine.start(0.0)
+    for name in world.parties:
+        known = JoinRun(
+            config_digest=world.plan.config_digest(), version=WIRE_VERSION, leader=b"\0\0\0\1abcd", round=1
+        )
+        phase, effects = machine.step(phase, Received(0.1, name, Place(-1), known))
+    assert isinstance(phase, Evaluating)
+    assert Report(StepRestored(1, norms[-1])) in effects

@@ -103,6 +103,11 @@ class _ModelStepped(msgspec.Struct):
     update_norm: float | None
 
 
+class _StepRestored(msgspec.Struct):
+    round: int
+    update_norm: float | None
+
+
 class _RoundDone(msgspec.Struct):
     round: int
     accuracy: float | None
@@ -154,6 +159,7 @@ _SHAPES: Final[dict[str, type[msgspec.Struct]]] = {
     "sum_checked": _SumChecked,
     "round_started": _RoundStarted,
     "model_stepped": _ModelStepped,
+    "step_restored": _StepRestored,
     "round_done": _RoundDone,
     "model_final": _ModelFinal,
     "model_kept": _ModelFinal,

@@ -94,7 +94,7 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 def _types() -> Mapping[str, Any]:
     """The types of all parts by name."""
     kinds = {name: kind for name, (_, kind) in Standing.parts().items()}
-    return kinds | {"pending": _PendingPart | None, "done": RoundDone | None}
+    return kinds | {"pending": _PendingPart | None, "done": RoundDone | None, "norm": float | None}
 
 
 def _types_of(plan: RunPlan) -> Mapping[str, Any]:
@@ -107,6 +107,8 @@ def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
     """Return the contents of a checkpoint file."""
     parts = _lasting(state.standing) | {"epoch": state.epoch, "done": state.done}
     parts |= _certified_parts(state.certified)
+    if state.norm is not None:
+        parts["norm"] = state.norm
     encoded = {name: _encoder.encode(value) for name, value in parts.items()}
     body = _encoder.encode(_File(VERSION, plan.config_digest(), encoded))
     return b"".join((_HEAD, hashlib.sha256(body).digest(), body))
@@ -263,7 +265,7 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
     except _DAMAGED as error:
         raise ConfigError(where, f"is a damaged checkpoint: {name}: {error}", _GO_ON) from error
     _check_standing(standing, plan, where)
-    return Checkpoint(standing.epoch, standing, found.get("done"), certified)
+    return Checkpoint(standing.epoch, standing, found.get("done"), certified, found.get("norm"))
 
 
 def _check_standing(standing: Standing, plan: RunPlan, where: str) -> None:

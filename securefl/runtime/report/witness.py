@@ -1,7 +1,6 @@
 """The witness of a process: its transcript on disk, and news for whoever launched it."""
 
 import hashlib
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -12,6 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from securefl.base import logs
 from securefl.methods import attacks, encoding
 from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import (
@@ -32,7 +32,7 @@ from securefl.runtime.report.first import file_digest, versions
 from securefl.runtime.report.kept import FrameKeeper
 from securefl.runtime.report.text import listed, printable
 
-_LOG = logging.getLogger("securefl.runtime.report")
+_LOG = logs.log_of("runtime.report")
 MOST_OF_ONE: Final = 32
 """Lines a round about one culprit ..."""
 MOST: Final = 512

@@ -18,13 +18,13 @@ that wish where it would end the connection (docs/adr/0062).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
 import aiomqtt
 
+from securefl.base import logs
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
 from securefl.runtime.transport import addresses, base, reaching
 from securefl.runtime.transport.connecting import Connection
@@ -32,7 +32,7 @@ from securefl.runtime.transport.meeting import ANSWERS, WORDS, Company, Meeting
 from securefl.runtime.transport.message_limit import ProbeError
 from securefl.runtime.transport.outbound import Outbound, OutgoingFrame
 
-_LOG = logging.getLogger("securefl.runtime.transport")
+_LOG = logs.log_of("runtime.transport")
 _MQTT_LIMIT = 268_435_400
 
 _AT_ONCE = 1.0

@@ -51,6 +51,7 @@ SERVERS: dict[type[Any], AnyReport] = {
         reports.SumChecked(0, 0, 0, ok=False, p_value=1e-9, reason="too long", e_values=()),
         reports.ConsultingFailed(0, "no data"),
         reports.ModelStepped(0, ((0, 0),), (), 1.0),
+        reports.StepRestored(0, 1.0),
         reports.ClipMoved(0, 0.1, 0.62, 0.0976),
         reports.MetricUnused(0, "scores.auc", "its deviation by noise is 0.2, and stop.min_gain is 0.01"),
         reports.RoundDone(0, None, None, BOTH, BOTH, ((0, 0),), (), ((0, 0),), ()),

@@ -105,11 +105,13 @@ def _go_on(
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Begin, or go on where an earlier server was: ask for shares, test a model, await verifiers."""
     if ctx.resumed is not None:
-        certified, done = ctx.resumed.checkpoint.certified, ctx.resumed.checkpoint.done
+        kept = ctx.resumed.checkpoint
+        certified, done = kept.certified, kept.done
         if certified is not None:
             return ask_again(ctx, standing, certified, now)
         if done is not None:
-            return phases.Evaluating(standing, done, again=True), (
+            return phases.Evaluating(standing, done, kept.norm, again=True), (
+                kernel.Report(reports.StepRestored(done.round, kept.norm)),
                 kernel.Evaluate(done.round, standing.params),
             )
     if standing.claims.pending is not None:

@@ -326,7 +326,8 @@ def _step(
     """Aggregate, step and ask for an evaluation."""
     after, done, told = walk.step(ctx.plan, standing, opened, gradients)
     evaluate = kernel.Evaluate(after.round, after.params)
-    return phases.Evaluating(after, done), (*map(kernel.Report, told), evaluate)
+    norm = next(one.update_norm for one in told if isinstance(one, reports.ModelStepped))
+    return phases.Evaluating(after, done, norm), (*map(kernel.Report, told), evaluate)
 
 
 def on_evaluated(

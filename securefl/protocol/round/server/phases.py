@@ -63,6 +63,8 @@ class Checkpoint:
     """The round that made the model, if that is still to be tested; None where a round is to begin."""
     certified: Certified | None = None
     """The round whose shares were asked for; None where none were."""
+    norm: float | None = None
+    """L2 norm of the update that made the model of ``done``; None if there was no update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +426,8 @@ class Evaluating:
     standing: Standing
     done: reports.RoundDone
     """With accuracy and loss still to be filled in."""
+    norm: float | None = None
+    """L2 norm of the aggregated update; None if there was none."""
     again: bool = False
     """Whether a server tests it that was started again."""
 

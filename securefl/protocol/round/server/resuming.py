@@ -31,7 +31,8 @@ Clusters = tuple[tuple[tuple[PartyId, ...], ...], ...]
 
 def keep(standing: phases.Standing, phase: phases.Evaluating | None = None) -> kernel.Keep:
     """The effect that writes down where the server goes on: before a round, or before its model is tested."""
-    return kernel.Keep(phases.Checkpoint(standing.epoch, standing, None if phase is None else phase.done))
+    state = phases.Checkpoint(standing.epoch, standing)
+    return kernel.Keep(state if phase is None else replace(state, done=phase.done, norm=phase.norm))
 
 
 def next_epoch(own: int, stated: Mapping[PartyId, phases.Stated]) -> int:

@@ -16,6 +16,7 @@ from .models import ModelFinal as ModelFinal
 from .models import ModelKept as ModelKept
 from .models import ModelStepped as ModelStepped
 from .models import RoundDone as RoundDone
+from .models import StepRestored as StepRestored
 from .models import Suspect as Suspect
 from .models import ValuesMoved as ValuesMoved
 from .models import metrics_text as metrics_text

@@ -64,6 +64,21 @@ class ModelStepped(AnyReport):
 
 
 @dataclass(frozen=True, slots=True)
+class StepRestored(AnyReport):
+    """Server: an earlier server of the run made the step of a round; this one tests its model.
+
+    ``update_norm`` is that of the aggregated update, None if there was no update.
+    """
+
+    round: int
+    update_norm: float | None
+
+    def note(self, notes: RoundNotes) -> None:
+        """See :class:`AnyReport`."""
+        notes.norm = self.update_norm
+
+
+@dataclass(frozen=True, slots=True)
 class ValuesMoved(AnyReport):
     """Server: the announced values of a round, and those of the next round."""
 
