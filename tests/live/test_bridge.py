@@ -1,4 +1,4 @@
-"""Two bridged mosquitto brokers, as docs/deployment.md has it: parties at one, the server at the other."""
+"""Two bridged mosquitto brokers, as docs/brokers.md has it: parties at one, the server at the other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
 ]
-GUIDE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs" / "brokers.md").read_text()
 RUN, P00 = RunId("bridged"), PartyId("p00")
 
 

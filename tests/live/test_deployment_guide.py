@@ -12,6 +12,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,8 @@ pytestmark = [
 ]
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "deployment.md").read_text()
-PARTIES = ("north", "south", "west")
+PARTIES = tuple(f"p{number:02d}" for number in range(5))
+NAMES = ("server", *PARTIES)
 
 
 def fenced(language: str) -> list[str]:
@@ -45,6 +47,30 @@ def spelled(start: str) -> list[list[str]]:
     joined = GUIDE.replace("\\\n", " ")
     lines = re.findall(rf"^    ({re.escape(start)}.*)$", joined, re.MULTILINE)
     return [line.split(" #")[0].split() for line in lines]
+
+
+def block(language: str, start: str) -> str:
+    """The one block that holds these words."""
+    (found,) = (text for text in fenced(language) if start in text)
+    return found
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The lines of a systemd unit that state what is run, where and as whom."""
+
+    command: list[str]
+    environment: dict[str, str]
+    folder: str
+    user: str
+
+
+def unit(kind: str, name: str) -> Unit:
+    """The unit of the guide that starts ``securefl server`` or ``party``, for this instance."""
+    text = block("ini", f"securefl {kind} ").replace("\\\n", " ").replace("%i", name)
+    fields: dict[str, str] = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+    given = dict(pair.split("=", 1) for pair in fields.get("Environment", "").split())
+    return Unit(fields["ExecStart"].split(), given, fields["WorkingDirectory"], fields["User"])
 
 
 @pytest.fixture
@@ -75,27 +101,26 @@ def program(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
 
 
 def samples(folder: Path) -> None:
-    """Section 4: a file for each party and one for the server, each in its own folder."""
+    """Built-in training: a file for each party and one for the server, each in its own folder."""
     digits = load_digits()
     for number, name in enumerate((*PARTIES, "server")):
-        rows = slice(number, None, 4)
+        rows = slice(number, None, len(NAMES))
         half, file = ("test", "test.npz") if name == "server" else ("train", "samples.npz")
         arrays = {f"x_{half}": digits.data[rows], f"y_{half}": digits.target[rows]}
         np.savez(folder / name / file, **arrays)
 
 
 @contextmanager
-def mosquitto(folder: Path, port: int, clients: tuple[str, ...] = ("server", *PARTIES)) -> Iterator[None]:
-    """Section 5: certificates, access rules, files for another user, and a broker that reads them as it."""
+def mosquitto(folder: Path, port: int) -> Iterator[None]:
+    """Section 4: certificates, access rules, files for another user, and a broker that reads them as it."""
     config = folder / "etc"
-    make, rules, install, *_ = fenced("bash")
-    listed = make.replace("server north south west", " ".join(clients))
-    shell(listed.replace("broker.example.org", "localhost"), folder)
-    shell(rules, folder)
+    shell(block("bash", "openssl req").replace("broker.example.org", "localhost"), folder)
+    shell(block("bash", "broker --acl"), folder)
+    install = block("bash", "-o mosquitto")
     if os.geteuid() != 0:
         install = install.replace("-o mosquitto -g mosquitto ", "")
     shell(install.replace("/etc/mosquitto/securefl", str(config)), folder)
-    (conf,) = (block for block in fenced("") if "listener" in block)
+    conf = block("", "listener")
     (folder / "mosquitto.conf").write_text(
         conf.replace("/etc/mosquitto/securefl", str(config)).replace(
             "listener 8883", f"listener {port} localhost"
@@ -119,19 +144,19 @@ def mosquitto(folder: Path, port: int, clients: tuple[str, ...] = ("server", *PA
 
 
 def own_training(folder: Path, scenario: str) -> str:
-    """Sites in place of samples: module and first parameters in each party's folder, no data anywhere.
+    """Another site with the same metrics: module and first parameters in each folder, no data anywhere.
 
     Returns:
         The scenario, its model one of named arrays.
     """
     arrays = {"weight": np.zeros((1, 4)), "bias": np.zeros(1)}
     for name in PARTIES:
-        (folder / name / "ward.py").write_text(WARD)
-    for name in (*PARTIES, "server"):
+        (folder / name / "hospital.py").write_text(HOSPITAL)
+    for name in NAMES:
         digest = write_tensors(folder / name / "initial.safetensors", arrays)
     model = f'[model]\ntype = "weights"\nfile = "initial.safetensors"\nsha256 = "{digest}"\n'
     changed = re.sub(r"\[model\]\n(?:\w.*\n)+", model, scenario)
-    stops = re.sub(r"\[stop\]\n(?:\w.*\n)+", declared_metrics(), changed)
+    stops = changed.partition("[evaluation]")[0] + declared_metrics()
     assert scenario != changed != stops
     return stops
 
@@ -144,13 +169,13 @@ def declared_metrics() -> str:
     return textwrap.dedent(block[0])
 
 
-WARD = """
+HOSPITAL = """
 import numpy as np
 import securefl
 
-class Ward:
+class Hospital:
     def __init__(self, name):
-        rng = np.random.default_rng(["north", "south", "west"].index(name))
+        rng = np.random.default_rng(int(name[1:]))
         self.x = rng.normal(size=(60, 4))
         self.y = (self.x @ [1.0, -2.0, 0.5, 0.0] + 0.1 * rng.normal(size=60) > 0).astype(int)
         self.samples = 60
@@ -175,16 +200,20 @@ class Ward:
 """
 
 
-def with_site(words: list[str]) -> list[str]:
-    """The guide's words as section 5 of the page on sites changes them."""
-    at = words.index("--data")
-    there = ["--site", "ward:Ward"] if words[1] == "party" else []
-    return words[:at] + there + words[at + 2 :]
+def with_data(words: list[str]) -> list[str]:
+    """A unit's words as the section on built-in training changes them."""
+    replaced: list[str]
+    added: list[str]
+    replaced, added = (found.split() for found in re.findall(r"`(--data \w+\.npz)`", GUIDE))
+    if words[1] == "server":
+        return [*words, *added]
+    at = words.index("--site")
+    return words[:at] + replaced + words[at + 2 :]
 
 
-def check_audit_of(server: Path, parties: tuple[str, ...] = PARTIES) -> None:
+def check_audit_of(server: Path) -> None:
     """Section 7: what the parties give is collected at the server, and audited under their own names."""
-    for name in parties:
+    for name in PARTIES:
         shutil.copytree(server.parent / name / "trial-1", server / "collected" / name)
     (collects,), (audits,) = spelled("cp -r collected"), spelled("securefl audit")
     shell(" ".join(collects), server)
@@ -192,7 +221,7 @@ def check_audit_of(server: Path, parties: tuple[str, ...] = PARTIES) -> None:
     out, error = audit.communicate(timeout=LIMIT)
     assert audit.returncode == 0, out + error
     told = " ".join(out.split())
-    assert f"{len(parties)} party transcripts agree with each other and with the server's" in told
+    assert f"{len(PARTIES)} party transcripts agree with each other and with the server's" in told
     assert "missing" not in told
 
 
@@ -211,41 +240,34 @@ def test_the_guide_works_word_by_word(training: str, site: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    scenario = next(block for block in fenced("toml") if "hospitals" in block)
-    for name in (*PARTIES, "server"):
+    for name in NAMES:
         (site / name).mkdir()
     if training == "own":
-        scenario = own_training(site, scenario)
+        scenario = own_training(site, block("toml", '"hospitals"'))
     else:
+        scenario = block("toml", '"digits"')
         samples(site)
-    for name in (*PARTIES, "server"):
+    for name in NAMES:
         (site / name / "federation.toml").write_text(scenario)
 
     # Section 3: keys on everybody's machine, public halves to whoever makes the roster.
-    party, server = spelled("securefl keygen --party")
+    keygen = re.findall(r"bin/(securefl keygen .*)$", block("bash", "useradd"), re.MULTILINE)
     (roster,) = spelled("securefl keygen --roster")
     (site / "keys").mkdir()
-    for name in (*PARTIES, "server"):
-        words = server if name == "server" else [name if word == "north" else word for word in party]
-        assert program(words, site / name).wait(LIMIT) == 0
+    for name in NAMES:
+        shell(f"NAME={name}\n{sys.executable} -m {keygen[0]}", site / name)
         shutil.copy(site / name / "keys" / f"{name}.pub", site / "keys")
     assert program(roster, site).wait(LIMIT) == 0
 
-    (joins,), (serves,) = (
-        spelled("securefl party federation.toml"),
-        spelled("securefl server federation.toml"),
-    )
     with mosquitto(site, port), ExitStack() as stack:
         running = {}
-        for name in (*PARTIES, "server"):
+        for name in NAMES:
             for file in ("ca.pem", "roster.toml", f"{name}.tls.pem", f"{name}.tls.key"):
                 shutil.copy(site / file, site / name)
-            words = serves if name == "server" else joins
-            words = with_site(words) if training == "own" else words
-            words = [
-                word.replace("north", name).replace("broker.example.org", f"localhost:{port}")
-                for word in words
-            ]
+            started = unit("server" if name == "server" else "party", name)
+            words = ["securefl", *started.command[1:]]
+            words = with_data(words) if training == "built-in" else words
+            words = [word.replace("broker.example.org", f"localhost:{port}") for word in words]
             running[name] = program(words, site / name)
             stack.callback(running[name].kill)
         told = {name: process.communicate(timeout=LIMIT) for name, process in running.items()}
@@ -255,7 +277,7 @@ def test_the_guide_works_word_by_word(training: str, site: Path) -> None:
         assert process.returncode == 0, f"{name}: {out}{error}"
         assert f"done: {ending}" in out + error
     out, error = told["server"]
-    tested = re.findall(r"^server: round \d+: (.*)3 of 3 counted", out, re.MULTILINE)
+    tested = re.findall(r"^server: round \d+: (.*)5 of 5 counted", out, re.MULTILINE)
     if training == "built-in":
         assert len(tested) == 3
         assert all("accuracy " in line for line in tested)

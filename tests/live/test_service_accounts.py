@@ -1,4 +1,4 @@
-"""Services of five hospitals, as in the guide: each process a user of its own, without a home, over TLS.
+"""The guide as written: each process a user of its own, without a home, over TLS.
 
 Users are numbers, so that none is made. It takes root, and an interpreter that other users can start.
 """
@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +23,25 @@ from safetensors.torch import load_file
 from sklearn.datasets import load_breast_cancer
 
 from securefl.runtime.transport.broker import find_mosquitto
+from securefl.scenario import load_scenario
 from tests.live.federated import LIMIT
-from tests.live.test_deployment_guide import GUIDE, check_audit_of, fenced, mosquitto, shell, site, spelled
+from tests.live.test_deployment_guide import (
+    NAMES,
+    PARTIES,
+    Unit,
+    block,
+    check_audit_of,
+    mosquitto,
+    shell,
+    site,
+    spelled,
+    unit,
+)
 
 __all__ = ["site"]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_training"
-HOSPITALS = tuple(f"p{number:02d}" for number in range(5))
-NAMES = ("server", *HOSPITALS)
 UIDS = {name: 42_310 + number for number, name in enumerate(NAMES)}
-SECTION = GUIDE[GUIDE.index("### Services of five hospitals") : GUIDE.index("## Before real data")]
 
 
 def as_user(uid: int) -> list[str]:
@@ -69,33 +77,8 @@ def users() -> None:
         pytest.skip("root, setpriv and an interpreter for all users are needed")
 
 
-@dataclass(frozen=True)
-class Unit:
-    """The lines of a systemd unit that say what is run, where and as whom."""
-
-    command: list[str]
-    environment: dict[str, str]
-    folder: str
-    user: str
-
-
-def unit(kind: str, name: str) -> Unit:
-    """The unit of the guide that starts ``securefl server`` or ``party``, for this instance."""
-    (text,) = (block for block in fenced("ini") if f"securefl {kind} " in block)
-    fields: dict[str, str] = dict(
-        re.findall(r"^(\w+)=(.*)$", text.replace("\\\n", " ").replace("%i", name), re.MULTILINE)
-    )
-    given = dict(pair.split("=", 1) for pair in fields.get("Environment", "").split())
-    return Unit(fields["ExecStart"].split(), given, fields["WorkingDirectory"], fields["User"])
-
-
-def blocks() -> list[str]:
-    """The commands of the section, in their order."""
-    return re.findall(r"^```bash\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
-
-
 def done_as_written(text: str, name: str, site: Path, where: Path) -> None:
-    """Run commands of the section for a name: numbers for users, this interpreter, and this folder."""
+    """Run commands of the guide for a name: numbers for users, this interpreter, and this folder."""
     text = re.sub(r"^useradd .*\n", "", text, flags=re.MULTILINE)
     text = text.replace('"securefl-$NAME"', str(UIDS[name])).replace("/srv/trial-1/.venv/bin/securefl", RUN)
     shell(f"NAME={name}\n{text}".replace("/srv/trial-1", str(site / "srv")), where)
@@ -127,22 +110,21 @@ def service(name: str, site: Path, port: int, **given: str) -> subprocess.Popen[
 
 
 def prepared(site: Path, port: int, stack: ExitStack) -> None:
-    """Steps 1 to 3: first weights, accounts with their keys, roster, certificates, broker, and files."""
-    weights, accounts, files = blocks()
-    for file in ("federation.toml", "hospital.py"):
-        shutil.copy(EXAMPLE / file, site)
-    shell(weights.replace(".venv/bin/securefl", RUN), site)
+    """Steps 2 to 5: first weights, accounts with their keys, roster, certificates, broker, and files."""
+    shutil.copy(EXAMPLE / "hospital.py", site)
+    (site / "federation.toml").write_text(block("toml", '"hospitals"'))
+    assert load_scenario(site / "federation.toml") == load_scenario(EXAMPLE / "federation.toml")
+    shell(block("bash", "site weights").replace(".venv/bin/securefl", RUN), site)
     (site / "srv").mkdir()
     (site / "keys").mkdir()
     for name in NAMES:
-        done_as_written(accounts, name, site, site)
+        done_as_written(block("bash", "useradd"), name, site, site)
         shutil.copy(site / "srv" / name / "keys" / f"{name}.pub", site / "keys")
     (roster,) = spelled("securefl keygen --roster")
-    pubs = [word for name in NAMES for word in ("--roster", f"keys/{name}.pub")]
-    shell(" ".join([RUN, *roster[1:2], *pubs, *roster[-2:]]), site)
-    stack.enter_context(mosquitto(site, port, NAMES))
+    shell(" ".join([RUN, *roster[1:]]), site)
+    stack.enter_context(mosquitto(site, port))
     for name in NAMES:
-        done_as_written(files, name, site, site)
+        done_as_written(block("bash", "initial.safetensors \\"), name, site, site)
 
 
 def check_owners(site: Path, name: str) -> None:
@@ -165,8 +147,8 @@ def check_owners(site: Path, name: str) -> None:
 
 
 def check_accounts(site: Path) -> None:
-    """Step 5: each party's account lists the run."""
-    for name in HOSPITALS:
+    """Step 7: each party's account lists the run."""
+    for name in PARTIES:
         folder = site / "srv" / name
         shown = subprocess.run(
             [*as_user(UIDS[name]), *RUN.split(), "account", "--key", f"keys/{name}.key"],
@@ -238,5 +220,5 @@ def test_the_services_of_the_guide_work_as_separate_users(site: Path) -> None:
     check_accounts(site)
     server = site / "srv" / "server"
     check_model(server / "trial-1" / "best.safetensors")
-    check_audit_of(server, HOSPITALS)
+    check_audit_of(server)
     shell(f"{RUN} verify trial-1", server)

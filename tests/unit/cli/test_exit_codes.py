@@ -21,6 +21,7 @@ from securefl.runtime.report.expect import MEANING
 
 DOCS = Path(__file__).parents[3] / "docs"
 DEPLOYMENT = (DOCS / "deployment.md").read_text()
+CONTAINERS = (DOCS / "containers.md").read_text()
 
 
 class Row(NamedTuple):
@@ -99,7 +100,7 @@ def test_the_unit_restarts_as_the_table_states() -> None:
 
 
 def test_the_job_of_kubernetes_fails_as_the_table_states() -> None:
-    (values,) = re.findall(r"^ +values: \[([\d, ]+)\]$", DEPLOYMENT, re.MULTILINE)
+    (values,) = re.findall(r"^ +values: \[([\d, ]+)\]$", CONTAINERS, re.MULTILINE)
     assert {int(word) for word in values.split(",")} == {
         row.code for row in ROWS.values() if not row.restarts and row.code
     }
@@ -107,7 +108,7 @@ def test_the_job_of_kubernetes_fails_as_the_table_states() -> None:
 
 def compose_lines() -> str:
     """The shell lines of the compose example, as compose hands them to the shell."""
-    (block,) = re.findall(r"^      - \|\n((?:        .*\n)+)", DEPLOYMENT, re.MULTILINE)
+    (block,) = re.findall(r"^      - \|\n((?:        .*\n)+)", CONTAINERS, re.MULTILINE)
     return re.sub(r"^        ", "", block, flags=re.MULTILINE).replace("$$", "$")
 
 
