@@ -213,8 +213,8 @@ def summary(kind: type) -> str:
 def plain(text: str) -> str:
     """Text with Markdown's marks in place of reStructuredText's, as one line, pages linked."""
     text = re.sub(r":\w+:`~?([\w.]+)`", r"``\1``", " ".join(text.split()))
-    text = re.sub(r"\(docs/(\w[\w-]*)\.md\)", r"([\1](\1.md))", text)
-    return re.sub(r"\bdocs/(\w[\w-]*)\.md\b", r"[\1](\1.md)", text).replace("``", "`")
+    text = re.sub(r"(\(?)\bdocs/([\w/-]*?)([\w-]+)\.md", r"\1[\3](\2\3.md)", text)
+    return text.replace("``", "`")
 
 
 def _is_part(kind: type) -> TypeGuard[type[parts.Part]]:

@@ -93,6 +93,20 @@ class Standardise(section.Section, frozen=True, kw_only=True):
 class Data(section.Section, frozen=True, kw_only=True):
     """Data set, its split over the parties, and limits of its size.
 
+    ``cifar10`` is read from ``<data-dir>/cifar10/``: ``data_batch_1`` to ``data_batch_5`` and
+    ``test_batch``, as ``.bin`` or ``.bin.gz``, with any number of records of one label byte and 3,072 pixel
+    bytes. A plot is titled "CIFAR-10" only if there are 50,000 and 10,000 records and the first 761 of each
+    file are the original ones: the publisher states a digest of the archive only. A known subset of 20,000
+    and 5,000 JPEG images has its own name; all else is "unknown files".
+
+    ``shakespeare`` is read from ``<data-dir>/shakespeare/plays.txt.gz``: ASCII, a line ``=== PLAY: <title>
+    ===`` before each play. Each speech is the speaker's name and a colon, its lines, and an empty line. A
+    role is a speaker in one play, numbered by its first speech, with at least 1,000 characters and one
+    sequence each for training and test: 634 roles of the 37 plays for sequences of 40. The first 80 % of a
+    role's text are for training; no sequence crosses that line. Sequences begin ``sequence_length``
+    characters apart; the label of each character is the next one. Tokens 1 to 72 are the characters in
+    ASCII order, 0 is any other: 73 classes. Sample counts are sequences, accuracy is per character.
+
     >>> from securefl.sections import Data
     >>> Data(set="mnist", train_limit=6_000).classes is None
     True

@@ -335,6 +335,23 @@ class Leakage(section.Section, frozen=True, kw_only=True):
 class Expect(section.Section, frozen=True, kw_only=True):
     """Claim about the outcome; exit code 0 needs all of them to hold.
 
+    ``accuracy``: test accuracy of the final model, 0 to 1. ``backdoor_success``: share of patched test
+    images of other classes that the final model assigns to the backdoor's target. ``evaluation``: last
+    value of the number ``of``; with ``stop.metric``, that of the best model.
+
+    ``rounds``: rounds that ended with a new model. ``verified_rounds``: rounds whose step verifiers
+    confirmed. ``survivors``: smallest number of parties that any of these rounds counted. ``opened_sums``:
+    sums that were opened, over all rounds and reclusterings. ``clusters_lost``: planned sums that were not,
+    those that the leakage ledger keeps closed included. ``refusals``: messages that honest parties or the
+    server refused. ``aborted``: 1 if the run aborted, else 0; an expected abort exits with 0.
+
+    ``checks_failed``: opened sums that the checks left out. ``skippers_failed``: of the opened sums with a
+    ``no-noise`` party that adds none in the round, the share that the checks left out. ``false_alarms``:
+    sums left out without a party that attacks its update, or shows ``no-clip`` or ``no-noise``, in that
+    round. ``updates_refused``: times that ``secure_sum.validate`` left a party out. ``dishonest_counted``:
+    times that a party with a behaviour was counted in a round. ``epsilon``: epsilon spent by the honest
+    party with the most releases; none with seeded entropy.
+
     >>> from securefl.sections import Expect
     >>> Expect(metric="accuracy", at_least=0.9).at_most is None
     True
@@ -358,7 +375,7 @@ class Expect(section.Section, frozen=True, kw_only=True):
         "verified_rounds",
         "evaluation",
     ]
-    """Metric to compare, see docs/scenarios.md."""
+    """Metric to compare."""
     of: str | None = None
     """``evaluation`` only: the number, such as ``"scores.auc"``."""
     at_least: float | None = None

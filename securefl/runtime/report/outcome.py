@@ -24,7 +24,7 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(RunEnd):
-    """The measured metrics, as ``docs/scenarios.md`` defines them."""
+    """The measured metrics, as docs/fields.md defines them."""
 
     accuracy: float | None
     """Test accuracy of the final model, 0 to 1; None when no model was ever tested."""

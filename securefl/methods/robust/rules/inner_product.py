@@ -22,9 +22,25 @@ _LARGEST = 1e290
 
 
 class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True):
-    """Cluster means whose members have, so far, gone along with descent on the server's data most.
+    """Mean of the clusters whose members followed descent on the server's data most, so far.
 
     The mean of the share ``gamma`` of rows with the highest scores -<x_i, server gradient>.
+
+    Source: Xiang et al. 2023, algorithm 3. Scores below the mean of the highest ceil(``gamma`` c) become 0;
+    the rest is credited to every survivor of the cluster, undivided. The rule averages the ceil(``gamma``
+    c) clusters whose members have the most credit, however bad they are. A party that is often absent earns
+    less.
+
+    Ties go to the higher score in the round, then to the first in lexicographic order of the means. A
+    negative threshold punishes the better clusters; ``all-scores`` has no threshold, and admits fewer
+    attackers if scores are noisy (docs/results/second-stage.md).
+
+    Without ``half_life`` trust is never lost, and an attack after an honest start profits. With it, scores
+    fade by 2^(-1 / half_life) per round with scores, and are as informative as a sum over 2.9 ``half_life``
+    rounds (docs/results/dp.md).
+
+    Length is not bounded: put ``norm-clipping`` in front; without DP-SGD ``normalised = "both"`` is better.
+    The authors' code has that and ``momentum = 0.99``, and rounds ``gamma`` c down.
 
     Example:
         >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [-30.0, -40.0]]

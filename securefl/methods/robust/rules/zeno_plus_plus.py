@@ -17,6 +17,11 @@ class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
 
     The mean of rows, scaled, with -<x_i, g> - rho ||x_i||^2 >= -eps, g = server gradient.
 
+    SHARE's figures have (``rho``, ``eps``) = (1e-4, 0.2) in 2 to 4, (1e-5, 0.2) in 5, and (1e-5, 1) in 8
+    and 9, whose baselines have ``eps`` = 5 (``PRESETS``). On digits (30 parties in clusters of 3, one at
+    -10x) sums with (1e-4, 0.2) accept the attacker's cluster in every round from the second on. After 10
+    rounds the model has 88 to 90 %, and 94 to 95 % with ``eps`` = 0, where it is never accepted.
+
     Example:
         >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [-30.0, -40.0]]
         >>> ZenoPlusPlus()(rows, server_gradient=[-1.0, -1.0]).round(6)
