@@ -618,7 +618,7 @@ def test_a_server_that_tests_an_earlier_ones_model_knows_its_step() -> None:
     def observe(node: Node, _before: object, _event: object, _after: object, effects: object) -> None:
         assert isinstance(effects, tuple)
         if node.name == SERVER:
-            kept.extend(one.state for one in effects if isinstance(one, Keep))
+            kept.extend(cast("Checkpoint", one.state) for one in effects if isinstance(one, Keep))
 
     world.observers.append(observe)
     world.run()
