@@ -175,7 +175,7 @@ def _may_end(one: Started) -> frozenset[int]:
         # A fault may have killed the one that had taken over.
         return _RIVALS | ({-signal.SIGKILL} if "kill" in one.why else set())
     heard_nothing = "terminate" in one.why and not one.words
-    signalled = {-signal.SIGTERM} if heard_nothing and one.ended - one.at < _FIRST_SECONDS else set()
+    signalled = {-signal.SIGTERM} if heard_nothing else set()
     judged = _JUDGED_ENDS if one.name == SERVER and 0 in one.may_end else set()
     return frozenset(one.may_end | judged | signalled)
 
