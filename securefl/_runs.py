@@ -7,6 +7,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
 
@@ -62,7 +63,7 @@ class Federation:
         named = isinstance(site, str) or (site is not None and (site_python is not None or site_memory > 0))
         options = launch.SimulationOptions(
             data_dir=_path(data_dir),
-            seed=seed,
+            seed=_whole(seed),
             exact=exact,
             insecure=seeded,
             device=device,
@@ -248,7 +249,7 @@ def statistics(
     wanted = statistics_round(scenario if isinstance(scenario, Scenario) else load(scenario))
     with tempfile.TemporaryDirectory(prefix="securefl-") as folder:
         options = launch.SimulationOptions(
-            seed=seed,
+            seed=_whole(seed),
             out=Path(folder) / "statistics",
             site=site if isinstance(site, str) else "",
             maker=None if isinstance(site, str) else site,
@@ -314,7 +315,7 @@ def run(
     options = launch.RunOptions(
         broker=broker,
         data_dir=_path(data_dir),
-        seed=seed,
+        seed=_whole(seed),
         device=device,
         out=_path(out),
         lab=lab,
@@ -376,6 +377,21 @@ async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArgu
 def _wanted(scenario: Scenario | str | Path, rounds: int | None) -> Scenario:
     found = scenario if isinstance(scenario, Scenario) else load(scenario)
     return found if rounds is None else with_overrides(found, {"stop.rounds": rounds})
+
+
+def _whole(seed: int) -> int:
+    """Return a seed of Python or numpy.
+
+    Raises:
+        ConfigError: it is not a whole number from 0 on.
+    """
+    try:
+        found = index(seed)
+    except TypeError:
+        found = -1
+    if found < 0:
+        raise ConfigError("seed", f"is {seed!r:.40}, expected a whole number from 0 on")
+    return found
 
 
 def _path(path: str | Path | None) -> Path | None:

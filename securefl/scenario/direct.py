@@ -90,10 +90,19 @@ def _read_rows(given: Any) -> tuple[F64, Like]:
     def like(result: F64) -> Any:
         shaped = result.reshape(inner if result.ndim == 1 else (len(result), *inner))
         if hasattr(first, "new_tensor"):
-            return first.new_tensor(
-                shaped, dtype=(first if first.is_floating_point() else first.double()).dtype
+            kind = (first if first.is_floating_point() else first.double()).dtype
+            found = first.new_tensor(shaped, dtype=kind)
+            held = bool(found.isfinite().all())
+        else:
+            kind = stacked.dtype if stacked.dtype.kind == "f" else shaped.dtype
+            with np.errstate(over="ignore"):
+                found = shaped.astype(kind)
+            held = bool(np.isfinite(found).all())
+        if not held:
+            raise ConfigError(
+                "x", f"the result has a value beyond the range of {kind}", "give double precision"
             )
-        return shaped.astype(stacked.dtype) if stacked.dtype.kind == "f" else shaped
+        return found
 
     return np.ascontiguousarray(wide.reshape(len(wide), -1)), like
 

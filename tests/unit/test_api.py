@@ -7,6 +7,7 @@ import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,6 +104,17 @@ def test_a_simulation_that_was_interrupted_goes_on(tmp_path: Path) -> None:
     rest = securefl.simulate("quickstart", rounds=4, seeded=True, out=tmp_path / "part", resume=True)
     assert [record.update_norm for record in rest] == [record.update_norm for record in whole]
     np.testing.assert_equal(rest.arrays(), whole.arrays())
+
+
+def test_a_seed_of_numpy_is_a_seed(tmp_path: Path) -> None:
+    seed: Any = np.int64(3)
+    of_numpy = securefl.simulate("quickstart", rounds=1, seed=seed, seeded=True, out=tmp_path / "a")
+    of_python = securefl.simulate("quickstart", rounds=1, seed=3, seeded=True, out=tmp_path / "b")
+    np.testing.assert_equal(of_numpy.arrays(), of_python.arrays())
+    for wrong in (-1, 0.5, "3", None):
+        seed = wrong
+        with pytest.raises(securefl.ConfigError, match=r"^seed: is .*, expected a whole number from 0 on"):
+            securefl.simulate("quickstart", seed=seed, out=tmp_path / "c")
 
 
 def test_an_error_of_ones_own_function_is_raised(tmp_path: Path) -> None:

@@ -159,3 +159,11 @@ def test_refusals_are_one_line(call: Any, message: str) -> None:
 def test_names_are_reached_from_the_package() -> None:
     assert securefl.rules.Median is rules.Median
     assert securefl.attacks.Mimic is attacks.Mimic
+
+
+def test_a_result_beyond_the_range_of_its_dtype_is_refused() -> None:
+    large = np.array([6e4], dtype=np.float16)
+    assert rules.Mean()(np.stack([large, large])).dtype == np.float16
+    for one in (large, torch.tensor(large)):
+        with pytest.raises(ConfigError, match=r"^x: the result has a value beyond the range of .*float16"):
+            attacks.Scale(factor=10.0)(one)
