@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from securefl.cli.app import Deferred, app
+from securefl.cli.app import COMMANDS, Deferred, app
 from tests.looped import looped
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +62,11 @@ def test_options_of_commands_exist(page: Path) -> None:
         known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
         given = {word.partition("=")[0] for word in rest if re.match(r"--[a-z]", word)}
         assert given <= known, f"securefl {' '.join(words)}: {sorted(given - known)}"
+
+
+def test_every_command_is_on_its_page() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text()
+    assert [name for name in COMMANDS if not re.search(rf"`securefl {name}\b", text)] == []
 
 
 @looped("page", PAGES)
