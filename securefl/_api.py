@@ -80,7 +80,7 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
         for name in tables:
             table = table.setdefault(name, {})
             if not isinstance(table, dict):
-                raise ConfigError(path, f"{name} is no table")
+                raise ConfigError(path, f"{name} is not a table")
         table[field] = msgspec.to_builtins(value)
     return _checked(scenario_of(raw))
 
@@ -125,7 +125,7 @@ def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | 
     if isinstance(arrays, Mapping):
         return write_tensors(Path(path), arrays)
     if not hasattr(arrays, "parameters"):
-        raise ConfigError("arrays", f"are {type(arrays).__name__}, expected arrays by name, or a site")
+        raise ConfigError("arrays", f"are {type(arrays).__name__}, expected a mapping of arrays by name, or a site")
     return write_tensors(Path(path), arrays.parameters(), getattr(arrays, "state_head", {}))
 
 

@@ -109,7 +109,7 @@ class RunResult:
         first = directory.best_file if directory.best_file.exists() else directory.model_file
         file = first if group == 0 else first.with_stem(f"{first.stem}-{group}")
         if not file.exists():
-            raise ConfigError(str(file), "there is no such model", "a run leaves one where a round has ended")
+            raise ConfigError(str(file), "does not exist", "a run writes one after its first round")
         return file
 
     def plot(self, file: str | Path, metrics: str | Iterable[str] = ()) -> Path:

@@ -257,7 +257,7 @@ def statistics(
         summary = launch.run_simulation(wanted, options, launch.NoProgress())
     told = [record for record in summary.rounds if record.metrics]
     if not told:
-        raise ConfigError("statistics", f"no sum was opened: {summary.outcome.reason}")
+        raise ConfigError("statistics", f"nothing was pooled, no sum was opened: {summary.outcome.reason}")
     for line in report.outside_lines(summary.columns):
         warnings.warn(line, stacklevel=2)
     return Statistics.of(summary.scenario.evaluation, told[-1].metrics)

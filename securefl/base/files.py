@@ -71,7 +71,7 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}", remedy) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(str(path), "is not text", remedy) from error
+        raise ConfigError(str(path), "is not a text file", remedy) from error
 
 
 def read_if_there(path: Path) -> bytes | None:

@@ -37,29 +37,29 @@ def account(
     key: Annotated[Path, typer.Option(help="The party's private key file.")],
     *,
     file: Annotated[
-        Path | None, typer.Option("--account", help="Its account; beside the key unless given.")
+        Path | None, typer.Option("--account", help="The party's account file; beside the key if left out.")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0, help="The party's own limit of epsilon: says what is left of it.")
+        float | None, typer.Option(min=0, help="The party's own limit of epsilon; prints what is left of it.")
     ] = None,
     begin: Annotated[
-        bool, typer.Option("--begin", help="Begin an account: nothing was ever released with this key.")
+        bool, typer.Option("--begin", help="Create an account, for a key that never released anything.")
     ] = False,
     forgive: Annotated[
         bool,
-        typer.Option("--forgive", help="Missing rounds no longer count: you know why servers lack them."),
+        typer.Option("--forgive", help="Ignore rounds that the server lacks, if you know the reason."),
     ] = False,
     adopt: Annotated[
         bool,
-        typer.Option("--adopt", help="The file is the whole account and its only copy: use it."),
+        typer.Option("--adopt", help="Use this file: it is complete, and no other copy is in use."),
     ] = False,
 ) -> None:
-    """Show what a party has given away with its key and data, in all its runs."""
+    """Show what a party has released with its key and data, in all its runs."""
     if begin and (adopt or forgive):
         other = "--adopt" if adopt else "--forgive"
-        raise ConfigError("account", f"--begin and {other} contradict each other", "choose one")
+        raise ConfigError("account", f"--begin and {other} cannot be combined", "give one of them")
     if budget is not None and not math.isfinite(budget):
-        raise ConfigError("--budget", f"is {budget}", "a number, or leave it out for no limit")
+        raise ConfigError("--budget", f"must be a finite number, found {budget}", "leave it out for no limit")
     identity = crypto.read_identity(key)
     path = file or account_beside(key)
     if begin:
@@ -108,23 +108,23 @@ def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
     named = [choice.epsilon for one in runs for choice in one.choices]
     if named:
         yield (
-            f"task groups: named {count(len(named), 'time')}, epsilon {math.fsum(named):.4g}, pure and of all"
-            " its data; it counts in what follows"
+            f"task groups: chosen {count(len(named), 'time')}, pure epsilon {math.fsum(named):.4g} of all "
+            "its data; included below"
         )
     if bits := sum(one.bits for one in runs):
-        yield f"validated sums: {count(bits, 'bit')} of an evaluator's choice, had one deviated each time"
+        yield f"validated sums: at most {count(bits, 'bit')} could leak to a deviating evaluator"
 
 
 def _of_metrics(opened: AccountFile, identity: crypto.Identity, runs: Sequence[RunAccount]) -> Iterator[str]:
     """Yield what metrics without noise may tell of the party."""
     if accepted := sum(one.run.repeats for one in runs):
         yield (
-            f"metrics: {count(accepted, 'run')} summed those of the same samples in other clusters each"
-            ' round: counts of this party alone may follow (evaluation.repeats = "accept")'
+            f"metrics: {count(accepted, 'run')} summed metrics of the same samples in changing clusters,"
+            ' which can reveal those of this party (evaluation.repeats = "accept")'
         )
     if mates := own_atom_keys(opened.entries, identity.public):
         shown = ", ".join(key[:16] for key in mates)
-        yield f"metrics: without noise they are summed only together with those of {shown} (keys)"
+        yield f"metrics: without noise only in sums together with {shown} (keys)"
 
 
 def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None) -> Iterator[str]:
@@ -137,14 +137,14 @@ def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None
     runs = [one for one in runs if one.updates]
     units = sorted({one.run.event.unit for one in runs if one.run.event is not None})
     if not units:
-        yield "epsilon: updates left without noise of their own, and no epsilon bounds what is known of them"
+        yield "epsilon: none, since updates were released without noise"
         return
     privacy.need_dp_accounting()
     delta = min(one.run.delta for one in runs if one.run.event is not None)
     for unit in units:
         spent = spent_epsilon(opened.entries, unit)
         if math.isinf(spent):
-            yield f"epsilon, {unit}: no bound, as some updates left without noise that hides a {unit}"
+            yield f"epsilon, {unit}: none, since some updates were released without noise for a {unit}"
             continue
         left = "" if budget is None else f"; {max(budget - spent, 0.0):.4g} of {budget:g} left"
         yield f"epsilon, {unit}: {spent:.4g} spent at delta {delta:.3g}{left}"

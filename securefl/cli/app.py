@@ -18,42 +18,41 @@ from securefl.cli import program
 COMMANDS = {
     "run": "Run a scenario on this machine: a broker, a server process and one process per party.",
     "simulate": (
-        "Simulate a scenario in this process: no broker, no processes, no masks, the same sums and model."
+        "Simulate a scenario in this process, without broker, processes and masks: same sums, same model."
     ),
-    "reproduce": "Run tables and figures of a paper again, and say whether its numbers and claims hold.",
-    "plot": "Draw what was measured in a run, round by round.",
-    "compare": "Compare any rule x attack x clustering x data split.",
+    "reproduce": "Reproduce tables and figures of a paper, and check its numbers and claims.",
+    "plot": "Plot the measurements of a run, round by round.",
+    "compare": "Compare aggregation rules, attacks, clusterings and data splits.",
     "leakage": (
-        "Draw random reclusterings over a range of settings, and count whose updates the server then knows."
+        "Simulate random reclusterings over a range of settings, and count the updates that the server "
+        "learns."
     ),
     "audit": (
-        "Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol."
+        "Audit a recorded run: what the server learned, and whether all processes followed the protocol."
     ),
-    "verify": "Verify that the model of a run is what the rule makes of its certified sums, round by round.",
-    "server": "Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.",
-    "party": "Take part in a run as one party, with its own key and its own data.",
-    "site": "Your own training: the weights that it begins with, and a trial round.",
+    "verify": "Verify, round by round, that the model of a run follows from its certified sums.",
+    "server": "Run the server: draw clusters, open cluster sums, aggregate them. It never sees an update.",
+    "party": "Run one party, with its own key and its own data.",
+    "site": "Prepare your own training: write its first weights, or try one round.",
     "statistics": (
-        "Pool counts, means, deviations, ranges and histograms of the sites' columns, before training."
+        "Compute counts, means, deviations, ranges and histograms of the sites' columns with secure sums."
     ),
-    "dealer": (
-        "Deal the triples of validated sums, on a machine of neither the server nor a party, without data."
-    ),
+    "dealer": "Run the dealer of validated sums, on a machine of its own; it needs no data.",
     "observer": (
-        "Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them."
+        "Record metadata and hash of each message of a run, and report what an eavesdropper learns."
     ),
     "broker": "Run a broker on 127.0.0.1 until Ctrl-C.",
     "keygen": "Make keys. A private key (.key) stays with its party; .pub files and the roster are public.",
-    "account": "Show what a party has given away with its key and data, in all its runs.",
-    "plan": "Print the parameters of a run that keep what you ask for, none of which is beaten by another.",
-    "weights": "Say where declared sample counts have to be cut so that liars gain little, and whose are.",
-    "doctor": "Check libraries, broker, processor, data, and where a party's state is kept.",
+    "account": "Show what a party has released with its key and data, in all its runs.",
+    "plan": "Find the parameters of a run that fulfil your requirements (a Pareto front).",
+    "weights": "Find the limit of sample counts that bounds the weight of false counts.",
+    "doctor": "Check libraries, broker, processor, data, and the folder of a party's state.",
     "bench": "Measure speed and size on this machine.",
     "trace": (
         "Decode the envelope of captured frames: sender, place in the run, sizes, signature. Never a payload."
     ),
-    "data": "Data: a party's own, and who gets which labels of a data set.",
-    "dp": "Differential privacy: noise for a budget, and what the checks of noisy sums see.",
+    "data": "Prepare a party's own data, or plot the label distribution of a data set.",
+    "dp": "Compute differential privacy: noise for a budget, and the power of the noise checks.",
 }
 """Commands by name, with the first line of their docstrings.
 
@@ -90,7 +89,7 @@ class _Commands(program.CommandGroup):
 
 app = program.Program(
     cls=_Commands,
-    help="Federated learning in which nobody sees an update, some parties lie, and networks fail.",
+    help="Federated learning with secure sums, robust to dishonest parties and failures.",
     no_args_is_help=True,
 )
 

@@ -15,7 +15,7 @@ from securefl.lab import experiments, plots
 RESULTS = Path("docs/results")
 PictureOption = Annotated[
     plots.Format | None,
-    typer.Option("--picture", help="A second file of each picture, svg or pdf, beside PNG."),
+    typer.Option("--picture", help="A second format of each picture beside PNG: svg or pdf."),
 ]
 
 
@@ -29,7 +29,7 @@ class Effort:
     data_dir: options.DataDirOption = None
     jobs: options.JobsOption = 2
     picture: PictureOption = None
-    fresh: Annotated[bool, typer.Option("--fresh", help="Simulate again what is finished.")] = False
+    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished simulations.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Asked(Effort):
         str,
         typer.Argument(
             metavar="PAPER",
-            help="Which paper: share, dp, weighting or br-ifca; or hidden-groups, tables of no paper.",
+            help="The paper: share, dp, weighting or br-ifca; or hidden-groups (own tables).",
         ),
     ] = "share"
     figure: Annotated[
@@ -48,62 +48,60 @@ class Asked(Effort):
         typer.Option(help="Panel (5f), figure (5: all its panels) or all. Repeat it, or separate by commas."),
     ] = None
     table: Annotated[
-        list[str] | None, typer.Option(help="Table (15) or all, of papers with tables. Likewise.")
+        list[str] | None, typer.Option(help="Table (15) or all. Repeat it, or separate by commas.")
     ] = None
     dataset: Annotated[
         list[str] | None,
         typer.Option(
-            help="Of papers with several: a name, npz:FILE or folder:DIR. Repeat it. When left out, all that"
-            " are there."
+            help="Data set, for papers with several: a name, npz:FILE or folder:DIR. Repeat it. Default: all"
+            " in --data-dir."
         ),
     ] = None
     aux: Annotated[
         str,
         typer.Option(
-            help="Where a table takes the server's samples from another data set: a name, npz:FILE or"
-            " folder:DIR, instead of the paper's."
+            help="Data set of the server's samples, for tables that use another one: a name, npz:FILE or"
+            " folder:DIR."
         ),
     ] = ""
     listing: Annotated[
         bool,
         typer.Option(
             "--list",
-            help="Run nothing; a line on each of them: title, scale, last verdict, time. With --figure or"
-            " --table: those alone, with claims and numbers. At every scale that was run.",
+            help="Run nothing; list title, scale, last verdict and time of each. With --figure or --table:"
+            " only these, with claims and numbers.",
         ),
     ] = False
-    page: Annotated[
-        bool, typer.Option("--page", help="Write the page on all of them, from what was run before.")
-    ] = False
+    page: Annotated[bool, typer.Option("--page", help="Write the page of results, from earlier runs.")] = (
+        False
+    )
     check: Annotated[
         bool,
         typer.Option(
             "--check",
-            help="Compute one cell of each result again, in part, and say which are not what the program"
-            " computes today. With --figure or --table: those alone.",
+            help="Recompute a part of each result, and report those that differ today. With --figure or"
+            " --table: only these.",
         ),
     ] = False
     scale: Annotated[
-        experiments.ScaleName, typer.Option(help="desk: minutes; paper: the paper's own sizes, hours.")
+        experiments.ScaleName, typer.Option(help="desk: minutes; paper: the sizes of the paper, hours.")
     ] = "desk"
     seeds: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=100,
-            help="Simulations per curve, of seeds 0, 1, ... (a seed is a split and an initial model). When"
-            " left out: 2; of papers with tables, 1 at desk scale and 3 at the paper's; of br-ifca, the"
-            " trials that the figure's own file says.",
+            help="Simulations per curve, of seeds 0, 1, ... (a seed is a split and an initial model)."
+            " Default: 2; of papers with tables 1 at desk scale and 3 at the paper's; of br-ifca as in the"
+            " file of the figure.",
         ),
     ] = None
     out: Annotated[
-        Path | None, typer.Option(help="Where JSON and PNG files go; docs/results/<paper> when left out.")
+        Path | None, typer.Option(help="Folder for JSON and PNG files. Default: docs/results/<paper>.")
     ] = None
     fresh: Annotated[
         bool,
-        typer.Option(
-            "--fresh", help="Simulate again what is finished: after a change of code or of data files."
-        ),
+        typer.Option("--fresh", help="Repeat finished simulations, after a change of code or data."),
     ] = False
 
     @property

@@ -35,15 +35,15 @@ def audit(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="The directory that securefl run, simulate or server left, transcripts of parties in it.",
+            help="The directory of a run, with the transcripts of parties.",
         ),
     ],
     *,
     colluders: Annotated[
-        str, typer.Option(metavar="NAMES", help="Parties that pool what they know with the server: p01,p04.")
+        str, typer.Option(metavar="NAMES", help="Parties that collude with the server, as in p01,p04.")
     ] = "",
     lab: Annotated[
-        bool, typer.Option("--lab", help="Look at ground truth, too: runs with --lab only.")
+        bool, typer.Option("--lab", help="Compare with the recorded updates too (runs with --lab only).")
     ] = False,
     attacks: Annotated[
         str,
@@ -55,13 +55,13 @@ def audit(
     data_dir: DataDirOption = None,
     roster: Annotated[
         Path | None,
-        typer.Option(help="The run's roster, where transcripts do not tell who its parties are."),
+        typer.Option(help="The roster of the run, if the transcripts do not name its parties."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the report goes; RUN/audit when left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the report. Default: RUN/audit.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Audit a recorded run: what the server learned of whom, and whether everybody kept to the protocol.
+    """Audit a recorded run: what the server learned, and whether all processes followed the protocol.
 
     Nothing in the run directory is changed; the report (Markdown, JSON and one HTML page) is added to it.
 
@@ -101,7 +101,9 @@ def _experiments(listed: str) -> list[str]:
     """Refuse an unknown experiment before anything is computed."""
     for name in _names(listed):
         if name not in _EXPERIMENTS:
-            raise ConfigError("--attacks", f"{name!r} is no experiment", f"one of {', '.join(_EXPERIMENTS)}")
+            raise ConfigError(
+                "--attacks", f"{name!r} is not an experiment", f"one of {', '.join(_EXPERIMENTS)}"
+            )
     return _names(listed)
 
 

@@ -16,7 +16,7 @@ from securefl.runtime.report import Terminal
 app = Program(add_completion=False, no_args_is_help=True, help="Measure speed and size on this machine.")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")]
-RepetitionsOption = Annotated[int, typer.Option(min=1, help="Runs of each row; medians are shown.")]
+RepetitionsOption = Annotated[int, typer.Option(min=1, help="Repetitions of each row; medians are shown.")]
 DEFAULT_ROWS = ",".join(f"{members}x{length}" for members, length in bench.SIZES)
 DEFAULT_VERIFIED_ROWS = ",".join(f"{members}x{length}" for members, length in bench.VERIFIED_SIZES)
 DEFAULT_ROBUST_ROWS = ",".join(f"{clusters}x{length}" for clusters, length in bench.ROBUST_SIZES)
@@ -91,7 +91,7 @@ def dpsgd(
 @app.command()
 def sites(
     length: Annotated[
-        int, typer.Option(min=1, help="Numbers that go to a site in a process of its own.")
+        int, typer.Option(min=1, help="Numbers that are sent to a site in its own process.")
     ] = 10_000_000,
     json: JsonOption = False,
     repetitions: RepetitionsOption = 100,
@@ -129,7 +129,7 @@ def parse_sizes(text: str, unit: str = "members", fewest: int = 3) -> tuple[tupl
         if size[0] < fewest or size[1] < 1:
             raise ConfigError(
                 "--rows",
-                f"{item.strip()!r} is no size",
+                f"{item.strip()!r} is not a size",
                 f"use {unit} x coordinates, like 20x1e6, with {fewest} {unit} or more",
             )
         sizes.append(size)

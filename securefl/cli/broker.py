@@ -21,22 +21,22 @@ from securefl.runtime import transport
 
 def broker(
     kind: Annotated[str, typer.Option(help="auto, mosquitto or embedded.")] = "auto",
-    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 1883,
+    port: Annotated[int, typer.Option(help="The port; 0 for a free one.", min=0, max=65535)] = 1883,
     tls_dir: Annotated[
         Path | None,
-        typer.Option(help="Make a throw-away authority and certificates here, and require them."),
+        typer.Option(help="Make a temporary authority and certificates in this folder, and require them."),
     ] = None,
     parties: Annotated[
         int,
-        typer.Option(help="With --tls-dir: how many party certificates.", min=1, max=messages.MAX_PARTIES),
+        typer.Option(help="With --tls-dir: number of party certificates.", min=1, max=messages.MAX_PARTIES),
     ] = 12,
     acl: Annotated[
         bool,
-        typer.Option("--acl", help="Print the access rules for a mosquitto of your own, and run nothing."),
+        typer.Option("--acl", help="Print access rules for your own mosquitto, and start no broker."),
     ] = False,
     bridge: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="With --acl: a broker that parties are at, by its certificate."),
+        typer.Option(metavar="NAME", help="With --acl: name of a bridged broker, as in its certificate."),
     ] = None,
 ) -> None:
     """Run a broker on 127.0.0.1 until Ctrl-C."""
@@ -55,7 +55,7 @@ def broker(
             console.say(f"{running.kind} broker at {running.url} (Ctrl-C ends it)")
             while not stopping.wait(1.0):
                 if not running.running:
-                    raise RunAbortedError(f"the broker ended by itself; its log: {running.log}")
+                    raise RunAbortedError(f"the broker process ended unexpectedly; see its log {running.log}")
 
 
 def checked_bridges(names: Sequence[str], *, acl: bool) -> Sequence[str]:
@@ -67,5 +67,9 @@ def checked_bridges(names: Sequence[str], *, acl: bool) -> Sequence[str]:
     for name in names:
         console.name_of("--bridge", name)
     if names and not acl:
-        raise ConfigError("--bridge", "is for --acl: a broker of this machine has no bridges")
+        raise ConfigError(
+            "--bridge",
+            "works with --acl only: the local broker has no bridges",
+            "add --acl, or leave out --bridge",
+        )
     return names

@@ -28,16 +28,16 @@ class ComparisonOptions(Effort):
     ]
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Simulations per combination.")] = 2
     out: Annotated[
-        Path | None, typer.Option(help="Where JSON and PNG go; runs/compare-<file> when left out.")
+        Path | None, typer.Option(help="Folder for JSON and PNG files. Default: runs/compare-<file>.")
     ] = None
 
 
 @options.spread
 def compare(given: ComparisonOptions, *, as_json: options.JsonOption = False) -> None:
-    """Compare any rule x attack x clustering x data split.
+    """Compare aggregation rules, attacks, clusterings and data splits.
 
-    A combination that no run can have is shown as refused; the others go on. What was interrupted goes on
-    where it was when the same call is repeated, and what is finished is not run again, unless with --fresh.
+    An impossible combination is shown as refused; the others run. The same call resumes what was
+    interrupted, and repeats nothing that is finished, unless with --fresh.
 
     Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
     """

@@ -84,7 +84,7 @@ def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
     if former and not force:
         raise ConfigError(str(former[0]), "exists already", "choose another --out, or replace it by --force")
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(str(folder), "is no directory", "choose another --out")
+        raise ConfigError(str(folder), "is not a directory", "choose another --out")
 
 
 @contextmanager
@@ -123,5 +123,7 @@ def name_of(option: str, text: str, what: str = "name") -> str:
         ConfigError: none may; names ``option``.
     """
     if not is_name(text):
-        raise ConfigError(option, f"{text!r} is no {what}", "use a-z, 0-9, - and _, at most 32 characters")
+        raise ConfigError(
+            option, f"{text!r} is not a valid {what}", "use a-z, 0-9, - and _, at most 32 characters"
+        )
     return text

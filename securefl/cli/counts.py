@@ -56,10 +56,14 @@ def read_counts(path: Path) -> CountsFile:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(
-            str(path), f"cannot be read: {error.strerror}", "a CSV file that is there, or a run's directory"
+            str(path),
+            f"cannot be read: {error.strerror}",
+            "name an existing CSV file, or the directory of a run",
         ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(str(path), "is no text in UTF-8", "a CSV file, a line per party") from error
+        raise ConfigError(
+            str(path), "is not UTF-8 text", "save it as CSV in UTF-8, one line per party"
+        ) from error
     found: dict[str, Declared] = {}
     width, heading = 0, None
     for number, fields in _lines(path, text):
@@ -69,14 +73,16 @@ def read_counts(path: Path) -> CountsFile:
         where = f"{path}, line {number}"
         width = width or len(fields)
         if len(fields) != width or not 1 <= width <= 3:
-            raise ConfigError(where, _misfit(len(fields), width), "count, or name,count, or name,count,loss")
+            raise ConfigError(
+                where, _misfit(len(fields), width), "write count, or name,count, or name,count,loss"
+            )
         name = fields[0] if width > 1 else f"line {number}"
         if name in found:
-            raise ConfigError(where, f"names {name!r} a second time", "one line per party")
+            raise ConfigError(where, f"names {name!r} a second time", "keep one line per party")
         loss = _loss(where, fields[2]) if width == 3 else None
         found[name] = Declared(name, _count(where, fields[min(width, 2) - 1]), loss)
     if not found:
-        raise ConfigError(str(path), "holds no counts", "a line per party, as in p00,1200")
+        raise ConfigError(str(path), "holds no sample counts", "write one line per party, as in p00,1200")
     return CountsFile(tuple(found.values()), heading)
 
 
@@ -90,7 +96,9 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
             yield reader.line_num, bare
     except csv.Error as error:
         where = f"{path}, line {max(1, reader.line_num)}"
-        raise ConfigError(where, f"is no CSV: {error}", "a line per party, as in p00,1200") from error
+        raise ConfigError(
+            where, f"is not valid CSV: {error}", "write one line per party, as in p00,1200"
+        ) from error
 
 
 def _misfit(fields: int, width: int) -> str:
@@ -125,27 +133,27 @@ def _is_number(text: str) -> bool:
 def _count(where: str, text: str) -> int:
     remedy = f"a whole number of samples, 1 to {weighting.MAX_COUNT}"
     if re.fullmatch(r"[0-9]{16,}", text):
-        raise ConfigError(where, f"declares a number of {len(text)} digits, more than anybody may", remedy)
+        raise ConfigError(where, f"has a sample count of {len(text)} digits, more than the maximum", remedy)
     if not re.fullmatch(r"[+-]?[0-9]{1,15}", text):
         shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
         for mark, named in _OTHER_MARKS.items():
             if mark in text:
                 raise ConfigError(
-                    where, f"{shown!r} has {named} in it", "commas between fields, none in numbers: p00,1200"
+                    where, f"{shown!r} has {named} in it", "use commas between fields only: p00,1200"
                 )
         raise ConfigError(
-            where, f"{shown!r} is no {'whole number' if _is_number(text) else 'number'}", remedy
+            where, f"{shown!r} is not a {'whole number' if _is_number(text) else 'number'}", remedy
         )
     count = int(text)
     if count < 1:
         raise ConfigError(where, f"declares {count} samples", remedy)
     if count > weighting.MAX_COUNT:
-        raise ConfigError(where, f"declares {count:,} samples, more than anybody may", remedy)
+        raise ConfigError(where, f"declares {count:,} samples, more than the maximum", remedy)
     return count
 
 
 def _loss(where: str, text: str) -> float:
     loss = float(text) if _is_number(text) else math.nan
     if not (math.isfinite(loss) and loss >= 0):
-        raise ConfigError(where, f"the loss is {text!r}", "a number of at least 0")
+        raise ConfigError(where, f"has the loss {text!r}", "write a number of at least 0")
     return loss

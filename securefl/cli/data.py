@@ -34,7 +34,7 @@ app.command()(data_files.export)
 
 @app.callback()
 def _data() -> None:
-    """Data: a party's own, and who gets which labels of a data set."""
+    """Prepare a party's own data, or plot the label distribution of a data set."""
 
 
 @app.command()
@@ -42,13 +42,13 @@ def histogram(
     scenario: options.BundledArgument,
     *,
     out: Annotated[
-        Path | None, typer.Option(help="The picture, FILE.png; runs/labels-<scenario>.png when left out.")
+        Path | None, typer.Option(help="The picture, FILE.png. Default: runs/labels-<scenario>.png.")
     ] = None,
     data_dir: DataDirOption = None,
     overrides: options.SetOption = None,
     seed: options.SeedOption = 0,
 ) -> None:
-    """Draw how many samples of each class every party gets: FILE.png, and the counts in FILE.json.
+    """Plot the samples of each class at each party to FILE.png, with the counts in FILE.json.
 
     The split is that of run and simulate with the same --seed. Of a text, labels are characters.
 
@@ -58,7 +58,9 @@ def histogram(
     feasibility.check(loaded)
     path = out or Path("runs") / f"labels-{loaded.name}.png"
     if path.suffix != ".png":
-        raise ConfigError("--out", f"{path.name} does not end in .png", "FILE.png; FILE.json comes with it")
+        raise ConfigError(
+            "--out", f"{path.name} does not end in .png", "name it FILE.png; FILE.json is written beside it"
+        )
     plots.need_matplotlib()
     record = label_counts(loaded, data_dir, seed)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -32,9 +32,11 @@ MOST_LINES = 20
 
 def check(
     scenario: options.BundledArgument,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="As for --data of securefl party.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The data, as for securefl party --data.")],
     *,
-    test: Annotated[bool, typer.Option("--test", help="The test half, as the server reads it.")] = False,
+    test: Annotated[
+        bool, typer.Option("--test", help="Write the test half, in the form for the server.")
+    ] = False,
     overrides: options.SetOption = None,
 ) -> None:
     """Read a party's data as securefl party does, alone: do they fit, and are they of one size?
@@ -71,7 +73,7 @@ def export(
     try:
         out.mkdir(mode=0o700, parents=True)
     except FileExistsError:
-        raise ConfigError("--out", f"{out} exists", "another name") from None
+        raise ConfigError("--out", f"{out} exists already", "choose another name") from None
     except OSError as error:
         raise ConfigError("--out", f"{out} cannot be created: {error.strerror}") from error
     behind = attacks.behaviours_of(loaded, seed).keys()
@@ -87,7 +89,9 @@ def _loaded(scenario: Path, overrides: list[str] | None) -> Scenario:
     feasibility.check(loaded)
     if loaded.model.by_sites:
         remedy = "securefl site check"
-        raise ConfigError("model.type", f"{loaded.model.name} is trained by sites, which have theirs", remedy)
+        raise ConfigError(
+            "model.type", f"{loaded.model.name} is trained by sites, which have their own data", remedy
+        )
     return loaded
 
 

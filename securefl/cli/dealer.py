@@ -11,6 +11,6 @@ from securefl.runtime.launch import ended_by_signals, process
 
 @spread
 def dealer(options: MemberOptions) -> None:
-    """Deal the triples of validated sums, on a machine of neither the server nor a party, without data."""
+    """Run the dealer of validated sums, on a machine of its own; it needs no data."""
     with ended_by_signals():
         ending.finish(process.dealer(options.settings(DEALER), ending.plain_news(DEALER)))

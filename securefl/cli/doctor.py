@@ -56,15 +56,15 @@ def doctor(
     broker: Annotated[
         str,
         typer.Option(
-            metavar="URL,URL,...", help="Check these brokers too, with the certificate or user given."
+            metavar="URL,URL,...", help="Check these brokers too, with the given certificate or user."
         ),
     ] = "",
     key: Annotated[
         Path | None,
-        typer.Option(help="Check where this party's account is kept, which lies beside its private key."),
+        typer.Option(help="Check the folder of this party's account, beside its private key."),
     ] = None,
 ) -> None:
-    """Check libraries, broker, processor, data, and where a party's state is kept.
+    """Check libraries, broker, processor, data, and the folder of a party's state.
 
     Exit codes: 0 all that is needed is there; 2 an option is refused; 3 something needed is missing.
     """
@@ -72,8 +72,8 @@ def doctor(
     if data_dir is not None and not data_dir.is_dir():
         raise ConfigError(
             "--data-dir",
-            f"{report.printable(str(data_dir), 300)} is no directory",
-            "name one that exists",
+            f"{report.printable(str(data_dir), 300)} is not a directory",
+            "name an existing one",
         )
     findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir)]
     findings += [*_state(key), *map(_remote, brokers)]
@@ -126,12 +126,16 @@ def _remote(url: transport.BrokerUrl) -> Finding:
         topic = f"sfl/1/{client}/probe/{name}"
         limit = await transport.measure_frame_limit(url, client, topic)
         await transport.check_retention(url, client, topic)
-        return f"lets {name} in, takes frames of {limit // 1024} KiB, keeps retained ones"
+        return f"accepts {name}, messages of {limit // 1024} KiB, and keeps retained ones"
 
     try:
         return f"broker {url}", loops.run_coroutine(tried()), "ok"
     except SecureflError as error:
-        return f"broker {url}", str(error).removeprefix(f"broker {url} "), "missing"
+        return (
+            f"broker {url}",
+            str(error).replace(f"the broker {url}", "it").removeprefix(f"broker {url} "),
+            "missing",
+        )
 
 
 def _state(key: Path | None) -> Iterator[Finding]:
@@ -154,7 +158,7 @@ def _state(key: Path | None) -> Iterator[Finding]:
         yield _kept(what, places[what], mount)
     if None not in mounts.values() and len(set(mounts.values())) > 1:
         where = " and ".join(f"{what} on {mount.point}" for what, mount in mounts.items() if mount)
-        yield "one mount", f"{where}: one restored without the other is refused; set {STATE_VARIABLE}", "note"
+        yield "one mount", f"{where}: a backup of only one of them is refused; set {STATE_VARIABLE}", "note"
     named = os.environ.get(MACHINE_VARIABLE)
     if named:
         yield "machine name", f"{named} ({MACHINE_VARIABLE})", "ok"
@@ -170,7 +174,7 @@ def _kept(what: str, path: Path, mount: Mount | None) -> Finding:
         return what, f"{path} (no list of mounts on this system)", "ok"
     if mount.is_durable:
         return what, f"{path} on {mount.point} ({mount.kind})", "ok"
-    return what, f"{path} on {mount.point} ({mount.kind}) ends with the container or a reboot", "note"
+    return what, f"{path} on {mount.point} ({mount.kind}) is lost with the container or at a reboot", "note"
 
 
 def in_container() -> bool:
@@ -192,7 +196,7 @@ def _data(data_dir: Path | None) -> Iterator[Finding]:
     yield "data set digits", "bundled with scikit-learn", "ok" if _version("scikit-learn") else "note"
     for name in ("mnist", "fashion-mnist", "cifar10", "shakespeare"):
         if data_dir is None:
-            yield f"data set {name}", "not looked for (--data-dir)", "note"
+            yield f"data set {name}", "not checked (give --data-dir)", "note"
             continue
         from securefl.training.data import load_dataset  # noqa: PLC0415 - keeps start-up short
 

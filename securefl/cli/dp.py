@@ -62,11 +62,11 @@ _FAST_SETTINGS = 1
 def power(
     *,
     trials: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="Sums for each row; 200 when left out.")
+        int | None, typer.Option(min=1, max=100_000, help="Sums for each row. Default: 200.")
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="20 sums for each row, one setting.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Of all noise.")] = 1,
-    out: Annotated[Path, typer.Option(help="Where checks.json and checks.md go.")] = Path("runs/checks"),
+    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Seed of all noise.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for checks.json and checks.md.")] = Path("runs/checks"),
     as_json: JsonOption = False,
 ) -> None:
     """Measure how often honest and deviating sums fail the checks.
@@ -132,14 +132,14 @@ def settle(
         Path | None,
         typer.Option(
             help="Any party's data, named as for securefl party: the model's size depends on their shape."
-            " Not needed where data.shape or data.table, and data.classes, say it.",
+            " Not needed if the scenario has data.classes and data.shape or data.table.",
         ),
     ] = None,
     records: Annotated[
         int | None,
-        typer.Option(help="Records of the party with the fewest; record level only.", min=1),
+        typer.Option(help="Records of the smallest party (record level only).", min=1),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The new file; on the terminal when left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The new file. Default: print it.")] = None,
     overrides: options.SetOption = None,
     seed: options.SeedOption = 0,
 ) -> None:
@@ -163,7 +163,9 @@ def settle(
 def _settled(scenario: Scenario, data: Path | None, records: int | None, seed: int) -> str:
     feasibility.check(scenario)
     if scenario.privacy.unit == "none":
-        raise ConfigError("privacy.unit", "there is no privacy to settle", "record or party")
+        raise ConfigError(
+            "privacy.unit", 'is "none": there is no noise to compute', "set it to record or party"
+        )
     privacy.need_dp_accounting()
     # A second or two of imports that a refusal need not wait for.
     from securefl.runtime.process import declared_length, length_of  # noqa: PLC0415 - torch
@@ -187,7 +189,7 @@ def _write(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ConfigError("--out", f"{path} exists", "another name") from None
+        raise ConfigError("--out", f"{path} exists already", "choose another name") from None
     except OSError as error:
         raise transcript.disk_failure(path, error) from error
 
@@ -205,21 +207,23 @@ app.command()(settle)
 
 @app.callback()
 def _dp() -> None:
-    """Differential privacy: noise for a budget, and what the checks of noisy sums see."""
+    """Compute differential privacy: noise for a budget, and the power of the noise checks."""
 
 
 @app.command(name="calibrate")
 def calibrate_command(
     target: Annotated[float, typer.Option("--epsilon", help="The privacy budget.")],
-    records: Annotated[int, typer.Option(help="Examples that a party has.")],
+    records: Annotated[int, typer.Option(help="Examples of a party.")],
     batch: Annotated[int, typer.Option(help="Expected examples per step.")],
     epochs: Annotated[
         float, typer.Option(help="Passes over the data: T = epochs x records / batch, rounded up.")
     ],
-    delta: Annotated[float | None, typer.Option(help="records^-1.1 when left out.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Default: records^-1.1.")] = None,
     relation: Annotated[Relation, typer.Option(help="Neighbouring data sets.")] = "add-remove",
     sampler: Annotated[_Drawn, typer.Option(help="How batches are drawn.")] = "poisson",
-    accountant: Annotated[_Accountants, typer.Option(help="rdp is looser, a cross-check.")] = "both",
+    accountant: Annotated[
+        _Accountants, typer.Option(help="Accountant; rdp is looser, for a cross-check.")
+    ] = "both",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Print the smallest noise multiplier sigma for DP-SGD with per-example gradients of norm at most 1.
@@ -247,21 +251,19 @@ def _calibrate(
     accountant: _Accountants,
 ) -> dict[str, Any]:
     if not 2 <= records <= _MAX_RECORDS:
-        raise ConfigError("--records", f"{records} examples", f"from 2 to {_MAX_RECORDS}")
+        raise ConfigError("--records", f"is {records}", f"give 2 to {_MAX_RECORDS} records")
     if not 1 <= batch <= records:
-        raise ConfigError(
-            "--batch", f"{batch} of {records} examples", f"a batch from 1 to the party's {records}"
-        )
+        raise ConfigError("--batch", f"a batch of {batch} from {records} records", f"give 1 to {records}")
     if not 0 < epochs * records / batch <= MAX_STEPS:
         raise ConfigError(
-            "--epochs", f"{epochs:g} epochs of {records} / {batch} steps", f"1 to {MAX_STEPS} steps"
+            "--epochs", f"{epochs:g} epochs of {records} / {batch} steps", f"choose 1 to {MAX_STEPS} steps"
         )
     at = records**-1.1 if delta is None else delta
     if not MIN_DELTA <= at < 1 / records:
         raise ConfigError(
             "--delta",
             f"{at:g} is not from {MIN_DELTA:g} to below 1 / records = {1 / records:.3g}",
-            "releasing one example at random has delta = 1 / records and hides nothing",
+            "delta = 1 / records allows to publish a random record: choose a smaller one",
         )
     need_dp_accounting()
     event = ReleaseEvent(

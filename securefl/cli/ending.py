@@ -54,7 +54,7 @@ def plain_news(name: str) -> Callable[[report.News], None]:
     def show(news: report.News) -> None:
         match news:
             case report.Refusal():
-                say(f"{name}: refused {news.culprit}: {news.reason}")
+                say(f"{name}: rejected a message of {news.culprit}: {news.reason}")
             case report.Fact(item=item) if (line := item.own_line()) is not None:
                 say(f"{name}: {line}")
             case report.Remark(text=text):
@@ -70,7 +70,7 @@ def plain_news(name: str) -> Callable[[report.News], None]:
 def finish(outcome: kernel.Finished | kernel.Aborted) -> None:
     """Say how a single process ended and exit accordingly."""
     if isinstance(outcome, kernel.Aborted) and outcome.resumable:
-        say(f"paused: {outcome.reason}; the same command goes on with the run")
+        say(f"paused: {outcome.reason}; give the same command to resume")
         raise typer.Exit(EXIT_PAUSED)
     if isinstance(outcome, kernel.Aborted):
         raise (RunHaltedError if outcome.decide else RunAbortedError)(outcome.reason)

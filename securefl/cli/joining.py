@@ -62,7 +62,7 @@ class MemberOptions(JoinOptions):
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Fixes what is public, as the initial model; the same for all. From --run unless given.",
+            help="Public seed; the same for all processes. Default: derived from --run.",
             min=0,
         ),
     ] = None
@@ -112,11 +112,13 @@ def check_data_given(scenario: Scenario, data: Path | None) -> None:
     name, by_sites = scenario.model.name, scenario.model.by_sites
     if data is None and not by_sites:
         raise ConfigError(
-            "--data", f'is missing, and model.type = "{name}" needs it', "name its file, as in docs/data.md"
+            "--data",
+            f'is missing: a party of model.type = "{name}" needs its data',
+            "name a file (docs/data.md)",
         )
     if data is not None and by_sites:
         raise ConfigError(
-            "--data", f'model.type = "{name}" is trained by sites, which have theirs', "leave it out"
+            "--data", f'model.type = "{name}" is trained by sites, which have their own data', "leave it out"
         )
 
 

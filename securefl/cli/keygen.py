@@ -40,7 +40,7 @@ def keygen(
     ~/.local/state/securefl. Set SECUREFL_STATE for a service account, whose user has no home.
     """
     if sum(choice is not None for choice in (party, roster or None, all_in_one)) != 1:
-        raise ConfigError("keygen", "choose one of --party, --roster and --all-in-one")
+        raise ConfigError("keygen", "needs one of --party, --roster and --all-in-one")
     if party is not None:
         _one(party, out)
     elif roster:
@@ -88,11 +88,15 @@ def _roster(files: list[Path], out: Path) -> None:
     publics = [crypto.read_public(path) for path in files]
     servers = [p for p in publics if p.name == SERVER]
     if len(servers) != 1:
-        raise ConfigError("--roster", f"{len(servers)} of the files are the server's", "give exactly one")
+        raise ConfigError(
+            "--roster", f"{len(servers)} of these files are keys of a server", "give exactly one server.pub"
+        )
     dealers = [p for p in publics if p.name == DEALER]
     parties = {p.name: p for p in publics if p.name not in {SERVER, DEALER}}
     if len(parties) + len(dealers) != len(publics) - 1 or len(dealers) > 1:
-        raise ConfigError("--roster", "two of the files are of the same party")
+        raise ConfigError(
+            "--roster", "two of these files belong to the same party", "give one .pub file for each party"
+        )
     made = crypto.Roster(servers[0], parties, dealers[0] if dealers else None)
     console.make_folder(out)
     crypto.write_roster(out / "roster.toml", made)
@@ -101,7 +105,9 @@ def _roster(files: list[Path], out: Path) -> None:
 
 def _everybody(count: int, out: Path) -> None:
     if not 1 <= count <= messages.MAX_PARTIES:
-        raise ConfigError("--all-in-one", f"{count} parties", f"from 1 to {messages.MAX_PARTIES}")
+        raise ConfigError(
+            "--all-in-one", f"cannot make keys for {count} parties", f"choose 1 to {messages.MAX_PARTIES}"
+        )
     names = (*attacks.party_names(count), SERVER)
     _expect_free(out, names, "roster.toml")
     made = {name: crypto.Identity.generate(name, entropy.OsEntropy()) for name in names}

@@ -39,23 +39,27 @@ STUDY: Final = experiments.Study(
 def leakage(
     sweeps: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SWEEP", help="Names of bundled sweeps (all: every one), or TOML files."),
+        typer.Argument(metavar="SWEEP", help="Bundled sweeps by name (or all), or TOML files."),
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(help="Where NAME.json and NAME.png go.")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="Folder for NAME.json and NAME.png.")] = RESULTS,
     page: Annotated[
-        bool, typer.Option("--page", help="Write the page on all sweeps in --out, beside it.")
+        bool, typer.Option("--page", help="Write the page on all sweeps in --out, beside this folder.")
     ] = False,
     picture: PictureOption = None,
 ) -> None:
-    """Draw random reclusterings over a range of settings, and count whose updates the server then knows.
+    """Simulate random reclusterings over a range of settings, and count the updates that the server learns.
 
     What sums determine follows from who is in them: no data are needed, and nothing is trained.
 
     Exit codes: 0 done; 2 refused; 3 aborted.
     """
     if not sweeps and not page:
-        raise ConfigError("SWEEP", "nothing to do", f"one of {', '.join(_names())}, all, a file, or --page")
+        raise ConfigError(
+            "SWEEP",
+            "is missing: nothing to compute",
+            f"name one of {', '.join(_names())}, all, a file, or --page",
+        )
     plots.need_matplotlib()
     wanted = [experiments.sweep_of(path, STUDY) for name in sweeps or () for path in _paths(name)]
     if any(isinstance(one.drawn, experiments.Sweep) and one.drawn.accounting for one in wanted):
@@ -84,6 +88,6 @@ def _paths(name: str) -> list[Path]:
     path = Path(name)
     if not path.exists():
         raise ConfigError(
-            "SWEEP", f"there is no sweep {name!r}", f"one of {', '.join(_names())}, all, or a file"
+            "SWEEP", f"{name!r} is not a bundled sweep", f"one of {', '.join(_names())}, all, or a file"
         )
     return [path]

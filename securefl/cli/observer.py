@@ -10,7 +10,7 @@ from securefl.runtime import launch
 
 @spread
 def observer(options: JoinOptions, *, lab: LabOption = False) -> None:
-    """Record metadata and hash of every frame of a run, and say what an eavesdropper learns from them."""
+    """Record metadata and hash of each message of a run, and report what an eavesdropper learns."""
     settings = launch.ObserverSettings(
         run=options.run_id,
         broker=options.brokers,

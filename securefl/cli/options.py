@@ -17,13 +17,13 @@ BundledArgument = Annotated[
     Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML), or the name of a bundled one.")
 ]
 RunFolderOption = Annotated[
-    Path | None, typer.Option(help="Run directory; runs/<scenario>-<time> when left out.")
+    Path | None, typer.Option(help="Directory of the run. Default: runs/<scenario>-<time>.")
 ]
-JobsOption = Annotated[int, typer.Option(min=1, max=64, help="Simulations at the same time.")]
+JobsOption = Annotated[int, typer.Option(min=1, max=64, help="Number of simulations in parallel.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, for programs.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="JSON lines on stdout, for programs.")]
 ExplainOption = Annotated[
-    bool, typer.Option("--explain", help="Begin with all that is known of the run, instead of eight lines.")
+    bool, typer.Option("--explain", help="Print all facts about the run first, not eight lines.")
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -31,9 +31,7 @@ SetOption = Annotated[
         "--set", metavar="PATH=VALUE", help="Override a field, e.g. stop.rounds=3. Repeat for more."
     ),
 ]
-SeedOption = Annotated[
-    int, typer.Option(help="Fixes what is public: initial model, split, who misbehaves.", min=0)
-]
+SeedOption = Annotated[int, typer.Option(help="Public seed: first model, data split, faulty parties.", min=0)]
 InsecureOption = Annotated[
     bool,
     typer.Option(
@@ -46,12 +44,12 @@ BrokersOption = Annotated[
     str,
     typer.Option(
         metavar="URL,URL,...",
-        help="mqtt://host:port or mqtts://host:port; the first of several that is there.",
+        help="mqtt://host:port or mqtts://host:port; of several, the first that answers.",
     ),
 ]
 PatienceOption = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, help="So long without any broker, and this process gives up."),
+    typer.Option(metavar="SECONDS", min=0, help="Seconds without a broker after which this process ends."),
 ]
 CaOption = Annotated[Path | None, typer.Option(help="Authority that signed the broker's certificate (PEM).")]
 CertOption = Annotated[Path | None, typer.Option(help="This process's client certificate (PEM).")]
@@ -63,7 +61,9 @@ def _kept_rounds(text: str) -> int | None:
     if text == "all":
         return None
     if not text.isascii() or not text.isdecimal():
-        raise ConfigError("--keep-models", f"{text!r} is no number of rounds", "a number from 0, or all")
+        raise ConfigError(
+            "--keep-models", f"{text!r} is not a number of rounds", "give a number of at least 0, or all"
+        )
     return int(text)
 
 
@@ -77,17 +77,18 @@ DeviceOption = Annotated[
 SiteOption = Annotated[
     str,
     typer.Option(
-        metavar="MODULE:NAME", help="Your own training, for a model of type weights (docs/sites.md)."
+        metavar="MODULE:NAME",
+        help="Your own training, as module:name, for model.type = weights (docs/sites.md).",
     ),
 ]
 SitePythonOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Run sites apart from parties: interpreter of their environment (docs/sites.md)."
+        metavar="FILE", help="Run sites in their own processes, with this Python interpreter (docs/sites.md)."
     ),
 ]
 SiteMemoryOption = Annotated[
-    int, typer.Option(metavar="MB", min=0, help="Most data of a site's own process; 0 for any.")
+    int, typer.Option(metavar="MB", min=0, help="Memory limit of a site's own process; 0 for none.")
 ]
 KeepModelsOption = Annotated[
     str,
@@ -104,7 +105,7 @@ TranscriptOption = Annotated[
         metavar="MB",
         min=1,
         callback=_bytes,
-        help="Keep a process's transcripts within so many megabytes: the oldest rounds are deleted.",
+        help="Limit of the transcripts of a process in megabytes; the oldest rounds are deleted.",
     ),
 ]
 PasswordFileOption = Annotated[
@@ -129,7 +130,7 @@ OPTIONS: Final[dict[str, Any]] = {
     "password_file": PasswordFileOption,
     "data_dir": DataDirOption,
     "out": RunFolderOption,
-    "resume": Annotated[bool, typer.Option("--resume", help="Go on in --out, where its last checkpoint is.")],
+    "resume": Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint in --out.")],
     "seed": SeedOption,
     "insecure": InsecureOption,
     "lab": LabOption,
@@ -137,12 +138,15 @@ OPTIONS: Final[dict[str, Any]] = {
         bool,
         typer.Option(
             "--observe",
-            help="Add an observer at the broker: metadata and hash of every frame; frames whole with --lab.",
+            help="Record metadata and hash of each message at the broker; with --lab whole messages.",
         ),
     ],
     "exact": Annotated[
         bool,
-        typer.Option("--exact", help="Train party by party, to the bits of run; slower for dense models."),
+        typer.Option(
+            "--exact",
+            help="Train party by party, with the same bits as securefl run; slower for dense models.",
+        ),
     ],
     "like": Annotated[
         Path | None,

@@ -20,14 +20,14 @@ class PartyOptions(joining.MemberOptions):
     name: Annotated[str, typer.Option(help="This party's name in the roster.")]
     data: Annotated[
         Path | None,
-        typer.Option(help="Its own samples: a file, or idx:DIR and the like (docs/data.md)."),
+        typer.Option(help="The party's own samples: a file, or idx:DIR and the like (docs/data.md)."),
     ] = None
     site: options.SiteOption = ""
     site_python: options.SitePythonOption = None
     site_memory: options.SiteMemoryOption = 0
     account: Annotated[
         Path | None,
-        typer.Option(help="Its account (securefl account); beside the key unless given."),
+        typer.Option(help="The party's account (securefl account). Default: beside the key."),
     ] = None
     lab: options.LabOption = False
     device: options.DeviceOption = None
@@ -36,20 +36,18 @@ class PartyOptions(joining.MemberOptions):
         typer.Option(
             "--budget",
             min=0,
-            help="This party's own limit of epsilon, earlier runs included. The scenario's counts as well.",
+            help="This party's own limit of epsilon over all its runs, in addition to that of the scenario.",
         ),
     ] = None
     own_spent: Annotated[
         float,
-        typer.Option(
-            "--spent", min=0, help="Epsilon that runs outside the account have spent on the same data."
-        ),
+        typer.Option("--spent", min=0, help="Epsilon that was spent on the same data outside the account."),
     ] = 0.0
 
 
 @options.spread
 def party(given: PartyOptions) -> None:
-    """Take part in a run as one party, with its own key and its own data."""
+    """Run one party, with its own key and its own data."""
     with launch.ended_by_signals():
         book = given.account or account.account_beside(given.key)
         name = joining.party_id(given.name)

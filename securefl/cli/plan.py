@@ -43,64 +43,79 @@ _FILES = ("plan.toml", "plan.json", "plan.png")
 class PlanOptions:
     """Demands, as options of ``securefl plan``."""
 
-    parties: Annotated[int, typer.Option(help="N, at least 3.")]
-    colluders: Annotated[int, typer.Option(help="q: parties that collude with the server, whole run.")] = 0
-    byzantine: Annotated[float, typer.Option(help="Share of parties that send anything, 0 to 0.5.")] = 0.0
+    parties: Annotated[int, typer.Option(help="Number of parties N, at least 3.")]
+    colluders: Annotated[
+        int, typer.Option(help="Number of parties q that collude with the server in the run.")
+    ] = 0
+    byzantine: Annotated[float, typer.Option(help="Share of Byzantine parties, 0 to 0.5.")] = 0.0
     case: Annotated[
-        Case, typer.Option(help="worst: they are where it hurts most; average: where chance puts them.")
+        Case, typer.Option(help="worst: Byzantine parties at the worst places; average: at random places.")
     ] = "average"
     dropout: Annotated[
-        float, typer.Option(help="Probability that a party's update stays away, each party and round.")
+        float, typer.Option(help="Probability that an update is missing, for each party and round.")
     ] = 0.0
-    k: Annotated[int, typer.Option(help="Fewest honest members that an opened sum may hold.")] = 2
-    parameters: Annotated[int, typer.Option(help="d: parameters of the model.")] = 10_000
-    rounds: Annotated[int, typer.Option(help="T.")] = 20
-    server: Annotated[Server, typer.Option(help="curious (looks) or active (does anything).")] = "curious"
+    k: Annotated[int, typer.Option(help="Least number of honest parties in an opened sum.")] = 2
+    parameters: Annotated[int, typer.Option(help="Number of parameters of the model.")] = 10_000
+    rounds: Annotated[int, typer.Option(help="Number of rounds T.")] = 20
+    server: Annotated[
+        Server, typer.Option(help="curious (follows the protocol) or active (may deviate).")
+    ] = "curious"
     verify: Annotated[
-        Verify, typer.Option(help="Who repeats steps of an active server: committee, all, or off (nobody).")
+        Verify,
+        typer.Option(help="Parties that repeat the steps of an active server: committee, all, or off."),
     ] = "committee"
     epsilon: Annotated[
-        float | None, typer.Option(help="Of the whole run; without it no differential privacy.")
+        float | None, typer.Option(help="Epsilon of the whole run. Default: no differential privacy.")
     ] = None
     delta: Annotated[
-        float | None, typer.Option(help="Beside epsilon; records (or parties) ^ -1.1 when left out.")
+        float | None, typer.Option(help="Delta of the run. Default: records (or parties) ^ -1.1.")
     ] = None
-    unit: Annotated[Unit, typer.Option(help="What epsilon hides: a record (DP-SGD), or a party.")] = "record"
+    unit: Annotated[Unit, typer.Option(help="Unit of privacy: a record (DP-SGD), or a party.")] = "record"
     records: Annotated[
-        int | None, typer.Option(help="Training samples of the smallest party; an equal share of --data.")
+        int | None,
+        typer.Option(help="Training samples of the smallest party. Default: an equal share of --data."),
     ] = None
-    batch: Annotated[int | None, typer.Option(help="Records in a batch of DP-SGD; 16, or all.")] = None
+    batch: Annotated[int | None, typer.Option(help="Batch size of DP-SGD. Default: 16, or all.")] = None
     clean: Annotated[
-        float, typer.Option(help="Least probability that the rule withstands a round's Byzantine clusters.")
+        float,
+        typer.Option(help="Least probability that the rule tolerates the Byzantine clusters of a round."),
     ] = 0.95
     lost: Annotated[
-        float, typer.Option(help="Largest probability that dropouts cost a round any cluster.")
+        float, typer.Option(help="Largest probability that a round loses a cluster by dropouts.")
     ] = 0.05
     risk: Annotated[
         float,
-        typer.Option(help="Largest probability, over the run, that a party has more colluding mates than f."),
+        typer.Option(help="Largest probability that a party ever has more than f colluders in its cluster."),
     ] = 0.01
-    size: Annotated[int | None, typer.Option(help="m; all are tried when left out.")] = None
-    reclusterings: Annotated[int | None, typer.Option(help="R; 1 to 3 are tried when left out.")] = None
+    size: Annotated[int | None, typer.Option(help="Members of a cluster. Default: all sizes are tried.")] = (
+        None
+    )
+    reclusterings: Annotated[
+        int | None, typer.Option(help="Reclusterings of a round. Default: 1 to 3 are tried.")
+    ] = None
     atoms: Annotated[
         int | None,
-        typer.Option(help="Members of the blocks that are only opened together, 1 for none; all are tried."),
+        typer.Option(
+            help="Members of an atom, a block that stays together; 1 for none. Default: all are tried."
+        ),
     ] = None
     data: Annotated[
         str, typer.Option(help=f"Data of the scenario: {', '.join(DATA)}, or your own as in a scenario.")
     ] = "digits"
     choose: Annotated[
-        int | None, typer.Option(help="Row to write the scenario of; the recommended one when left out.")
+        int | None, typer.Option(help="Row whose scenario is written. Default: the recommended one.")
     ] = None
-    out: Annotated[Path, typer.Option(help="For plan.toml, plan.json and plan.png.")] = Path("runs/plan")
+    out: Annotated[Path, typer.Option(help="Folder for plan.toml, plan.json and plan.png.")] = Path(
+        "runs/plan"
+    )
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier plan there.")] = False
 
 
 @options.spread
 def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
-    """Print the parameters of a run that keep what you ask for, none of which is beaten by another.
+    """Find the parameters of a run that fulfil your requirements (a Pareto front).
 
-    The first table says what to set, the second what comes of it: probabilities of a clean majority, of lost
+    The first table lists the settings, the second the results: probabilities of a clean majority, of lost
     clusters, of cascades and of parties among colluders, exposure, noise, bytes and CPU time. The scenario
     of one row is ready for simulate and run.
 
@@ -117,8 +132,8 @@ def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
         if held > most:
             raise ConfigError(
                 "--records",
-                f"{held} for each of {parties} parties, but {data} has {data_shape(data).samples} samples",
-                f"at most {most}, or another --data",
+                f"{parties} x {held} records are more than the {data_shape(data).samples} samples of {data}",
+                f"give at most {most}, or another --data",
             )
         if demand.epsilon is not None:
             need_dp_accounting()
@@ -164,7 +179,7 @@ def _share(data: str, parties: int) -> int:
     samples = data_shape(data).samples
     if parties > samples:
         raise ConfigError(
-            "--data", f"{data} has {samples} samples for {parties} parties", "a larger data set"
+            "--data", f"{data} has only {samples} samples for {parties} parties", "choose a larger data set"
         )
     return samples // max(1, parties)
 
@@ -174,7 +189,7 @@ def _row(found: Plan, choose: int | None) -> int:
     if choose is None:
         return found.chosen
     if not 1 <= choose <= len(found.rows):
-        raise ConfigError("--choose", f"there is no row {choose}", f"1 to {len(found.rows)}")
+        raise ConfigError("--choose", f"the table has no row {choose}", f"choose 1 to {len(found.rows)}")
     return choose - 1
 
 

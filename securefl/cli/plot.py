@@ -13,18 +13,16 @@ from securefl.runtime import report
 
 
 def plot(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The directory that securefl run or simulate left.")
-    ],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run or simulation.")],
     *,
     out: Annotated[
-        Path | None, typer.Option(help="A .png, .svg or .pdf file; RUN/rounds.png when left out.")
+        Path | None, typer.Option(help="A .png, .svg or .pdf file. Default: RUN/rounds.png.")
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="Only this number, such as scores.auc; may be repeated.")
+        list[str] | None, typer.Option(help="Plot only this number, such as scores.auc. Repeat for more.")
     ] = None,
 ) -> None:
-    """Draw what was measured in a run, round by round.
+    """Plot the measurements of a run, round by round.
 
     Each number has a panel. The band around a number of the sites' is the span from the least to the highest
     cluster; a dotted line is at the round whose model was kept as the best. A run that still goes on is drawn

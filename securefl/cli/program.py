@@ -21,10 +21,10 @@ _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
 """Raised after the help text was printed; typer itself knows it by this name."""
 _MISSING: Final = "MissingParameter"
 _UNFIT: Final = {
-    "int_parsing": "is no whole number",
-    "float_parsing": "is no number",
-    "greater_than_equal": "is not at least {ge}",
-    "less_than_equal": "is not at most {le}",
+    "int_parsing": "is not a whole number",
+    "float_parsing": "is not a number",
+    "greater_than_equal": "is below {ge} or not a number",
+    "less_than_equal": "is above {le} or not a number",
 }
 """By kind of error in a value, with the fields of its context; NaN is not at least anything."""
 
@@ -105,7 +105,9 @@ def _refusal(error: Any, ctx: Any) -> ConfigError:
         return ConfigError(program, _clause(error.message), see)
     if error.message.startswith("No such option"):
         near = " or ".join(sorted(error.possibilities or ()))
-        return ConfigError(option, f"is no option of {program}", f"perhaps {near}; {see}" if near else see)
+        return ConfigError(
+            option, f"is not an option of {program}", f"did you mean {near}? {see}" if near else see
+        )
     return ConfigError(option, _clause(error.message.removeprefix(f"Option {option!r} ")), see)
 
 

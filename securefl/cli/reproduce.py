@@ -31,7 +31,7 @@ _PRESETS = launch.scenario_folder() / "papers"
 
 @options.spread
 def reproduce(asked: Asked, context: typer.Context) -> None:
-    """Run tables and figures of a paper again, and say whether its numbers and claims hold.
+    """Reproduce tables and figures of a paper, and check its numbers and claims.
 
     What was interrupted goes on where it was when the same call is repeated; what is finished is not run
     again, unless with --fresh.

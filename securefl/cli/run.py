@@ -22,7 +22,7 @@ def run(
 ) -> None:
     """Run a scenario on this machine: a broker, a server process and one process per party.
 
-    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
+    Exit codes: 0 outcome as expected, 1 not as expected, 2 refused, 3 aborted.
     """
     with launch.ended_by_signals(), answers(only=as_json) as stdout:
         loaded = load_scenario(launch.bundled(scenario), tuple(overrides or ()))

@@ -69,7 +69,9 @@ def _seed_of(directory: report.RunDirectory) -> int:
     seed = directory.read_summary().get("seed")
     if not isinstance(seed, int):
         raise ConfigError(
-            str(directory.summary_file), "says no seed, which split the data", "a run of this version"
+            str(directory.summary_file),
+            "has no seed, so the data split is unknown",
+            "use a run of this securefl version",
         )
     return seed
 
@@ -87,7 +89,7 @@ def _parameters(path: Path, module: torch.nn.Module) -> F32:
         if not parameter.requires_grad and not np.array_equal(saved[name], parameter.detach().numpy()):
             raise ConfigError(
                 f"{path}[{name}]",
-                "is frozen, and differs from what the scenario's model has",
-                "the same factory",
+                "is a frozen parameter with other values than the scenario's model",
+                "use the same model factory",
             )
     return np.concatenate([saved[name].ravel() for name in trained_parameters(module)])

@@ -27,7 +27,7 @@ class ServerOptions(joining.MemberOptions):
         Path | None,
         typer.Option(
             "--server-data",
-            help="Training samples of its own, named like --data: rules such as zeno++ need some.",
+            help="Training samples of the server, for rules such as zeno++; named like --data.",
         ),
     ] = None
     keep_models: options.KeepModelsOption = "0"
@@ -42,11 +42,11 @@ def server(
     explain: options.ExplainOption = False,
     as_json: options.JsonLinesOption = False,
 ) -> None:
-    """Lead a run: draw the clusters, open cluster sums, aggregate, and never see an update.
+    """Run the server: draw clusters, open cluster sums, aggregate them. It never sees an update.
 
-    It can be killed, or paused with SIGTERM: the same command goes on with the run.
+    It can be killed, or paused with SIGTERM: the same command resumes the run.
 
-    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted, 4 paused,
+    Exit codes: 0 outcome as expected, 1 not as expected, 2 refused, 3 aborted, 4 paused,
     5 a person must decide.
     """
     with launch.ended_by_signals(), answers(only=as_json) as stdout:

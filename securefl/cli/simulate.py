@@ -23,14 +23,14 @@ def simulate(
     explain: options.ExplainOption = False,
     as_json: options.JsonLinesOption = False,
 ) -> None:
-    """Simulate a scenario in this process: no broker, no processes, no masks, the same sums and model.
+    """Simulate a scenario in this process, without broker, processes and masks: same sums, same model.
 
     Dense models are trained many parties at once, which differs from run by rounding only. With --exact, run
     with --insecure-seeded-entropy and the same --seed ends with the same model, bit for bit. A simulation has
     no secrets: all follows from --seed. If the scenario has privacy noise, the noise, batches and rounding
     follow from it with --insecure-seeded-entropy only.
 
-    Exit codes: 0 the outcome is the expected one, 1 it is not, 2 refused, 3 aborted.
+    Exit codes: 0 outcome as expected, 1 not as expected, 2 refused, 3 aborted.
     """
     with answers(only=as_json) as stdout:
         loaded = load_scenario(launch.bundled(scenario), tuple(overrides or ()))

@@ -85,7 +85,7 @@ def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
         yield f"evaluation of the received model{_metrics(found.received)}"
     words = None if found.said is None else metric_words(scenario, 64)
     if words is not None and found.said is not None:
-        yield f"metrics that travel in the masked sum{_metrics(numbers_of(words, found.said))}"
+        yield f"metrics in the masked sum{_metrics(numbers_of(words, found.said))}"
     yield from found.notes
     yield from _update_lines(scenario, found.update)
     yield from _site_lines(trial.site, found.samples)
@@ -94,15 +94,15 @@ def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
     if trial.again is not None and not trial.repeats:
         apart = float(np.abs(trial.again - found.update).max())
         yield (
-            f"two trainings from one seed differ by {apart:.2g}: something draws from a generator of its own"
-            " (docs/sites.md), and simulate repeats no run of this site"
+            f"two trainings from one seed differ by {apart:.2g}: the site uses a generator that is not "
+            "seeded (docs/sites.md)"
         )
     if trial.alone:
-        yield f"whether a seed repeats it is unknown: a second site beside the first one fails: {trial.alone}"
+        yield f"repeatability is unknown: a second site beside the first one failed: {trial.alone}"
     if trial.locked >= NOTED_SECONDS:
         yield (
-            f"the training holds the interpreter lock for {trial.locked:.1f} s: no message passes then;"
-            " --site-python gives it its own process"
+            f"the training blocks messages for {trial.locked:.1f} s: run the site in its own process "
+            "(--site-python)"
         )
 
 
@@ -138,26 +138,31 @@ def _update_lines(scenario: Scenario, update: F64) -> Iterator[str]:
     )
     yield f"update: L2 norm {norm:.4g} (encoding.clip: {clipped}), largest coordinate {largest:.4g}"
     if not norm:
-        yield "nothing was learned: does the loss depend on what travels?"
+        yield "the update is zero: check that the loss depends on the shared parameters"
     if largest > most:
-        yield f"coordinates beyond {most:g} are cut off: raise encoding.range, or learn in smaller steps"
+        yield f"coordinates beyond {most:g} are cut off: raise encoding.range, or use a smaller learning rate"
 
 
 def _site_lines(site: Any, samples: int) -> Iterator[str]:
     """Yield differences between what the site has and what travels or counts."""
     if samples < site.samples:
-        yield f"it declares {site.samples:,} samples and trained on {samples:,}: its weight is that of all"
+        yield (
+            f"the site declares {site.samples:,} samples, but trained on {samples:,}: its weight is "
+            f"{site.samples:,}"
+        )
     rows = getattr(site, "rows", None)
     if isinstance(rows, int) and rows > site.samples:
-        yield f"its loader gives {site.samples:,} of {rows:,} rows (sampler, drop_last): these are its weight"
+        yield (
+            f"its loader returns {site.samples:,} of {rows:,} rows (sampler, drop_last), which are its weight"
+        )
     head = getattr(site, "state_head", None) or {}
     if stays := head.get("local", {}):
         yield f"{text.count(len(stays), 'array')} kept at the site: {_few(stays)}"
     if tied := head.get("tied", {}):
-        yield f"tied parameters travel once: {_few([f'{name} is {one}' for name, one in tied.items()])}"
+        yield f"tied parameters are sent once: {_few([f'{name} is {one}' for name, one in tied.items()])}"
     wide = [name for name, array in site.parameters().items() if np.asarray(array).dtype.itemsize > 4]
     if wide:
-        yield f"the model travels as float32, and {_few(wide)} has more digits at the site"
+        yield f"the model is sent as float32, but {_few(wide)} has more digits at the site"
 
 
 def _metrics(metrics: Metrics) -> str:
@@ -173,10 +178,13 @@ def _few(names: Any) -> str:
 app = Program(add_completion=False, no_args_is_help=True)
 
 SiteArgument = Annotated[
-    str, typer.Argument(metavar="MODULE:NAME", help="What makes a party's site of its name; or an app.")
+    str, typer.Argument(metavar="MODULE:NAME", help="Class or function that makes a party's site; or an app.")
 ]
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODULE:NAME", help="What makes a party's site, or the model of an app.")
+    str,
+    typer.Argument(
+        metavar="MODULE:NAME", help="Class or function that makes a party's site, or the model of an app."
+    ),
 ]
 PartyOption = Annotated[str, typer.Option(help="The party's name.")]
 MOST_ARRAYS = 40
@@ -185,14 +193,16 @@ MOST_ARRAYS = 40
 
 @app.callback()
 def _site() -> None:
-    """Your own training: the weights that it begins with, and a trial round."""
+    """Prepare your own training: write its first weights, or try one round."""
 
 
 @app.command()
 def weights(
     site: ModelArgument,
     *,
-    out: Annotated[Path, typer.Option(help="The file, for model.file.")] = Path("initial.safetensors"),
+    out: Annotated[Path, typer.Option(help="The file to write, for model.file.")] = Path(
+        "initial.safetensors"
+    ),
     party: PartyOption = "p00",
     local: Annotated[
         list[str] | None,
@@ -216,7 +226,11 @@ def weights(
     head = getattr(made, "state_head", {})
     stays = head.get("local", {})
     if not all(fnmatch.filter(stays, one) for one in local or ()):
-        raise ConfigError("--local", "goes with the model of an app", "a site keeps what it does not offer")
+        raise ConfigError(
+            "--local",
+            "is for a Flower app only",
+            "leave it out: a site keeps the parameters that it does not share",
+        )
     digest = write_tensors(out, arrays, head)
     console.say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
     if stays:
@@ -245,7 +259,7 @@ def check(
     A training of a minute at most is done twice, to tell whether a seed repeats it. All findings also go to
     SCENARIO.PARTY.check.json beside the scenario.
 
-    Exit codes: 0 it does; 2 refused, or what it returned cannot be used.
+    Exit codes: 0 it fits; 2 refused, or its result cannot be used.
     """
     from securefl.training.models import model_of, to_vector  # noqa: PLC0415 - torch
     from securefl.training.sites import (  # noqa: PLC0415 - with it

@@ -48,7 +48,9 @@ def _caps(job: experiments.SimulationJob, samples: dict[str, int]) -> tuple[floa
     """The share of all samples that truncation leaves, and the curve of caps over alpha."""
     counts, weighting = list(samples.values()), job.scenario.weighting
     if weighting.alpha is None:
-        raise ConfigError("weighting.alpha", "caps follow from it", "as in alpha = 0.1")
+        raise ConfigError(
+            "weighting.alpha", "is missing: the caps are computed from it", "set it, as in alpha = 0.1"
+        )
     cap = largest_cap(counts, weighting.alpha, weighting.alpha_star)
     kept = float(sum(truncated(counts, cap))) / sum(counts)
     alphas, caps = zip(*((float(a), float(u)) for a, u in curve(counts, weighting.alpha_star)), strict=True)

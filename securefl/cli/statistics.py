@@ -35,12 +35,12 @@ def statistics(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the round as a scenario, for run, server and party, and simulate nothing.",
+            help="Write the scenario for run, server and party, and simulate nothing.",
         ),
     ] = None,
     as_json: JsonLinesOption = False,
 ) -> None:
-    """Pool counts, means, deviations, ranges and histograms of the sites' columns, before training.
+    """Compute counts, means, deviations, ranges and histograms of the sites' columns with secure sums.
 
     The scenario's statistics table says which. Here the round is simulated, at sites that this machine can
     make; separate machines take the scenario of --write. statistics.json, in the run's folder, is what a site
@@ -56,7 +56,7 @@ def statistics(
             return
         simulation.check_simulable(loaded)
         if not site:
-            raise ConfigError("--site", "none is named", "module:name, or --write for separate machines")
+            raise ConfigError("--site", "is missing", "give module:name, or --write for separate machines")
         shown = ShownRun(loaded, stdout, as_json=as_json)
         given = launch.SimulationOptions(seed=seed, out=out, site=site)
         summary = launch.run_simulation(loaded, given, shown.progress)

@@ -28,22 +28,22 @@ _PAGE = "verify.md"
 
 
 def verify(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory that securefl run left.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")],
     *,
     roster: Annotated[
         Path | None,
-        typer.Option(help="The roster whose signatures count; that of the transcripts when left out."),
+        typer.Option(help="Roster with the public keys. Default: that of the transcripts."),
     ] = None,
     key: Annotated[
         list[Path] | None,
-        typer.Option(help="Private key of a party, to repeat what it was sent. Repeat for more."),
+        typer.Option(help="Private key of a party, to check the messages to it. Repeat for more."),
     ] = None,
     data_dir: DataDirOption = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the page, verify.md.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier page there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Verify that the model of a run is what the rule makes of its certified sums, round by round.
+    """Verify, round by round, that the model of a run follows from its certified sums.
 
     Signatures are of anybody's transcript. What verifiers were sent is repeated where the run kept it (--lab)
     and their keys are known.

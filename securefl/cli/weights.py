@@ -45,35 +45,30 @@ def weights(
         Path,
         typer.Argument(
             metavar="COUNTS.csv",
-            help="A line per party: count, or name,count[,loss]. Or the directory of a run: its counts, and"
-            " the losses of its model on its parties' data.",
+            help="A file with one line per party: count, or name,count[,loss]. Or the directory of a run.",
         ),
     ],
     *,
     alpha: Annotated[
         float | None,
-        typer.Option(help="Share of the parties that may lie; when left out that of the run, or else 0.1."),
+        typer.Option(help="Share of dishonest parties. Default: that of the run, or 0.1."),
     ] = None,
     alpha_star: Annotated[
         float | None,
-        typer.Option(
-            help="Share of the weight that the rule withstands; when left out that of the run, or else 0.5."
-        ),
+        typer.Option(help="Share of the weight that the rule tolerates. Default: that of the run, or 0.5."),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(
-            help="The file is a random sample of all counts: test the bound at --cap, wrong so often at most."
-        ),
+        typer.Option(help="The file is a random sample: test the bound --cap with this error probability."),
     ] = None,
     cap: Annotated[
         int | None,
-        typer.Option(min=1, help="With --delta: the U to test, chosen before the sample was drawn."),
+        typer.Option(min=1, help="With --delta: the bound U to test, chosen before the sample was drawn."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Draw U over alpha: FILE.png.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Plot U over alpha to FILE.png.")] = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say where declared sample counts have to be cut so that liars gain little, and whose are.
+    """Find the limit of sample counts that bounds the weight of false counts.
 
     U is the largest cap with which alpha of the parties weigh alpha* of all at most, whatever they declare
     (Portnoy et al. 2022). With losses in a third column: how far truncation moves what is minimised.
@@ -86,7 +81,7 @@ def weights(
     _check(alpha, alpha_star, delta, cap)
     if out is not None:
         if out.suffix != ".png":
-            raise ConfigError("--out", f"{out.name} does not end in .png", "FILE.png")
+            raise ConfigError("--out", f"{out.name} does not end in .png", "name it FILE.png")
         plots.need_matplotlib()
     heading = None
     if directory is None or scenario is None:
@@ -144,13 +139,13 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
     if not 0 < alpha_star < 1:
         raise ConfigError(
             "--alpha-star",
-            f"is {alpha_star:g}; whoever has all of the weight is no minority",
-            "a share of the weight between 0 and 1, as in 0.5",
+            f"is {alpha_star:g}, but must be below 1",
+            "give a share of the weight between 0 and 1, as in 0.5",
         )
     if not alpha > 0:
         raise ConfigError(
             "--alpha",
-            f"is {alpha:g}, which is no share of the parties",
+            f"is {alpha:g}, which is not a share of the parties",
             f"above 0 and below --alpha-star = {alpha_star:g}",
         )
     if alpha >= alpha_star:
@@ -160,7 +155,7 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
             f"above 0 and below --alpha-star = {alpha_star:g}",
         )
     if delta is not None and not 0 < delta < 1:
-        raise ConfigError("--delta", f"is {delta:g}", "a probability, as in 0.05")
+        raise ConfigError("--delta", f"is {delta:g}, which is not a probability", "give one, as in 0.05")
     if delta is not None and cap is None:
         raise ConfigError(
             "--delta",
@@ -168,7 +163,7 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
             "add --cap U, from an earlier sample as an instance",
         )
     if cap is not None and delta is None:
-        raise ConfigError("--cap", "is the U that --delta tests", "add --delta 0.05")
+        raise ConfigError("--cap", "is tested by --delta, which is missing", "add --delta 0.05")
 
 
 def _use(scenario: Scenario | None, alpha: float, alpha_star: float) -> str:
@@ -178,7 +173,7 @@ def _use(scenario: Scenario | None, alpha: float, alpha_star: float) -> str:
     own = scenario.weighting
     # A mode that does not truncate has no alpha, nor has one with a cap.
     if own.alpha == alpha and own.alpha_star == alpha_star:
-        return "its rounds with everybody used"
+        return "its rounds with all parties used"
     return "not used in the run; rounds would use"
 
 
@@ -212,12 +207,12 @@ def _as_run(weighting: Weighting) -> str:
     """The run's own treatment of its counts."""
     match weighting.mode:
         case "ignore":
-            return "the run itself ignored counts: every party weighed the same"
+            return "the run ignored counts: all parties had the same weight"
         case "passthrough":
-            return "the run itself took counts as they were declared, and cut none"
+            return "the run used the counts as declared"
         case "truncate":
             if weighting.cap is not None:
-                return f"the run itself cut counts at {weighting.cap:,}, its weighting.cap"
+                return f"the run truncated counts at weighting.cap = {weighting.cap:,}"
             shares = f"alpha = {weighting.alpha:g}, alpha* = {weighting.alpha_star:g}"
             return f"the run itself cut counts by {shares}, in each round of those who were there"
         case _:
@@ -248,7 +243,9 @@ def _check_losses(declared: Sequence[Declared]) -> None:
     for one in declared:
         if one.loss is not None and not math.isfinite(one.loss):
             raise ConfigError(
-                one.name, "the model's loss on its samples is not finite", "a model that is not destroyed"
+                one.name,
+                "the model's loss on this data is infinite or NaN",
+                "use a model that was not destroyed",
             )
 
 

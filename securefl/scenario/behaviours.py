@@ -172,11 +172,11 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
         """Refuse ``actors`` and ``placement`` that do not fit; otherwise as for all."""
         if self.actors is None:
             if self.placement != "spread":
-                reason = "all attackers act, so there is nothing to choose"
+                reason = "has no effect: all attackers act"
                 raise ConfigError(f"{path}.placement", reason, "give actors")
         elif self.actors > self.members:
-            reason = f"{self.actors} of {self.members} attackers cannot act"
-            raise ConfigError(f"{path}.actors", reason, f"{self.members} at most")
+            reason = f"{self.actors} are more than the {self.members} attackers"
+            raise ConfigError(f"{path}.actors", reason, f"set it to {self.members} at most")
 
 
 class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
@@ -252,7 +252,7 @@ class InformedAttack(CoalitionAttack, frozen=True, kw_only=True):
             needed = self.rows_needed
             raise ConfigError(
                 f"{path}.count",
-                f"{self.kind} is made of {needed} known updates or more, the coalition has {self.members}",
+                f"{self.kind} needs {needed} colluding parties or more, the scenario has {self.members}",
                 f'count = {needed} or more, or knowledge = "omniscient" in simulations',
             )
 

@@ -83,7 +83,7 @@ def _read_rows(given: Any) -> tuple[F64, Like]:
     bad = [row for row in range(len(wide)) if not (np.abs(wide[row]) <= _LARGEST).all()]
     if bad:
         raise ConfigError(
-            "x", f"row {bad[0]} has a value that is not finite or beyond {_LARGEST:g}", "leave it out"
+            "x", f"row {bad[0]} has a value that is not finite or beyond {_LARGEST:g}", "remove the row"
         )
     inner = wide.shape[1:]
 
@@ -136,7 +136,9 @@ def _numbers(name: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
-        raise ConfigError(name, f"is no array of numbers: {reason:.100}", "an array or tensor") from None
+        raise ConfigError(
+            name, f"is not an array of numbers: {reason:.100}", "pass an array or tensor"
+        ) from None
 
 
 def _finite(result: Any, length: int) -> F64:

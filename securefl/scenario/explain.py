@@ -61,10 +61,10 @@ def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) ->
     """
     path, tag = ".".join(segments), kind.__struct_config__.tag_field
     if not isinstance(value, dict):
-        remedy = f'a table such as {{ {tag} = "{kind.usual}" }}'
+        remedy = f'write a table such as {{ {tag} = "{kind.usual}" }}'
         return ConfigError(path, f"expected table, found {short(value)}", remedy)
     if tag not in value:
-        return ConfigError(f"{path}.{tag}", "missing", f"one of {', '.join(parts.names(kind))}")
+        return ConfigError(f"{path}.{tag}", "is missing", f"set it to one of {', '.join(parts.names(kind))}")
     if not isinstance(value[tag], str):
         return ConfigError(f"{path}.{tag}", f"expected string, found {short(value[tag])}")
     return not_a_choice(f"{path}.{tag}", value[tag], parts.names(kind))
@@ -73,7 +73,7 @@ def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) ->
 def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:
     """The error for a word that is none of ``choices``."""
     close = text.closest(str(value), choices)
-    listed = "one of " + ", ".join(choices)
+    listed = "choose one of " + ", ".join(choices)
     remedy = f"did you mean {close}? {listed}" if close else listed
     return ConfigError(path, f"{short(value)} is not a choice", remedy)
 
@@ -84,14 +84,14 @@ def _unknown_field(name: str, segments: Sequence[str], section: inspect.Type, va
     path = ".".join([*segments, name])
     close = text.closest(name, known)
     if close:
-        return ConfigError(path, "unknown field", f"did you mean {'.'.join([*segments, close])}?")
+        return ConfigError(path, "is not a field", f"did you mean {'.'.join([*segments, close])}?")
     elsewhere = sorted(full for full in _all_fields() if full.split(".")[-1] == name and full != path)
     if elsewhere:
-        return ConfigError(path, "unknown field", f"did you mean {' or '.join(elsewhere)}?")
+        return ConfigError(path, "is not a field", f"did you mean {' or '.join(elsewhere)}?")
     tag = _tag_field(section)
     kind = f' of {tag} = "{value[tag]}"' if tag and isinstance(value, dict) and tag in value else ""
-    fields = f"known here: {', '.join(known)}" if known else f"there is none besides {tag}"
-    return ConfigError(path, f"unknown field{kind}", fields)
+    fields = f"fields here: {', '.join(known)}" if known else f"the only field here is {tag}"
+    return ConfigError(path, f"is not a field{kind}", fields)
 
 
 def _missing_field(name: str, segments: Sequence[str], node: inspect.Type) -> ConfigError:
@@ -101,9 +101,11 @@ def _missing_field(name: str, segments: Sequence[str], node: inspect.Type) -> Co
         remedies = getattr(node.cls, "remedies", remedies)
         node = next((f.type for f in node.fields if f.encode_name == name), node)
     if remedy := remedies.get(name):
-        return ConfigError(path, "missing", remedy)
+        return ConfigError(path, "is missing", remedy)
     choices = _choices(node)
-    return ConfigError(path, "missing", f"one of {', '.join(choices)}" if choices else _REFERENCE)
+    return ConfigError(
+        path, "is missing", f"set it to one of {', '.join(choices)}" if choices else _REFERENCE
+    )
 
 
 def _look_up(
@@ -182,5 +184,5 @@ def _remedy_for_type(node: inspect.Type) -> str:
     if table is not None and table.tag is None:
         return " or ".join([*_choices(node), f"a table of {', '.join(f.encode_name for f in table.fields)}"])
     if table is not None:
-        return f'a table such as {{ {table.tag_field} = "{_choices(node)[0]}" }}'
+        return f'write a table such as {{ {table.tag_field} = "{_choices(node)[0]}" }}'
     return "" if isinstance(node, inspect.StrType) else _REFERENCE

@@ -45,7 +45,9 @@ def load_scenario(path: Path, overrides: tuple[str, ...] = ()) -> Scenario:
         # Some editors on Windows begin a file with a byte order mark.
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(str(path), "no such file", "bundled scenarios lie in scenarios/") from None
+        raise ConfigError(
+            str(path), "file not found", "name a scenario file, or a bundled scenario such as quickstart"
+        ) from None
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -182,7 +184,7 @@ def _syntax_error(source: str, message: str, text: str) -> ConfigError:
     place = _TOML_PLACE.search(message)
     line = int(place["line"]) if place else text.count("\n") + 1
     reason = re.sub(r" \(at .*\)$", "", message)
-    return ConfigError(f"{source}:{line}", f"is not TOML: {reason[:1].lower()}{reason[1:]}")
+    return ConfigError(f"{source}:{line}", f"is not valid TOML: {reason[:1].lower()}{reason[1:]}")
 
 
 def _scalars(value: Any, path: str) -> Iterator[tuple[str, Any]]:

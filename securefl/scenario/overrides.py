@@ -31,7 +31,7 @@ def apply_override(table: dict[str, Any], assignment: str) -> None:
     segments = path.split(".")
     if not equals or not all(_SEGMENT.fullmatch(segment) for segment in segments):
         raise ConfigError(
-            f"--set {assignment}", "is not of the form path=value", "as in --set clustering.size=4"
+            f"--set {assignment}", "is not of the form path=value", "write it as in --set clustering.size=4"
         )
     *parents, last = segments
     node: Any = table
@@ -77,19 +77,19 @@ def _index(node: Any, segment: str, path: str) -> int:
     if not isinstance(node, list):
         raise ConfigError(
             path,
-            f"cannot be set: {segment!r} is looked up in what is neither table nor list",
-            "a table in place of a word is set as a whole, as in --set 'secure_sum.validate={ norm = 4.0 }'",
+            f"cannot be set: {segment!r} is below a value that is neither a table nor a list",
+            "set the whole table, as in --set 'secure_sum.validate={ norm = 4.0 }'",
         )
     if not _INDEX.fullmatch(segment) or int(segment) > len(node):
         raise ConfigError(
-            path, f"cannot be set: the list has {len(node)} entries, and {segment!r} is none of them"
+            path, f"cannot be set: the list has {len(node)} entries, and {segment!r} is not the number of one"
         )
     return int(segment)
 
 
 def _value_of(path: str, text: str) -> Any:
     if "\n" in text or "\r" in text:
-        raise ConfigError(path, "the value given with --set has a line break")
+        raise ConfigError(path, "the value given with --set has a line break", "write it on one line")
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError as error:
@@ -97,7 +97,7 @@ def _value_of(path: str, text: str) -> Any:
             raise ConfigError(
                 path,
                 f"{text!r} is not a TOML value: {_uncapitalised(str(error))}",
-                "quote strings as in TOML",
+                "quote strings, as in --set 'name=\"x\"'",
             ) from None
         return text
 

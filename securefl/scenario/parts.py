@@ -166,7 +166,7 @@ def load_own(name: str) -> Any:
     except AttributeError as error:
         if module_name not in sys.modules:
             raise _not_imported(name, error) from error
-        raise ConfigError(name, f"has no {attribute}", "name what the module has") from error
+        raise ConfigError(name, f"has no {attribute}", "name a class of this module") from error
     except (Exception, SystemExit) as error:  # whatever the user's module raises while it is imported
         raise _not_imported(name, error) from error
 
@@ -217,14 +217,16 @@ def _not_imported(name: str, error: BaseException) -> ConfigError:
 def _own(kind: type[P], name: str) -> type[P]:
     part = load_own(name)
     if not (isinstance(part, type) and issubclass(part, kind)):
-        raise ConfigError(name, f"is no {kind.__name__}", f"a subclass of {kind.__module__}.{kind.__name__}")
+        raise ConfigError(
+            name, f"is not a {kind.__name__}", f"write a subclass of {kind.__module__}.{kind.__name__}"
+        )
     if part.__struct_config__.tag != name:
-        raise ConfigError(name, f"calls itself {part.__struct_config__.tag}", "give that as the type")
+        raise ConfigError(name, f"has the type name {part.__struct_config__.tag}", "write that name")
     if is_kind(part):
-        raise ConfigError(name, "stands for many and is none itself", "name one of them")
+        raise ConfigError(name, "is an abstract base class", "name one of its subclasses")
     lacking = [method for method in part.required if _is_missing(part, method)]
     if lacking:
-        raise ConfigError(name, f"does not say {' or '.join(lacking)}", f"define {', '.join(lacking)}")
+        raise ConfigError(name, f"lacks {' and '.join(lacking)}", f"define {', '.join(lacking)}")
     return part
 
 

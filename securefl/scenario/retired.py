@@ -55,7 +55,7 @@ def without_retired(raw: dict[str, Any]) -> None:
     for path, field in FIELDS.items():
         table, name = _found(raw, path)
         if name in table and table.pop(name) != field.value:
-            raise ConfigError(path, f"is no longer a field: {field.reason}", field.remedy)
+            raise ConfigError(path, f"was removed from scenarios: {field.reason}", field.remedy)
 
 
 def restore(agreed: dict[str, Any]) -> None:

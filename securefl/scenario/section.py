@@ -102,7 +102,7 @@ def _checked(cls: type, name: str, value: Any) -> Any:
         raise ConfigError(
             f"{cls.__name__}.{name}",
             f"expected {f'a tuple of {wanted}' if declared.many else wanted}, found {short(value)}",
-            "give instances; securefl.load takes names and tables, as in a file",
+            "pass instances; names and tables work in files, with securefl.load",
         )
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"{cls.__name__}.{name}", f"must be a finite number, found {value}")

@@ -32,18 +32,22 @@ def statistics_round(scenario: Scenario) -> Scenario:
     if told.labels is not None:
         metrics.append(Metric(name=told.labels.name, kind="classes", classes=told.labels.classes))
     if not metrics:
-        remedy = 'features = [{ name = "age", lower = 0, upper = 120 }], as in docs/statistics.md'
-        raise ConfigError("statistics.features", "none are declared", remedy)
+        remedy = 'declare features = [{ name = "age", lower = 0, upper = 120 }], as in docs/statistics.md'
+        raise ConfigError("statistics.features", "is missing", remedy)
     privacy, noise = scenario.privacy, told.epsilon is not None or told.multiplier is not None
     if privacy.unit == "none" and noise:
-        raise ConfigError("statistics.epsilon", "goes with noise", 'privacy.unit = "party", or leave it out')
+        raise ConfigError(
+            "statistics.epsilon",
+            "works with privacy noise only",
+            'set privacy.unit = "party", or leave it out',
+        )
     if privacy.unit != "none":
         if (told.epsilon is None) == (told.multiplier is None):
-            field, reason = "statistics.epsilon", "the federation has noise, and statistics have theirs"
-            raise ConfigError(field, reason, "epsilon, or multiplier in its place")
+            field, reason = "statistics.epsilon", "is missing: statistics need a privacy budget of their own"
+            raise ConfigError(field, reason, "set epsilon or multiplier")
         if told.samples is None:
-            reason = "noise hides the largest site, whose size follows from nothing else"
-            raise ConfigError("statistics.samples", reason, "the most samples of one site that count")
+            reason = "is missing: the noise must hide the largest site"
+            raise ConfigError("statistics.samples", reason, "set the most samples of one site that count")
         multiplier = None if told.multiplier is None else told.multiplier * SHARE
         privacy = replace(privacy, epsilon=told.epsilon, multiplier=multiplier, budget=None, releases=None)
     evaluation = SiteEvaluation(

@@ -70,10 +70,12 @@ def check_columns(columns: tuple[Column, ...], where: str = "columns") -> None:
         ConfigError: naming the column by its place in ``where``.
     """
     if not columns:
-        raise ConfigError(where, "none are declared", 'such as [{ name = "age" }]')
+        raise ConfigError(
+            where, "is empty: no column is declared", 'declare columns, as in [{ name = "age" }]'
+        )
     name, times = Counter(column.name for column in columns).most_common(1)[0]
     if times > 1:
-        raise ConfigError(where, f"{name!r} is there {times} times", "name each column once")
+        raise ConfigError(where, f"{name!r} is declared {times} times", "name each column once")
     for index, column in enumerate(columns):
         _check(column, f"{where}.{index}")
 
@@ -82,22 +84,34 @@ def _check(column: Column, where: str) -> None:
     if column.categories:
         word, times = Counter(column.categories).most_common(1)[0]
         if times > 1:
-            raise ConfigError(f"{where}.categories", f"{word!r} is there {times} times", "each word once")
+            raise ConfigError(
+                f"{where}.categories", f"{word!r} is listed {times} times", "list each word once"
+            )
         if len(column.categories) < 2:
-            raise ConfigError(f"{where}.categories", "one word alone says nothing", "leave the column out")
+            raise ConfigError(
+                f"{where}.categories", "has one word only, so the column is constant", "leave the column out"
+            )
         numbers = Column(name=column.name, categories=column.categories, fill=column.fill)
         if column != numbers:
-            reason = "a column of categories has no mean, deviation, lower or upper"
+            reason = "has categories, and mean, deviation, lower or upper"
             raise ConfigError(where, reason, "leave them out")
         if column.fill is not None and column.fill not in column.categories:
-            raise ConfigError(f"{where}.fill", f"{column.fill!r} is none of the categories", "add it there")
+            raise ConfigError(
+                f"{where}.fill", f"{column.fill!r} is not one of the categories", "add it to them"
+            )
         return
     if isinstance(column.fill, str):
-        remedy = "a number, or declare categories"
-        raise ConfigError(f"{where}.fill", f"{column.fill!r} stands in a column of numbers", remedy)
+        remedy = "set a number, or declare categories"
+        raise ConfigError(f"{where}.fill", f"{column.fill!r} is text, and the column has numbers", remedy)
     lower = float("-inf") if column.lower is None else column.lower
     upper = float("inf") if column.upper is None else column.upper
     if lower >= upper:
-        raise ConfigError(f"{where}.lower", f"is {lower:g}, and upper is {upper:g}", "a smaller lower")
+        raise ConfigError(
+            f"{where}.lower", f"is {lower:g}, not below upper = {upper:g}", "set a smaller lower"
+        )
     if column.fill is not None and not lower <= column.fill <= upper:
-        raise ConfigError(f"{where}.fill", f"{column.fill:g} is not in {lower:g} to {upper:g}", "another one")
+        raise ConfigError(
+            f"{where}.fill",
+            f"{column.fill:g} is not in {lower:g} to {upper:g}",
+            "choose a value in this range",
+        )

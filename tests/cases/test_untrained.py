@@ -149,7 +149,7 @@ def test_a_model_that_no_site_moves_is_called_unchanged(folder: Path) -> None:
     code, said = ran(folder, "Idle", "simulate")
     assert code == 0
     assert said.count("the model did not change") >= 3
-    assert "the model did not change: it is the first one" in said
+    assert "the model was not trained: it is the initial model" in said
     assert "0 rounds with a new model" in said
 
 

@@ -170,7 +170,8 @@ def test_each_game_of_a_malicious_server_ends_in_refusals_or_in_rightly_released
     for party in everybody:
         refused = ended.transcript(party).of_kind("refused")
         assert any(
-            "announces a model that is not of the chain" in str(one.fields["reason"]) for one in refused
+            "starts a round with a model outside the verified chain" in str(one.fields["reason"])
+            for one in refused
         ), party
     assert honest_again["accuracy"] > reopens["accuracy"] - 0.1
     # Whoever is asked for both shares gives one: a sum opens only as a whole, and not both do.

@@ -634,7 +634,8 @@ def test_an_unreachable_broker_is_one_clear_line() -> None:
             await MqttTransport.connect(parse_broker_url("mqtt://127.0.0.1:1"), "x", ())
         assert (
             str(caught.value)
-            == "broker mqtt://127.0.0.1:1 is out of reach: connection refused. Is it running?"
+            == "cannot reach the broker mqtt://127.0.0.1:1: connection refused; check that it is"
+            " running, and the host and port"
         )
 
     run(body)

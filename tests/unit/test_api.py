@@ -75,7 +75,7 @@ def test_a_result_is_its_rounds_and_its_model(simulated: securefl.RunResult) -> 
     assert arrays.keys() == tensors.keys()
     assert all(np.array_equal(arrays[name], tensors[name].numpy()) for name in arrays)
     assert simulated.scenario.stop.rounds == 2
-    with pytest.raises(securefl.ConfigError, match="there is no such model"):
+    with pytest.raises(securefl.ConfigError, match="does not exist"):
         simulated.arrays(group=1)
 
 
@@ -190,7 +190,7 @@ def test_an_unfinished_folder_is_not_overwritten(simulated: securefl.RunResult) 
 
 def test_a_run_without_protection_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     plain = securefl.load("quickstart", SMALL | {"secure_sum.kind": "plain", "behaviours": []})
-    with pytest.raises(securefl.ConfigError, match="hides nothing"):
+    with pytest.raises(securefl.ConfigError, match="protects nothing: the server would see every update"):
         securefl.run(plain, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -67,7 +67,9 @@ def read_identity(path: Path) -> Identity:
     stated = PublicIdentity(name, _key(path, fields, "verify_key"), _key(path, fields, "seal_key"))
     if identity.public != stated:
         raise ConfigError(
-            str(path), "private and public keys do not belong together", "restore it from a backup"
+            str(path),
+            "private and public key do not match: the file was edited or damaged",
+            "restore it from a backup",
         )
     return identity
 
@@ -124,7 +126,9 @@ def read_roster(path: Path) -> Roster:
         members[member.name] = member
     server = members.pop(SERVER, None)
     if server is None:
-        raise ConfigError(str(path), "has no server", f"add the public identity named {SERVER!r}")
+        raise ConfigError(
+            str(path), "lists no server", f"add the .pub file named {SERVER!r}: securefl keygen --roster"
+        )
     dealer = members.pop(DEALER, None)
     try:
         return Roster(server, members, dealer)
@@ -180,16 +184,24 @@ def _read(path: Path, kind: str, names: set[str], *, secret: bool = False) -> Ma
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     if len(raw) > _MAX_BYTES:
-        raise ConfigError(str(path), "is larger than any key file")
+        raise ConfigError(str(path), "is not a key file: it is too large")
     try:
         fields = tomllib.loads(raw.decode())
     except (ValueError, RecursionError):
         # The parser's own message may quote the line, which may be a private key.
-        raise ConfigError(str(path), "is not TOML text", f"expected a {kind} file") from None
+        raise ConfigError(
+            str(path), f"is not a {kind} file: it is not TOML text", "name a file that securefl keygen wrote"
+        ) from None
     if fields.pop("kind", None) != kind:
-        raise ConfigError(str(path), f"is not a {kind} file", "check which of your key files this is")
+        raise ConfigError(
+            str(path), f"is not a {kind} file", "name the right file, or make it with securefl keygen"
+        )
     if secret and shared:
-        raise ConfigError(str(path), "can be used by others than its owner", f"chmod 600 {path}")
+        raise ConfigError(
+            str(path),
+            "is readable by other users of this machine, who could act as this party",
+            f"chmod 600 {path}",
+        )
     _expect_fields(path, fields, names)
     return fields
 
@@ -205,7 +217,11 @@ def _expect_fields(path: Path, fields: Mapping[str, Any], names: set[str]) -> No
 def _member_name(path: Path, fields: Mapping[str, Any]) -> PartyId:
     name = fields["name"]
     if not isinstance(name, str) or not (is_name(name) or name == SERVER):
-        raise ConfigError(str(path), "name is not a party name", "a-z, 0-9, - and _, at most 32")
+        raise ConfigError(
+            str(path),
+            "its field name is not a valid party name",
+            "use a-z, 0-9, - and _, at most 32 characters",
+        )
     return PartyId(name)
 
 

@@ -60,22 +60,32 @@ class Roster(Mapping[PartyId, PublicIdentity]):
         for role, name, identity in (("server", SERVER, server), ("dealer", DEALER, dealer)):
             if identity is not None and identity.name != name:
                 raise ConfigError(
-                    f"roster.{role}", f"has the name {identity.name!r}", f"its name must be {name!r}"
+                    f"roster.{role}", f"has a key named {identity.name!r}", f"its name must be {name!r}"
                 )
         if DEALER in parties:
-            raise ConfigError(f"roster.parties.{DEALER}", "is the dealer's name", "a dealer is no party")
+            raise ConfigError(
+                f"roster.parties.{DEALER}",
+                "is the dealer, which cannot be a party",
+                "give the dealer a roster entry of its own",
+            )
         if not parties:
-            raise ConfigError("roster.parties", "is empty", "add at least one party")
+            raise ConfigError("roster.parties", "lists no party", "add the .pub file of at least one party")
         for name, party in parties.items():
             if not is_name(name):
                 raise ConfigError(
-                    f"roster.parties.{name}", "is no party name", "a-z, 0-9, - and _, at most 32"
+                    f"roster.parties.{name}",
+                    "is not a valid party name",
+                    "use a-z, 0-9, - and _, at most 32 characters",
                 )
             if party.name != name:
-                raise ConfigError(f"roster.parties.{name}", f"holds the identity of {party.name!r}")
+                raise ConfigError(f"roster.parties.{name}", f"holds the key of another party, {party.name!r}")
         for member in (server, *parties.values(), *((dealer,) if dealer else ())):
             if member.has_weak_key():
-                raise ConfigError(f"roster.{member.name}", "has a public key of low order", _REMEDY)
+                raise ConfigError(
+                    f"roster.{member.name}",
+                    "has a weak public key (low order), which protects nothing",
+                    _REMEDY,
+                )
         self._server = server
         self._dealer = dealer
         self._parties = MappingProxyType({name: parties[name] for name in sorted(parties)})
@@ -149,6 +159,6 @@ class Roster(Mapping[PartyId, PublicIdentity]):
         if holders:
             raise ConfigError(
                 "roster",
-                f"the same key occurs more than once: {', '.join(holders)}",
+                f"parties share one key: {', '.join(holders)}",
                 _REMEDY,
             )

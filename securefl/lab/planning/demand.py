@@ -101,20 +101,23 @@ def _check_population(demand: PlanRequest) -> None:
     if n < 3:
         raise ConfigError(
             "--parties",
-            f"{n}: in a sum of {'two' if n == 2 else 'fewer'} each member finds the other's update by"
-            " subtracting its own, so that no secure sum hides anything",
-            "at least 3",
+            f"{n}: in a sum of {'two' if n == 2 else 'fewer'} each member can compute the other's update",
+            "plan for at least 3 parties",
         )
     if n > MAX_PARTIES:
         raise ConfigError(
-            "--parties", f"{n}: odds are computed for {MAX_PARTIES} at most", "a smaller cohort"
+            "--parties", f"{n}: is more than the {MAX_PARTIES} parties that can be planned", "plan for fewer"
         )
     if not 0 <= demand.colluders < n:
         raise ConfigError(
-            "--colluders", f"{demand.colluders} of {n} parties collude: nobody is left to protect", "fewer"
+            "--colluders",
+            f"{demand.colluders} of {n} parties collude: no party is left to protect",
+            "give fewer",
         )
     if demand.server == "active" and clustering.quorum_of(n, demand.colluders) > n:
-        raise ConfigError("--colluders", "no certificate has more than (N + q) / 2 of N signatures", "fewer")
+        raise ConfigError(
+            "--colluders", "are too many for certificates of (N + q) / 2 signatures", "give fewer"
+        )
 
 
 def _check_ranges(demand: PlanRequest) -> None:
@@ -127,7 +130,7 @@ def _check_ranges(demand: PlanRequest) -> None:
     )
     for option, value, fits, remedy in chances:
         if not (fits and 0 <= value <= 1):
-            raise ConfigError(option, f"{value:g} is no probability that can be planned for", remedy)
+            raise ConfigError(option, f"{value:g} is not a probability that can be planned", remedy)
     most = messages.MAX_VECTOR // 8
     for option, number, limit in (
         ("--k", demand.k, demand.parties),
@@ -141,14 +144,14 @@ def _check_ranges(demand: PlanRequest) -> None:
         if not 1 <= number <= limit:
             raise ConfigError(option, f"{number} is out of range", f"from 1 to {limit}")
     if demand.epsilon is not None and not 0.05 <= demand.epsilon <= 50:
-        raise ConfigError("--epsilon", f"no noise is planned for epsilon = {demand.epsilon:g}", "0.05 to 50")
+        raise ConfigError("--epsilon", f"epsilon = {demand.epsilon:g} is out of range", "give 0.05 to 50")
     if demand.delta is not None:
         if demand.epsilon is None:
-            raise ConfigError("--delta", "there is no noise without an epsilon", "--epsilon, or leave it out")
+            raise ConfigError("--delta", "has no effect without --epsilon", "add --epsilon, or leave it out")
         if not LEAST_DELTA <= demand.delta < 1 / demand.units:
             raise ConfigError(
                 "--delta",
-                f"no noise is planned for delta = {demand.delta:g}",
+                f"delta = {demand.delta:g} is out of range",
                 f"{LEAST_DELTA:g} to below 1 / {demand.units} = {1 / demand.units:.3g}",
             )
 
@@ -156,7 +159,9 @@ def _check_ranges(demand: PlanRequest) -> None:
 def _check_hiding(demand: PlanRequest) -> None:
     n, q, k = demand.parties, demand.colluders, demand.k
     if k < 2:
-        raise ConfigError("--k", "k = 1 lets the update of a single party be determined", "at least 2")
+        raise ConfigError(
+            "--k", "k = 1 allows sums that reveal the update of a single party", "give at least 2"
+        )
     if k > n - q:
         raise ConfigError(
             "--k",
@@ -167,17 +172,19 @@ def _check_hiding(demand: PlanRequest) -> None:
         divisors = [size for size in range(k, n // 2 + 1) if n % size == 0]
         raise ConfigError(
             "--atoms",
-            f"{n} parties make no whole number of atoms of {demand.atoms}",
+            f"{n} parties do not divide into atoms of {demand.atoms}",
             f"one of {', '.join(map(str, divisors))}, or 1 for none" if divisors else "1: none",
         )
     if demand.atoms is not None and 1 < demand.atoms < k:
         raise ConfigError(
-            "--atoms", f"the sum of an atom of {demand.atoms} hides nobody among k = {k}", f"at least {k}"
+            "--atoms",
+            f"the sum of an atom of {demand.atoms} is smaller than k = {k} honest parties",
+            f"give at least {k}",
         )
     if demand.size is not None and demand.size < k:
         raise ConfigError(
             "--size",
-            f"clusters of {demand.size} hide nobody among k = {k}",
+            f"clusters of {demand.size} are smaller than k = {k} honest parties",
             f"at least {k}, or a smaller --k",
         )
 
@@ -189,8 +196,10 @@ def _check_lies(demand: PlanRequest) -> None:
         raise ConfigError(
             "--byzantine",
             f"{liars} of {n} parties can spoil {liars} clusters, and with k = {demand.k} there are {most} at"
-            " most: in the worst case no rule has a clean majority",
+            " most: in the worst case no rule has an honest majority",
             f"at most {max(0, (most - 1) // 2) / n:.3g}, --case average, or a smaller --k",
         )
     if 2 * liars >= n:
-        raise ConfigError("--byzantine", f"{liars} of {n} parties lie: no majority is honest", "below 0.5")
+        raise ConfigError(
+            "--byzantine", f"{liars} of {n} parties are Byzantine: no honest majority", "give less than 0.5"
+        )

@@ -55,8 +55,8 @@ def _multiplier(event: privacy.ReleaseEvent, epsilon: float, delta: float) -> fl
     if found is None:
         raise ConfigError(
             "--epsilon",
-            f"no noise from {privacy.MIN_SIGMA:g} to {privacy.MAX_SIGMA:g} norms keeps"
-            f" epsilon = {epsilon:g} over"
+            f"no noise multiplier from {privacy.MIN_SIGMA:g} to {privacy.MAX_SIGMA:g} gives epsilon = "
+            f"{epsilon:g} over"
             f" {event.steps} releases",
             "another epsilon, or fewer rounds",
         )

@@ -17,10 +17,10 @@ _FREE: Final[Mapping[Soft, float]] = {"lost": 1.0, "risk": 1.0, "clean": 1e-9, "
 """What asks for next to nothing. Of ``case``, 0 is the average one and 1 the worst one."""
 _CONCERNS: Final[Mapping[Soft, str]] = {
     "lost": "rounds that lose a cluster to dropouts",
-    "risk": "parties among more colluders than reckoned",
-    "clean": "rounds whose rule withstands the Byzantine parties",
-    "k": "the size of the group that one hides in",
-    "case": "Byzantine parties wherever they hurt most",
+    "risk": "parties with more colluders than f",
+    "clean": "rounds in which the rule tolerates the Byzantine parties",
+    "k": "the least number of honest parties in a sum",
+    "case": "the worst placement of Byzantine parties",
 }
 
 
@@ -41,7 +41,7 @@ def unkept(demand: PlanRequest) -> ConfigError:
     return ConfigError(
         "--parties",
         f"no clusters of {demand.parties} parties, of which {demand.colluders} collude and {demand.liars}"
-        " lie, keep even the weakest demands",
+        " lie, fulfil even the weakest demands",
         "more parties, fewer colluders or liars, or other --size and --reclusterings",
     )
 

@@ -34,7 +34,7 @@ def picture_format(path: Path) -> Format:
     for kind in get_args(Format):
         if ending == kind:
             return cast("Format", kind)
-    raise ConfigError(str(path), "is no name of a picture", "one that ends in .png, .svg or .pdf")
+    raise ConfigError(str(path), "is not a picture file", "choose a name that ends in .png, .svg or .pdf")
 
 
 def has_matplotlib() -> bool:
@@ -49,7 +49,9 @@ def need_matplotlib() -> None:
         ConfigError: matplotlib is missing.
     """
     if not has_matplotlib():
-        raise ConfigError("figures", "drawing them needs matplotlib", "pip install 'securefl[plots]'")
+        raise ConfigError(
+            "figures", "drawing needs matplotlib, which is not installed", "pip install 'securefl[plots]'"
+        )
 
 
 def blank(width: float, height: float) -> Figure:

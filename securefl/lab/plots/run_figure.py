@@ -60,7 +60,11 @@ def run_plot(
             columns.setdefault(one.name, {})[record.round] = (one.value, one.low, one.high)
     missing = [name for name in wanted if name not in columns]
     if missing or not columns:
-        there = f"one of {', '.join(columns)}" if columns else "a run with a test set, or with [evaluation]"
+        there = (
+            f"choose one of {', '.join(columns)}"
+            if columns
+            else "use a run with a test set, or with [evaluation]"
+        )
         raise ConfigError(
             "--metric" if missing else "run", f"has no {', '.join(missing) or 'numbers'}", there
         )

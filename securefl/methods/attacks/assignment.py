@@ -111,13 +111,14 @@ def check_behaviours(scenario: Scenario) -> None:
     if len(named) + drawn > scenario.parties:
         raise ConfigError(
             "behaviours",
-            f"{len(named)} named and {drawn} drawn parties misbehave, but there are {scenario.parties}",
+            f"{len(named)} named and {drawn} drawn parties misbehave: more than the {scenario.parties} "
+            "parties",
             "lower a count, or raise parties",
         )
     for index, behaviour in enumerate(scenario.behaviours):
         _check_fields(behaviour, f"behaviours.{index}", scenario)
     for path in needs.differing_backdoors(scenario.behaviours):
-        reason = "is not that of the first backdoor, and one success rate is measured"
+        reason = "differs from the first backdoor: a run measures one success rate"
         raise ConfigError(path, reason, "give all backdoors the same target and size")
     for path, reason in _clashes(scenario):
         raise ConfigError(path, reason, "leave one out, or give them different rounds")
@@ -127,19 +128,25 @@ def _check_actors(behaviour: Behaviour, path: str, names: set[PartyId], parties:
     if isinstance(behaviour, ServerBehaviour):
         if behaviour.parties or behaviour.count:
             field = "parties" if behaviour.parties else "count"
-            raise ConfigError(f"{path}.{field}", f"{behaviour.kind} is shown by the server", "leave it out")
+            raise ConfigError(
+                f"{path}.{field}",
+                f"{behaviour.kind} is a fault of the server, not of parties",
+                "leave it out",
+            )
         behaviour.check(path, names)
         return
     if behaviour.parties and behaviour.count:
-        raise ConfigError(f"{path}.count", "both parties and count are given", "leave one out")
+        raise ConfigError(f"{path}.count", "parties and count are both given", "give one of them")
     if not behaviour.parties and not behaviour.count:
         raise ConfigError(
-            f"{path}.parties", f"nobody shows {behaviour.kind}", 'give parties = ["p00"] or count = 1'
+            f"{path}.parties",
+            f"{behaviour.kind} is assigned to no party",
+            'give parties = ["p00"] or count = 1',
         )
     unknown = sorted(set(behaviour.parties) - names)
     if unknown:
         first, last = party_names(parties)[0], party_names(parties)[-1]
-        raise ConfigError(f"{path}.parties", f"there is no party {unknown[0]}", f"they are {first} to {last}")
+        raise ConfigError(f"{path}.parties", f"{unknown[0]} is not a party", f"parties are {first} to {last}")
     if len(set(behaviour.parties)) < len(behaviour.parties):
         raise ConfigError(f"{path}.parties", "names a party twice", "name each once")
 
@@ -149,7 +156,7 @@ def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
     if isinstance(behaviour, NoClip) and scenario.encoding.clip == "none":
         raise ConfigError(
             f"{path}.kind",
-            'no-clip does nothing where encoding.clip = "none"',
+            'no-clip has no effect with encoding.clip = "none"',
             "set encoding.clip to a number",
         )
     if isinstance(behaviour, Poisoning) and behaviour.honest_until:
@@ -157,13 +164,13 @@ def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
         if max(behaviour.rounds or (scenario.stop.rounds - 1,)) < start:
             raise ConfigError(
                 f"{path}.honest_until",
-                f"{behaviour.kind} is honest until round {start} and so never acts",
+                f"{behaviour.kind} is honest until round {start}, after its last round",
                 "lower it, or name later rounds",
             )
     if isinstance(behaviour, Poisoning):
         behaviour.check(path, scenario.parties)
     if isinstance(behaviour, FalseCount) and behaviour.rounds:
-        raise ConfigError(f"{path}.rounds", "a count is declared for the whole run", "leave it out")
+        raise ConfigError(f"{path}.rounds", "a false count holds for the whole run", "leave it out")
 
 
 def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -176,7 +183,10 @@ def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:
             if not same_actor or _family(first) != _family(second) or not _meet(first, second):
                 continue
             who = min(shared, default=SERVER)
-            yield f"behaviours.{later}.kind", f"{who} cannot show {first.kind} and {second.kind} in one round"
+            yield (
+                f"behaviours.{later}.kind",
+                f"{who} cannot have {first.kind} and {second.kind} in the same round",
+            )
 
 
 def _family(behaviour: Behaviour) -> str:

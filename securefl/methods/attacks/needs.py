@@ -94,7 +94,9 @@ def check_runnable(behaviours: Sequence[scenario.Behaviour]) -> None:
     for index, behaviour in enumerate(behaviours):
         if is_omniscient(behaviour):
             raise ConfigError(
-                f"behaviours.{index}.knowledge", ONLY_IN_SIMULATIONS, 'knowledge = "coalition", or simulate'
+                f"behaviours.{index}.knowledge",
+                ONLY_IN_SIMULATIONS,
+                'set knowledge = "coalition", or use securefl simulate',
             )
 
 

@@ -31,25 +31,27 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
             f"{tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''} needs"
             f" {needed} clusters, but {clustering.participants_of(scenario)} participants in clusters of"
             f" {scenario.clustering.size} make {clusters}",
-            "more participants, smaller clusters, or lower parameters of the rule",
+            "use more participants, smaller clusters, or lower parameters of the rule",
         )
     if robust.needs_server_gradient(plan.rule) and not scenario.data.server_holds_some:
         raise ConfigError(
             "data.server_fraction",
             f"{tag} needs a gradient of the server's own data, and the server has none",
-            "the share of the training samples that it gets, as in 0.05; data.server_per_class; another rule",
+            "set it (as in 0.05) or data.server_per_class, or choose another rule",
         )
     if plan.byzantine > scenario.parties:
         raise ConfigError(
-            "aggregation.byzantine", f"{plan.byzantine} of {scenario.parties} parties", "lower it"
+            "aggregation.byzantine",
+            f"is {plan.byzantine}, more than the {scenario.parties} parties",
+            "lower it",
         )
     if plan.claim != "worst-case":
         return
     if scenario.groups.count > 1:
         raise ConfigError(
             "aggregation.claim",
-            "the rule looks at each group's sums by themselves, and all Byzantine parties may join one group",
-            'claim = "average-case"',
+            "worst-case is impossible with groups: all Byzantine parties may join one group",
+            'set claim = "average-case"',
         )
     tolerated = robust.withstood(plan, clusters)
     # Rules that go by the server's own data need no honest majority.
@@ -58,7 +60,7 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
             "aggregation.claim",
             f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
             f" and 2 x {plan.byzantine} >= {clusters} leaves no rule an honest majority in the worst case",
-            'claim = "average-case", fewer Byzantine parties, or more clusters',
+            'set claim = "average-case", fewer Byzantine parties, or more clusters',
         )
     if plan.byzantine > tolerated:
         raise ConfigError(
@@ -66,7 +68,7 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
             f"{plan.byzantine} Byzantine parties can spoil {plan.byzantine} of {clusters} clusters,"
             f" and {tag} with these parameters{' and pre_aggregation' if plan.pre_aggregation else ''}"
             f" withstands {tolerated}",
-            'claim = "average-case", another rule, or other parameters of the rule',
+            'set claim = "average-case", another rule, or other parameters of the rule',
         )
 
 
@@ -84,14 +86,14 @@ def check_weighting(scenario: Scenario) -> None:
         if given is not None:
             raise ConfigError(
                 f"weighting.{field}",
-                f'mode = "{weighting.mode}" truncates nothing',
-                'leave it out, or mode = "truncate"',
+                f'mode = "{weighting.mode}" does not truncate, so this field has no effect',
+                'leave it out, or set mode = "truncate"',
             )
     if weighting.use == "truncated":
         raise ConfigError(
             "weighting.use",
-            f'mode = "{weighting.mode}" truncates nothing',
-            'use = "all", or mode = "truncate"',
+            f'mode = "{weighting.mode}" does not truncate, so this field has no effect',
+            'set use = "all", or mode = "truncate"',
         )
 
 
@@ -100,14 +102,16 @@ def _check_truncation(scenario: Scenario) -> None:
     if weighting.cap is None and weighting.alpha is None:
         raise ConfigError(
             "weighting.alpha",
-            "truncate needs the share of parties that may lie, or a cap",
-            "as in alpha = 0.1",
+            "is missing: truncate needs alpha, the share of dishonest parties, or cap",
+            "set alpha = 0.1",
         )
     if weighting.cap is not None and weighting.alpha is not None:
-        raise ConfigError("weighting.cap", "alpha is given too, and the cap follows from it", "leave one out")
+        raise ConfigError(
+            "weighting.cap", "alpha is given too, and determines the cap", "leave one of them out"
+        )
     if weighting.use == "truncated" and scenario.training.dp_sgd is not None:
         raise ConfigError(
-            "weighting.use", "DP-SGD draws its batches from all records of a party", 'use = "all"'
+            "weighting.use", "DP-SGD draws its batches from all records of a party", 'set use = "all"'
         )
     if weighting.alpha is not None:
         _check_shares(scenario, weighting, weighting.alpha)
@@ -116,19 +120,21 @@ def _check_truncation(scenario: Scenario) -> None:
 def _check_shares(scenario: Scenario, weighting: Weighting, alpha: float) -> None:
     alpha_star = weighting.alpha_star
     if not 0 < alpha < 1:
-        raise ConfigError("weighting.alpha", f"is {alpha:g}", "a share of the parties, as in 0.1")
+        raise ConfigError(
+            "weighting.alpha", f"is {alpha:g}, which is not a share", "set a share of the parties, as in 0.1"
+        )
     if not 0 < alpha_star < 1:
         raise ConfigError(
             "weighting.alpha_star",
-            f"is {alpha_star:g}; whoever has all of the weight is no minority",
-            "a share of the weight below 1, as in 0.5",
+            f"is {alpha_star:g}, but must be below 1",
+            "set a share of the weight, as in 0.5",
         )
     if alpha >= alpha_star:
         raise ConfigError(
             "weighting.alpha",
             f"{alpha:g} of the parties cannot be kept to {alpha_star:g} of the weight:"
             " they have that when all weigh the same",
-            f"below alpha_star = {alpha_star:g}",
+            f"set it below alpha_star = {alpha_star:g}",
         )
     # As they are written: in floating point 0.1 * 30 is more than 3.
     low, high = Fraction(repr(alpha)), Fraction(repr(alpha_star))
@@ -139,5 +145,5 @@ def _check_shares(scenario: Scenario, weighting: Weighting, alpha: float) -> Non
             "weighting.alpha",
             f"ceil({alpha:g} x {parties}) = {liars} of {parties} parties have more than {alpha_star:g} of the"
             " weight even when all weigh the same",
-            "a lower alpha, a higher alpha_star, or more parties",
+            "set a lower alpha, a higher alpha_star, or more parties",
         )

@@ -31,14 +31,14 @@ def check_atoms(scenario: Scenario) -> None:
     if clustering.fixed:
         raise ConfigError(
             "clustering.atoms",
-            "fixed clusters are drawn once, without nonces, and a dropout leaves the rest of its cluster",
-            "leave out clustering.fixed: clusters of atoms change, and atoms stay",
+            "cannot be combined with clustering.fixed",
+            "leave out clustering.fixed: atoms stay the same anyway",
         )
     needed = sums.colluders_per_cluster + sums.k_anonymity
     if size < needed:
         raise ConfigError(
             "clustering.atoms",
-            f"the sum of an atom may be determined, and besides f = {sums.colluders_per_cluster} colluders"
+            f"the sum of an atom can become known, and besides f = {sums.colluders_per_cluster} colluders"
             f" k = {sums.k_anonymity} honest members must remain in it",
             f"at least {needed}",
         )
@@ -48,15 +48,15 @@ def check_atoms(scenario: Scenario) -> None:
         more = max(2, -(-clustering.size // size)) * size
         raise ConfigError(
             "clustering.size",
-            f"clusters of {clustering.size} are no unions of two or more whole atoms of {size}",
-            f"{more}, or another multiple of {size}",
+            f"clusters of {clustering.size} do not consist of two or more whole atoms of {size}",
+            f"set {more}, or another multiple of {size}",
         )
     if rests_on_chance(scenario):
         raise ConfigError(
             "clustering.atoms",
             f"shared noise is reckoned for f = {sums.colluders_per_cluster} of q = {sums.colluders} colluders"
             " in a cluster, and who knows the atoms can choose which of them are present",
-            "f = q, or local noise, or no atoms",
+            "set f = q, or local noise, or no atoms",
         )
     _check_draw(scenario, size)
 
@@ -70,7 +70,7 @@ def _check_draw(scenario: Scenario, size: int) -> None:
                 f"participation.{name}",
                 f"{participants} of {scenario.parties} parties would be drawn, in whole atoms of {size}: both"
                 " numbers must be multiples of it",
-                "change one of them, or leave it out: everybody takes part",
+                "change one of them, or leave it out",
             )
 
 

@@ -28,52 +28,56 @@ def _check_declared(data: Data) -> None:
     if isinstance(data.classes, tuple):
         name, times = Counter(data.classes).most_common(1)[0] if data.classes else ("", 1)
         if len(data.classes) < 2 or times > 1:
-            reason = f"{name!r} is there {times} times" if times > 1 else "there is one at most"
-            raise ConfigError("data.classes", reason, "two names or more, each once")
+            reason = f"{name!r} is listed {times} times" if times > 1 else "has fewer than two classes"
+            raise ConfigError("data.classes", reason, "give two names or more, each once")
     table = data.table
     if table is None:
         tables = [name for name in (data.set, data.server_set or "") if name.startswith(("csv:", "parquet:"))]
         if tables:
-            remedy = "label and features, as in docs/data.md"
-            raise ConfigError("data.table", f"is missing, and {tables[0]} is a table", remedy)
+            remedy = "declare label and features (docs/data.md)"
+            raise ConfigError("data.table", f"is missing, and {tables[0]} is a table file", remedy)
         return
     if data.classes is None:
         raise ConfigError(
-            "data.classes", f"is missing: which are those of {table.label!r}?", 'such as ["no", "yes"], or 2'
+            "data.classes",
+            f"is missing: which are those of {table.label!r}?",
+            'set classes = ["no", "yes"], or 2',
         )
     check_columns(table.features, "data.table.features")
     if table.label in {column.name for column in table.features}:
-        reason = f"{table.label!r} is a feature, too"
-        raise ConfigError("data.table.label", reason, "nobody needs to learn that: leave it out there")
+        reason = f"{table.label!r} is the label and a feature"
+        raise ConfigError("data.table.label", reason, "remove it from data.table.features")
     if data.standardise is not None:
-        remedy = "leave it out; each column has mean and deviation of its own"
-        raise ConfigError("data.standardise", "one constant for all columns of a table", remedy)
+        remedy = "leave it out; each column has its own mean and deviation"
+        raise ConfigError("data.standardise", "works on images only, not on the columns of a table", remedy)
     if data.shape is not None:
-        raise ConfigError("data.shape", "follows from the columns of data.table", "leave it out")
+        raise ConfigError(
+            "data.shape", "is given, but the columns of data.table determine it", "leave it out"
+        )
 
 
 def _check_server_data(data: Data) -> None:
     texts = [name for name in (data.set, data.server_set) if name in TEXTS]
     if data.server_fraction and data.server_per_class:
-        raise ConfigError("data.server_per_class", "server_fraction is given too", "leave one of them out")
+        raise ConfigError("data.server_per_class", "server_fraction is given too", "give one of them")
     if data.server_per_class and data.set in TEXTS:
         raise ConfigError(
             "data.server_per_class",
-            f"goes by the label of a sample, and those of {data.set} have one per character",
-            "data.server_fraction",
+            f"needs one label per sample, and {data.set} has one per character",
+            "use data.server_fraction",
         )
     if data.server_set is None:
         return
     if not data.server_holds_some:
         raise ConfigError(
             "data.server_set",
-            "does not say how many samples of it the server gets",
-            "data.server_per_class, as in 2, too",
+            "needs data.server_per_class: how many samples does the server get?",
+            "set it, as in 2",
         )
     if data.server_set == data.set:
         raise ConfigError(
             "data.server_set",
-            f"{data.set} is what the parties hold, and nobody holds a sample twice",
+            f"{data.set} is the data set of the parties already",
             "leave it out: the server's samples are then taken out of theirs",
         )
     if texts:
@@ -91,11 +95,11 @@ def _check_shares(scenario: Scenario) -> None:
     if data.shares > scenario.parties:
         raise ConfigError(
             "data.shares",
-            f"{data.shares} of them for {scenario.parties} parties would leave samples with nobody",
+            f"{data.shares} shares are more than {scenario.parties} parties: some samples would be unused",
             f"at most {scenario.parties}, or leave it out",
         )
     if data.partition.by_role:
-        raise ConfigError("data.shares", "by role, everybody is one speaker", "leave it out")
+        raise ConfigError("data.shares", "cannot be combined with the partition by roles", "leave it out")
 
 
 def _check_text(scenario: Scenario) -> None:
@@ -103,21 +107,21 @@ def _check_text(scenario: Scenario) -> None:
     if split.by_label:
         raise ConfigError(
             "data.partition.type",
-            f"{split.name} goes by the label of a sample, and those of {name} have one per character",
-            "roles, iid or log-normal",
+            f"{split.name} needs one label per sample, and {name} has one per character",
+            "use roles, iid or log-normal",
         )
     if model.reads == "numbers":
         raise ConfigError(
             "model.type",
-            f"{model.name} has one label per sample, and {name} is text with one per character",
-            "lstm, or custom with a model of your own",
+            f"{model.name} needs one label per sample, and {name} has one per character",
+            "use lstm, or custom with a model of your own",
         )
     for index, behaviour in enumerate(scenario.behaviours):
         if isinstance(behaviour, DataAttack) and behaviour.images_only:
             raise ConfigError(
                 f"behaviours.{index}.kind",
-                f"{behaviour.kind} patches images, and {name} is text",
-                "another attack",
+                f"{behaviour.kind} works on images, and {name} is text",
+                "choose another attack",
             )
 
 
@@ -126,12 +130,12 @@ def _check_numbers(scenario: Scenario) -> None:
     if scenario.data.partition.by_role:
         raise ConfigError(
             "data.partition.type",
-            f"roles goes by who speaks in a text, and {name} is none",
+            f"roles needs a text with speakers, and {name} is not one",
             'data.set = "shakespeare", or another partition',
         )
     if scenario.model.reads == "text":
         raise ConfigError(
             "model.type",
-            f"{scenario.model.name} reads text, and {name} is none",
-            "softmax, mlp or cnn, or another data.set",
+            f"{scenario.model.name} reads text, and {name} is not text",
+            "use softmax, mlp or cnn, or another data.set",
         )

@@ -18,21 +18,21 @@ def check_checks(scenario: Scenario) -> None:
             if claim.metric in {"checks_failed", "skippers_failed", "false_alarms"}:
                 raise ConfigError(
                     f"expect.{index}.metric",
-                    "there are no checks that could leave a sum out",
+                    "is about checks of noise, and checks are off",
                     'leave it out, or checks.kind = "corrected"',
                 )
         return
     if scenario.privacy.unit == "none":
         raise ConfigError(
             "checks.kind",
-            f"{kind} compares sums with the noise that was agreed, and there is none",
+            f"{kind} checks the privacy noise of sums, and no noise is added",
             'kind = "none", or give [privacy] a unit',
         )
     if kind == "published" and scenario.clustering.size > 1:
         raise ConfigError(
             "checks.kind",
-            "the published tests are for single uploads, and reject honest sums",
-            'kind = "corrected", or clustering.size = 1',
+            "the published tests work for single uploads and reject honest sums",
+            'set kind = "corrected", or clustering.size = 1',
         )
 
 

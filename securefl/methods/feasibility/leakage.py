@@ -46,7 +46,7 @@ def check_leakage(scenario: Scenario) -> None:
     if 1 < atoms < least:
         raise ConfigError(
             "leakage.colluders",
-            f"the sum of an atom of {atoms} may be determined, and besides"
+            f"the sum of an atom of {atoms} can become known, and besides"
             f" {clustering.leakage_colluders(scenario)}"
             f" colluders k = {scenario.secure_sum.k_anonymity} honest members must remain in it",
             f"clustering.atoms of at least {least}",
@@ -60,8 +60,8 @@ def check_leakage(scenario: Scenario) -> None:
         clusters = len(clustering.cluster_sizes(participants, scenario.clustering.size))
         raise ConfigError(
             "clustering.reclusterings",
-            f"{enough} random reclusterings of {participants} parties into {clusters} clusters as a rule give"
-            f" away every update, and parties release no such sums, so that {again} are never opened",
+            f"{enough} random reclusterings of {participants} parties into {clusters} clusters usually "
+            f"reveal every update, so parties would not open all {again} sums",
             f'at most {enough - 1}, new_work = true, or leakage.mode = "report" for experiments',
         )
     _check_searchable(scenario)
@@ -103,21 +103,20 @@ def _check_searchable(scenario: Scenario) -> None:
     ):
         raise ConfigError(
             "clustering.reclusterings",
-            f"whether several sums of {parties} parties determine a combination of {size} or fewer is too"
-            f" much to search, and what is not known to be harmless is not released",
+            f"{parties} parties are too many to check whether several sums reveal a sum of {size} or fewer",
             f"1, new_work = true, or a smaller secure_sum.k_anonymity or leakage.colluders"
             f" ({MOST_SEARCHED + 1} together always can be searched)",
         )
     if scenario.leakage.leverage < 1 and colluders > MOST_COLLUDERS:
         raise ConfigError(
             "leakage.leverage",
-            f"with {colluders} unnamed colluders it is not computed for several reclusterings",
+            f"is not computed for {colluders} colluders and several reclusterings",
             f"leakage.colluders of at most {MOST_COLLUDERS}, reclusterings = 1, or leave it out",
         )
     if scenario.leakage.leverage < 1 and math.comb(parties, colluders) * parties**2 > LEVERAGE_BUDGET:
         raise ConfigError(
             "leakage.leverage",
-            f"of {parties} parties with any {colluders} colluders it takes longer than parties wait for it",
+            f"takes too long to compute for {parties} parties and {colluders} colluders",
             "a smaller leakage.colluders or participation, reclusterings = 1, or leave it out",
         )
 

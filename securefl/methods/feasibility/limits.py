@@ -78,8 +78,8 @@ def check_deadlines(scenario: Scenario) -> None:
     if submit is not None and submit >= training:
         raise ConfigError(
             "deadlines.submit",
-            f"inputs leave after {submit:g} s, and the server waits for {training:g} s",
-            "less, with time for the inputs on their way, or a longer deadlines.training",
+            f"parties send updates after {submit:g} s, and the server waits {training:g} s only",
+            "lower it, or raise deadlines.training",
         )
 
 
@@ -96,21 +96,21 @@ def check_clustering(scenario: Scenario) -> None:
     if scenario.leakage.mode == "veto":
         raise ConfigError(
             "clustering.fixed",
-            "whoever starts the run chooses fixed clusters, and may put a party among colluders for good",
+            "the operator of the server chooses fixed clusters, and can place a party among colluders",
             'leakage.mode = "report" for experiments (printed in every header), or leave it out',
         )
     if clustering.reclusterings > 1:
         raise ConfigError(
             "clustering.reclusterings",
-            f"fixed clusters are the same every time, and {clustering.reclusterings} reclusterings would sum"
+            f"clusters are fixed, so {clustering.reclusterings} reclusterings would sum"
             " the same updates again",
-            "1, or leave out clustering.fixed",
+            "set it to 1, or leave out clustering.fixed",
         )
     for name in ("count", "fraction"):
         if getattr(drawn, name) is not None:
             raise ConfigError(
                 f"participation.{name}",
-                "a draw of participants would take members out of fixed clusters",
+                "a draw of participants would break fixed clusters",
                 "leave it out, or leave out clustering.fixed",
             )
 
@@ -119,15 +119,17 @@ def _check_population(scenario: Scenario) -> None:
     parties, participants, size = scenario.parties, participants_of(scenario), scenario.clustering.size
     drawn = scenario.participation
     if drawn.count is not None and drawn.fraction is not None:
-        raise ConfigError("participation.fraction", "count is given too", "leave one of them out")
+        raise ConfigError("participation.fraction", "count is given too", "give one of them")
     if participants > parties:
         raise ConfigError(
-            "participation.count", f"{participants} of {parties} parties cannot take part", "raise parties"
+            "participation.count",
+            f"{participants} participants are more than the {parties} parties",
+            "raise parties",
         )
     if participants < size:
         raise ConfigError(
             "clustering.size",
-            f"{participants} participants do not fill one cluster of {size}",
+            f"{participants} participants are fewer than one cluster of {size}",
             f"{secure_sum.remedy(scenario, 'clustering.size')}, or let more parties take part",
         )
 
@@ -137,8 +139,8 @@ def _check_largest(scenario: Scenario) -> None:
     if largest > MAX_CLUSTER:
         raise ConfigError(
             "clustering.size",
-            f"clusters of {scenario.clustering.size} grow to {largest} members when some stay away,"
-            f" and a cluster has at most {MAX_CLUSTER}",
+            f"clusters of {scenario.clustering.size} grow to {largest} members if some parties are absent, "
+            f"more than {MAX_CLUSTER}",
             f"at most {(MAX_CLUSTER + 1) // 2}",
         )
 
@@ -175,23 +177,21 @@ def _check_odds_and_ends(scenario: Scenario) -> None:
         if given is not None and training.dp_sgd is not None:
             raise ConfigError(
                 f"training.{field}",
-                "DP-SGD takes one step with a batch of an expected size",
-                "leave it out, and give batch_size",
+                "DP-SGD takes one step per round",
+                "leave it out, and set batch_size",
             )
     for index, claim in enumerate(scenario.expect):
         path = f"expect.{index}"
         if claim.metric == "epsilon" and scenario.privacy.unit == "none":
             raise ConfigError(
                 f"{path}.metric",
-                "there is no differential privacy, so there is no epsilon to compare",
+                "there is no differential privacy, so no epsilon",
                 "leave it out, or give [privacy]",
             )
         if claim.metric == "backdoor_success" and attacks.backdoor_of(scenario.behaviours) is None:
-            raise ConfigError(
-                f"{path}.metric", "no behaviour is a backdoor whose success could be measured", "leave it out"
-            )
+            raise ConfigError(f"{path}.metric", "no behaviour is a backdoor", "leave it out")
         if claim.at_least is None and claim.at_most is None:
-            raise ConfigError(path, f"{claim.metric} has no bound", "give at_least, at_most or both")
+            raise ConfigError(path, f"{claim.metric} has no bound", "set at_least, at_most or both")
         if claim.at_least is not None and claim.at_most is not None and claim.at_least > claim.at_most:
             raise ConfigError(
                 f"{path}.at_least", f"{claim.at_least:g} is above at_most = {claim.at_most:g}", "swap them"
@@ -201,5 +201,5 @@ def _check_odds_and_ends(scenario: Scenario) -> None:
             raise ConfigError(
                 "stop.target",
                 f"the run stops at {target:g}, before the expected accuracy of {goal:g}",
-                f"at least {goal:g}, or expect less",
+                f"set it to at least {goal:g}, or expect less",
             )

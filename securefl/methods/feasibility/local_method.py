@@ -23,15 +23,27 @@ def check_local_method(scenario: Scenario) -> None:
 def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """Field, reason and remedy of each conflict."""
     if scenario.model.by_sites:
-        yield "training.method", "sites train as they like", "leave it out; securefl.TorchSite has method="
+        yield (
+            "training.method",
+            "is given, but sites have their own training",
+            "leave it out; securefl.TorchSite has method=",
+        )
     if scenario.training.dp_sgd is not None:
-        yield "training.dp_sgd", "it makes one step of bounded gradients", 'training.method.type = "sgd"'
+        yield "training.dp_sgd", "cannot be combined with a local method", 'set training.method.type = "sgd"'
     if not scenario.training.method.controls:
         return
     if scenario.groups.count > 1:
-        yield "groups.count", "a control variate belongs to one model", "1"
+        yield (
+            "groups.count",
+            "cannot be combined with a local method that corrects one model",
+            "leave out [groups]",
+        )
     if scenario.clustering.new_work:
-        yield "clustering.new_work", "a second training would begin from the first one's variates", "false"
+        yield "clustering.new_work", "cannot be combined with this local method", "set it to false"
     if robust.server_rule(scenario.aggregation.rule) is not None:
         rule = scenario.aggregation.rule.name
-        yield "aggregation.rule.type", f"{rule} compares with gradients of the server's own", "median, as one"
+        yield (
+            "aggregation.rule.type",
+            f"{rule} needs gradients of the server itself",
+            "choose another rule, such as median",
+        )

@@ -34,16 +34,20 @@ def _unnamed(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     stop, known = scenario.stop, metrics.names_of(scenario.evaluation)
     there = ", ".join(known) or "none are declared"
     if stop.metric is not None and stop.metric not in known:
-        yield "stop.metric", f"{stop.metric} is not a number of [evaluation]", f"one of: {there}"
+        yield "stop.metric", f"{stop.metric} is not a metric of [evaluation]", f"one of: {there}"
     if stop.target is not None and stop.metric is None and not 0 < stop.target <= 1:
-        yield "stop.target", f"{stop.target:g} is not an accuracy", "above 0, at most 1; or stop.metric"
+        yield (
+            "stop.target",
+            f"{stop.target:g} is not an accuracy",
+            "set it above 0 and at most 1, or set stop.metric",
+        )
     yield from _gain(scenario)
     for index, claim in enumerate(scenario.expect):
         field = f"expect.{index}.of"
         if claim.metric != "evaluation" and claim.of is not None:
-            yield field, f"it goes with metric evaluation, not {claim.metric}", "leave it out"
+            yield field, f"is for metric = evaluation, not {claim.metric}", "leave it out"
         elif claim.metric == "evaluation" and claim.of not in known:
-            yield field, f"{claim.of} is not a number of [evaluation]", f"one of: {there}"
+            yield field, f"{claim.of} is not a metric of [evaluation]", f"one of: {there}"
 
 
 def _gain(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
@@ -52,20 +56,20 @@ def _gain(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     if gain is None:
         return
     if stop.metric is None and stop.patience is None:
-        yield "stop.min_gain", "nothing is stopped or chosen by a gain", "stop.metric, or stop.patience"
+        yield "stop.min_gain", "has no effect", "set stop.metric or stop.patience"
     if not gain and stop.metric is not None and scenario.privacy.unit != "none":
-        reason = f"no {stop.metric} has noise of 0, and none would be used"
-        yield "stop.min_gain", reason, "leave it out, or the gain that matters"
+        reason = f"no {stop.metric} has noise of 0, so none would be used"
+        yield "stop.min_gain", reason, "leave it out, or set the smallest gain that matters"
 
 
 def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """What is wrong with a metric by itself."""
     columns = {"column", "classes"}
     if scenario.model.by_columns and not scenario.evaluation.metrics:
-        yield "evaluation.metrics", 'model.type = "statistics" is nothing but its columns', "declare them"
+        yield "evaluation.metrics", 'model.type = "statistics" needs columns', "declare them"
     for index, metric in enumerate(scenario.evaluation.metrics):
         if scenario.model.by_columns and metric.kind not in columns:
-            reason = f'{metric.name} is of a model, and model.type = "statistics" has none'
+            reason = f'{metric.name} needs a model, and model.type = "statistics" has none'
             yield f"evaluation.metrics.{index}.kind", reason, "column, or classes"
         at = f"evaluation.metrics.{index}"
         if (wrong := _range(metric)) is not None:
@@ -77,7 +81,7 @@ def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     names = Counter(metric.name for metric in scenario.evaluation.metrics)
     for name, times in names.items():
         if times > 1:
-            yield "evaluation.metrics", f"{times} are named {name}", "a name for each"
+            yield "evaluation.metrics", f"{times} are named {name}", "give each its own name"
 
 
 def _place(scenario: Scenario, index: int) -> str:
@@ -94,29 +98,35 @@ def _range(metric: Metric) -> tuple[str, str] | None:
     """The reason and the remedy if numbers within the range cannot be counted as shares of it."""
     low, high = metric.lower, metric.upper
     if not low < high:
-        return f"{high:g} is not above lower = {low:g}", "a range"
+        return f"{high:g} is not above lower = {low:g}", "set a range"
     if max(abs(low), abs(high)) > LARGEST:
-        return f"{low:g} to {high:g} of {metric.name} is beyond {LARGEST:g}", "a larger unit for the values"
+        return (
+            f"{low:g} to {high:g} of {metric.name} is beyond {LARGEST:g}",
+            "use a larger unit for the values",
+        )
     if high - low < 1 / LARGEST:
-        return f"{low:g} to {high:g} of {metric.name} is under {1 / LARGEST:g} wide", "a smaller unit"
+        return f"{low:g} to {high:g} of {metric.name} is under {1 / LARGEST:g} wide", "use a smaller unit"
     # Bins and moments are of shares of the range: of what doubles do not tell apart there are none.
     if high - low < FINEST * max(abs(low), abs(high)):
         reason = f"{low!r} to {high!r} of {metric.name} has fewer than 2^20 numbers of double precision"
-        return reason, "values less their offset"
+        return reason, "subtract an offset from the values"
     return None
 
 
 def _classes(metric: Metric) -> tuple[str, str] | None:
     if metric.kind == "histogram" and metric.classes > 2:
-        return "AUC is of 2 classes, and a median of 1", '1 or 2; or kind = "confusion"'
+        return "AUC needs 2 classes, and a median 1", '1 or 2; or kind = "confusion"'
     if metric.kind in {"confusion", "classes"} and metric.classes < 2:
-        return f"{metric.kind} counts 2 classes at least", "2"
+        return f"{metric.kind} needs 2 classes or more", "set 2 or more"
     return None
 
 
 def _root(metric: Metric) -> tuple[str, str] | None:
     if metric.root and metric.kind != "mean":
-        return f"{metric.name} is a {metric.kind}, and roots are of means", 'kind = "mean", or no root'
+        return (
+            f"{metric.name} is a {metric.kind}, and roots work with means only",
+            'kind = "mean", or no root',
+        )
     if metric.root and metric.lower < 0:
         return f"{metric.name} may be {metric.lower:g}, which has no root", "lower = 0, or no root"
     return None
@@ -129,23 +139,23 @@ def _together(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
             if isinstance(behaviour, FalseMetrics):
                 yield (
                     f"behaviours.{index}.kind",
-                    "no metrics are declared that could be false",
-                    "[evaluation]",
+                    "needs metrics, and none are declared",
+                    "declare [evaluation]",
                 )
         return
     if not scenario.model.by_sites:
-        reason = f"parties with a {scenario.model.name} train on shards, and test nothing by themselves"
-        yield "evaluation.metrics", reason, 'model.type = "weights" and a site, as in docs/sites.md'
+        reason = f"parties with a {scenario.model.name} are not tested at the sites"
+        yield "evaluation.metrics", reason, 'use model.type = "weights" and a site (docs/sites.md)'
     if scenario.secure_sum.validated is not None:
-        yield "secure_sum.validate", "the test of norms is of updates without metrics", "none"
+        yield "secure_sum.validate", "cannot be combined with metrics", "leave one of them out"
     sums, noisy = scenario.secure_sum, scenario.privacy.unit != "none"
     if not noisy and scenario.clustering.atoms > 1 and scenario.parties > clustering.MOST_LABELLED:
-        reason = f"kept atoms of metrics without noise have labels for {clustering.MOST_LABELLED:,} parties"
+        reason = f"metrics without noise work with {clustering.MOST_LABELLED:,} parties at most"
         yield "parties", reason, f"at most {clustering.MOST_LABELLED:,}, noise, or no metrics"
     if not noisy and scenario.clustering.atoms == 1 and scenario.evaluation.repeats == "refuse":
         least = sums.colluders_per_cluster + sums.k_anonymity
         yield (
             "evaluation.repeats",
-            "each round sums metrics of the same samples over other clusters: counts of single sites follow",
-            f'set clustering.atoms = {least}, add noise (privacy.unit = "party"), or accept it: "accept"',
+            "metrics of the same samples in other clusters each round can reveal those of a single site",
+            f'set clustering.atoms = {least}, add noise (privacy.unit = "party"), or set "accept"',
         )

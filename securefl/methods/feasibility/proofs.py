@@ -91,9 +91,9 @@ def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
         if size > MAX_PROOF:
             raise ConfigError(
                 "secure_sum.verify",
-                f"the proof of {what} holds {_shown(size)} MB with {length:,} parameters, and a message"
-                f" {_shown(MAX_PROOF)} MB at most",
-                "a smaller model, fewer and smaller clusters, or secure_sum.verify = off",
+                f"the proof of {what} needs {_shown(size)} MB with {length:,} parameters, the limit is "
+                f"{_shown(MAX_PROOF)} MB",
+                "use a smaller model, fewer and smaller clusters, or secure_sum.verify = off",
             )
 
 

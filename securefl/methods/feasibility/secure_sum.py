@@ -83,11 +83,11 @@ def _contradictions(scenario: Scenario, sizes: tuple[int, ...]) -> Iterator[_Con
     if k == 1 and scenario.leakage.mode == "veto":
         raise ConfigError(
             "secure_sum.k_anonymity",
-            "k = 1 lets the update of a single party be determined",
-            'at least 2, or leakage.mode = "report" for experiments (printed in every header)',
+            "k = 1 allows sums that reveal the update of a single party",
+            'set at least 2, or leakage.mode = "report" for experiments (printed in every header)',
         )
     if smallest == 1 and not (t == k == sums.min_survivors == 1):
-        reason = "a cluster of 1 has nothing to hide in: it needs threshold = min_survivors = k_anonymity = 1"
+        reason = "a cluster of 1 has no secure sum: it needs threshold = min_survivors = k_anonymity = 1"
         yield _Contradiction("clustering.size", reason)
     if sums.colluders >= scenario.parties:
         reason = f"{sums.colluders} of {scenario.parties} parties collude: no party is left to protect"
@@ -100,28 +100,30 @@ def _contradictions(scenario: Scenario, sizes: tuple[int, ...]) -> Iterator[_Con
         grows = _larger_size(scenario) is not None
         path = "clustering.size" if grows else "secure_sum.colluders_per_cluster"
         reason = (
-            f"besides f = {f} colluders k = {k} honest members must remain in every opened sum, and the"
-            f" smallest planned cluster has {smallest} members"
+            f"besides f = {f} colluders k = {k} honest members must remain in each sum, but the smallest "
+            f"cluster has {smallest} members"
         )
         yield _Contradiction(path, reason)
     if t <= f:
-        reason = f"the {f} colluders of a cluster open its sum by themselves when {t} members suffice"
+        reason = f"the {f} colluders of a cluster can open its sum by themselves if {t} members suffice"
         yield _Contradiction("secure_sum.threshold", reason)
     if sums.server == "active" and 2 * t - largest <= f:
         reason = (
             f"against an active server two groups of {t} among {largest} members must share more than f = {f}"
-            f" members, but 2 x {t} - {largest} = {2 * t - largest}: it could open two sums of one cluster"
+            f" members, but 2 x {t} - {largest} = {2 * t - largest}: the server could open two sums of a "
+            "cluster"
         )
         yield _Contradiction("secure_sum.threshold", reason)
     if t > smallest:
-        reason = f"{t} members must open, but the smallest planned cluster has {smallest}"
+        reason = f"{t} members must open the sum, but the smallest cluster has {smallest}"
         yield _Contradiction("secure_sum.threshold", reason)
     yield from _of_survivors(scenario, smallest)
     quorum = quorum_of(scenario.parties, sums.colluders)
     if sums.server == "active" and participants_of(scenario) < quorum:
         reason = (
-            f"{participants_of(scenario)} participants cannot give the {quorum} signatures, more than"
-            f" (N + q) / 2 = ({scenario.parties} + {sums.colluders}) / 2, that certify a freeze"
+            f"{participants_of(scenario)} participants are fewer than the {quorum} signatures of a "
+            "certificate, more than"
+            f" (N + q) / 2 = ({scenario.parties} + {sums.colluders}) / 2, so no round could finish"
         )
         yield _Contradiction("participation", reason)
 
@@ -131,8 +133,8 @@ def _of_verifiers(scenario: Scenario) -> Iterator[_Contradiction]:
     if not least_colluders(scenario) or scenario.secure_sum.kind == "plain":
         return
     reason = (
-        "0, and members verify the sum of their cluster and so learn it: of two survivors each would know the"
-        " other's update"
+        "is 0, but members verify the sum of their cluster: of two survivors each would learn the other's "
+        "update"
     )
     if not scenario.secure_sum.colluders_per_cluster:
         yield _Contradiction("secure_sum.colluders_per_cluster", reason)
@@ -146,13 +148,13 @@ def _of_survivors(scenario: Scenario, smallest: int) -> Iterator[_Contradiction]
     needed = max(t, f + k)
     if survivors < needed:
         why = (
-            f"an opening takes t = {t} members"
+            f"opening a sum takes t = {t} members"
             if needed == t
             else f"besides f = {f} colluders k = {k} honest members must remain in every opened sum"
         )
         yield _Contradiction("secure_sum.min_survivors", f"{survivors}, but {why}")
     if survivors > smallest:
-        reason = f"{survivors} must survive, but the smallest planned cluster has {smallest} members"
+        reason = f"{survivors} must survive, but the smallest cluster has {smallest} members"
         yield _Contradiction("secure_sum.min_survivors", reason)
 
 
@@ -292,15 +294,15 @@ def check_crypten(scenario: Scenario, smallest: int) -> None:
     if min(smallest, sums.min_survivors) < 2:
         raise ConfigError(
             "secure_sum.min_survivors",
-            "a CrypTen computation of one member (a world of size 1) would hold the update itself",
+            "a CrypTen sum of one member would be its update",
             "at least 2, in clusters of at least 2",
         )
     if sums.threshold != sums.min_survivors:
         raise ConfigError(
             "secure_sum.threshold",
-            f"{sums.threshold}, but all members of a CrypTen sum open it, at least"
-            f" min_survivors = {sums.min_survivors} of them",
-            f"threshold = {sums.min_survivors}",
+            f"{sums.threshold}, but a CrypTen sum is opened by all members, at least min_survivors = "
+            f"{sums.min_survivors} of them",
+            f"set threshold = {sums.min_survivors}",
         )
     _check_phases(scenario, "CrypTen")
 
@@ -310,6 +312,6 @@ def _check_phases(scenario: Scenario, kind: str) -> None:
         if isinstance(behaviour, Drop | Kill) and behaviour.phase == "after-shares":
             raise ConfigError(
                 f"behaviours.{index}.phase",
-                f"members of a {kind} sum deal no shares of secrets to fall silent after",
-                '"after-keys" or "after-masked-input"',
+                f"sums of kind {kind} have no such step",
+                'use "after-keys" or "after-masked-input"',
             )

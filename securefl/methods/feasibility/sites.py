@@ -32,32 +32,50 @@ def check_site(scenario: Scenario, *, given: bool, apart: bool = False) -> None:
         ConfigError: naming ``--site``, or the option for its process.
     """
     if apart and scenario.training.dp_sgd is not None:
-        reason = "records are hidden by steps that this side makes on them, and another process has them"
+        reason = "cannot be combined with privacy.unit = record: another process would have the records"
         raise ConfigError("--site-python", reason, 'leave it out, or privacy.unit = "party"')
     name, by_sites = scenario.model.name, scenario.model.by_sites
     if by_sites and not given:
-        remedy = "name your own as module:name; docs/sites.md shows one"
-        raise ConfigError("--site", f'model.type = "{name}" is trained by sites, and none is named', remedy)
+        remedy = "name it as module:name (docs/sites.md)"
+        raise ConfigError(
+            "--site", f'model.type = "{name}" is trained by a site of your own, and none is named', remedy
+        )
     if given and not by_sites:
-        raise ConfigError("--site", f'model.type = "{name}" is trained on data', 'model.type = "weights"')
+        raise ConfigError(
+            "--site",
+            f'model.type = "{name}" is trained by securefl on data',
+            'leave it out, or set model.type = "weights"',
+        )
 
 
 def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """Field, reason and remedy of each conflict."""
     if scenario.training.dp_sgd is not None and scenario.evaluation.metrics:
         # Their noise is scaled to a whole site, and a record's share of it depends on the kind.
-        yield "evaluation.metrics", "metrics have no noise that hides records", 'privacy.unit = "party"'
+        yield (
+            "evaluation.metrics",
+            "metrics cannot be combined with privacy.unit = record",
+            'privacy.unit = "party"',
+        )
     if scenario.groups.count > 1:
-        yield "groups.count", "a party finds its task group by the losses of all models", "1"
+        yield "groups.count", "groups cannot be combined with sites", "leave out [groups]"
     if robust.server_rule(scenario.aggregation.rule) is not None:
         name = scenario.aggregation.rule.name
-        yield "aggregation.rule.type", f"{name} compares with gradients of the server's own", "median, as one"
+        yield (
+            "aggregation.rule.type",
+            f"{name} needs gradients of the server itself",
+            "choose another rule, such as median",
+        )
     for index, behaviour in enumerate(scenario.behaviours):
         if isinstance(behaviour, DataAttack):
-            yield f"behaviours.{index}.kind", f"{behaviour.kind} changes samples", "an attack on updates"
+            yield (
+                f"behaviours.{index}.kind",
+                f"{behaviour.kind} changes samples, which sites hold",
+                "choose an attack on updates",
+            )
     exposed = scenario.leakage.mode == "report" or scenario.privacy.unit != "none"
     if scenario.clustering.new_work and not exposed:
-        reason = "sums of one training that is done twice expose whom sums of two do not"
+        reason = "cannot be combined with sites that train twice"
         yield "clustering.new_work", reason, "false"
     yield from _untestable(scenario)
 
@@ -65,10 +83,10 @@ def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 def _untestable(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """What goes by a test of the model at the server."""
     untested = "nobody but a site can say how good a model is"
-    remedy = "stop.metric, one of [evaluation]"
+    remedy = "use stop.metric, one of [evaluation]"
     for name in ("target", "patience"):
         if getattr(scenario.stop, name) is not None and scenario.stop.metric is None:
             yield f"stop.{name}", untested, remedy
     for index, claim in enumerate(scenario.expect):
         if claim.metric in TESTED:
-            yield f"expect.{index}.metric", untested, "rounds, for one"
+            yield f"expect.{index}.metric", untested, "expect another metric, such as rounds"

@@ -19,36 +19,40 @@ def check_groups(scenario: Scenario) -> None:
     if groups.count == 1:
         if groups != Groups():
             raise ConfigError(
-                "groups.count", "1 is no groups at all", "2 or more, or no other field of groups"
+                "groups.count", "is 1: there are no groups", "set 2 or more, or leave out [groups]"
             )
         return
     if groups.count > scenario.parties:
         raise ConfigError(
             "groups.count",
             f"{scenario.parties} parties are fewer than {groups.count} groups",
-            f"at most {scenario.parties}",
+            f"set it to at most {scenario.parties}",
         )
     if groups.tasks == "rotations" and groups.count > 4:
-        raise ConfigError("groups.count", f"{groups.count} groups, and images have 4 rotations", "at most 4")
+        raise ConfigError(
+            "groups.count", f"{groups.count} groups, but images have 4 rotations", "set at most 4"
+        )
     if groups.sizes:
         _check_sizes(scenario)
     _check_pace(groups)
     if groups.choices != Groups().choices and groups.choice_epsilon is None:
         raise ConfigError(
             "groups.choices",
-            "without groups.choice_epsilon parties choose in every round",
-            "leave it out, or give an epsilon for each choice",
+            "needs groups.choice_epsilon",
+            "leave it out, or set groups.choice_epsilon",
         )
     _check_company(scenario)
     if clustering.reclusterings > 1:
         raise ConfigError(
-            "clustering.reclusterings", f"{clustering.reclusterings} of them do not go with groups", "1"
+            "clustering.reclusterings",
+            f"{clustering.reclusterings} reclusterings cannot be combined with groups",
+            "set it to 1",
         )
     if clustering.fixed:
         raise ConfigError(
             "clustering.fixed",
-            "parties change their group, and fixed clusters stay",
-            "leave it out; hidden groups have clusters of atoms, which stay",
+            "fixed clusters cannot be combined with groups",
+            "leave it out; hidden groups use atoms, which stay the same",
         )
     if hides_groups(scenario.groups):
         _check_hidden(scenario)
@@ -59,9 +63,7 @@ def check_groups(scenario: Scenario) -> None:
 def _check_sizes(scenario: Scenario) -> None:
     groups, parties = scenario.groups, scenario.parties
     if groups.tasks != "rotations":
-        raise ConfigError(
-            "groups.sizes", "data as they are split have no groups to size", 'groups.tasks = "rotations"'
-        )
+        raise ConfigError("groups.sizes", "needs groups of a known task", 'groups.tasks = "rotations"')
     if len(groups.sizes) != groups.count or exact_sum(groups.sizes) != parties:
         raise ConfigError(
             "groups.sizes",
@@ -79,12 +81,12 @@ def _check_pace(groups: Groups) -> None:
     if groups.warmup == 0:
         raise ConfigError(
             "groups.pace",
-            f"{between}, and with groups.warmup = 0 no model is parted",
+            f"{between}, but groups.warmup = 0 has no such rounds",
             "groups.warmup of 1 or more, or leave pace out",
         )
     if groups.count == 2:
         raise ConfigError(
-            "groups.pace", f"{between}, and 2 groups take a single one", "leave it out, or 3 groups or more"
+            "groups.pace", f"{between}, but 2 groups have one split only", "leave it out, or 3 groups or more"
         )
 
 
@@ -93,28 +95,30 @@ def _check_company(scenario: Scenario) -> None:
     if scenario.privacy.unit != "none" or scenario.training.dp_sgd is not None:
         raise ConfigError(
             "groups.count",
-            "noise is reckoned for one model that everybody learns",
-            "1 with privacy or training.dp_sgd",
+            "groups cannot be combined with privacy noise or DP-SGD",
+            "leave out one of them",
         )
     if scenario.secure_sum.kind != "masking":
         raise ConfigError(
-            "secure_sum.kind", f"{scenario.secure_sum.kind} sums do not go with groups", '"masking"'
+            "secure_sum.kind",
+            f"{scenario.secure_sum.kind} sums cannot be combined with groups",
+            'set it to "masking"',
         )
     for name in ("count", "fraction"):
         if getattr(scenario.participation, name) is not None:
-            raise ConfigError(
-                f"participation.{name}", "a draw of participants does not go with groups", "leave it out"
-            )
+            raise ConfigError(f"participation.{name}", "cannot be combined with groups", "leave it out")
     if robust.needs_server_gradient(scenario.aggregation.rule):
         raise ConfigError(
-            "aggregation.rule", "the server's own data have no group", "a rule without server data"
+            "aggregation.rule",
+            "a rule with server data cannot be combined with groups",
+            "choose another rule",
         )
     for index, behaviour in enumerate(scenario.behaviours):
         if isinstance(behaviour, CoalitionAttack) or attacks.is_of_server(behaviour):
             raise ConfigError(
                 f"behaviours.{index}.kind",
-                f"{behaviour.kind} knows of one model only",
-                "an attack that a party makes by itself",
+                f"{behaviour.kind} cannot be combined with groups",
+                "choose an attack of single parties",
             )
 
 
@@ -123,45 +127,44 @@ def _check_open(scenario: Scenario) -> None:
     if sums.server == "active" and groups.choice_epsilon is None:
         raise ConfigError(
             "groups.choice_epsilon",
-            "without it a party tells in each round which model fits its data best, and an active server"
-            " makes the models: it reads the data from the choices",
-            'an epsilon for each choice, as 2, or secure_sum.server = "curious"',
+            "is missing: an active server could read a party's data from its choices of a model",
+            'set an epsilon for each choice, as 2, or secure_sum.server = "curious"',
         )
     if sums.server == "active" and sums.colluders_per_cluster < sums.colluders:
         raise ConfigError(
             "secure_sum.colluders_per_cluster",
-            f"{sums.colluders_per_cluster}, and all q = {sums.colluders} colluders can name the group of one"
-            " party and be in its cluster",
+            f"{sums.colluders_per_cluster}, and all q = {sums.colluders} colluders can join the cluster of "
+            "one party",
             f"{sums.colluders}",
         )
     needed = sums.colluders + sums.k_anonymity
     if sums.colluders and sums.min_survivors < needed and scenario.leakage.mode == "veto":
         raise ConfigError(
             "secure_sum.min_survivors",
-            f"{sums.min_survivors}, and all q = {sums.colluders} colluders can name the group of one party"
-            f" and be its cluster: besides them k = {sums.k_anonymity} honest members must remain in every"
+            f"{sums.min_survivors}, and all q = {sums.colluders} colluders can join the cluster of one "
+            f"party: besides them k = {sums.k_anonymity} honest members must remain in every"
             " opened sum",
             f"at least {needed}",
         )
     if clustering.atoms > 1:
         raise ConfigError(
             "clustering.atoms",
-            "parties change their group, and atoms stay",
+            "atoms cannot be combined with open groups",
             'leave it out, or groups.mode = "hidden"',
         )
     if sums.threshold <= sums.colluders and scenario.leakage.mode == "veto":
         raise ConfigError(
             "secure_sum.threshold",
-            f"{sums.threshold} members rebuild a mate's masks, and all q = {sums.colluders} colluders can"
-            " name its group and be its mates",
+            f"{sums.threshold} members can unmask a party, and all q = {sums.colluders} colluders can join "
+            "its cluster",
             f"at least {sums.colluders + 1}",
         )
     least = min(group_sizes(scenario))
     if least < clustering.size:
         raise ConfigError(
             "clustering.size",
-            f"{scenario.parties} parties in {groups.count} groups are {least} in the smallest, no cluster of"
-            f" {clustering.size}: it would wait for ever",
+            f"{scenario.parties} parties in {groups.count} groups leave {least} in the smallest group: "
+            f"fewer than one cluster of {clustering.size}",
             f"at most {least}",
         )
     clusters, needed = least // clustering.size, robust.clusters_needed_by(scenario.aggregation)
@@ -169,7 +172,7 @@ def _check_open(scenario: Scenario) -> None:
         raise ConfigError(
             "aggregation.rule",
             f"needs {needed} clusters, and a group of {least} makes {clusters} of {clustering.size}",
-            "smaller clusters, another rule, or more parties",
+            "use smaller clusters, another rule, or more parties",
         )
 
 
@@ -178,20 +181,19 @@ def _check_hidden(scenario: Scenario) -> None:
     if scenario.groups.choice_epsilon is not None:
         raise ConfigError(
             "groups.choice_epsilon",
-            "hidden groups are told to nobody",
+            "hidden groups are never revealed",
             'leave it out, or groups.mode = "open"',
         )
     if scenario.secure_sum.server == "active":
         raise ConfigError(
             "groups.mode",
-            "parties cannot verify the counts that a server tells them, and an active one would tell others",
+            "hidden groups need a curious server: parties cannot verify the group counts it sends",
             '"open", or secure_sum.server = "curious"',
         )
     if clustering.atoms != clustering.size or clustering.size < 2:
         raise ConfigError(
             "clustering.atoms",
-            "counts of changing clusters would soon say who is in which group: clusters of hidden groups"
-            " are the run's atoms",
+            "hidden groups need atoms of the size of a cluster: changing clusters would reveal groups",
             f"{max(2, clustering.size)}, as clustering.size",
         )
     sums = scenario.secure_sum
@@ -199,15 +201,15 @@ def _check_hidden(scenario: Scenario) -> None:
         # Refused in experiments too: the ledger knows whole clusters, and would not see single updates.
         raise ConfigError(
             "secure_sum.k_anonymity",
-            "1 opens the slot of whoever is alone in its group: that sum is its update",
-            "at least 2",
+            "1 reveals the update of a party that is alone in its group",
+            "set it to at least 2",
         )
     if scenario.parties % clustering.size:
         raise ConfigError(
             "parties",
-            f"{scenario.parties} do not make clusters of {clustering.size} only, and with hidden groups all"
-            " members of a cluster have to open it",
-            f"a multiple of {clustering.size}",
+            f"{scenario.parties} parties cannot be split into clusters of exactly {clustering.size}, which "
+            "hidden groups need",
+            f"use a multiple of {clustering.size}",
         )
     if sums.threshold < clustering.size:
         raise ConfigError(
@@ -219,8 +221,8 @@ def _check_hidden(scenario: Scenario) -> None:
     if scenario.weighting.mode != "ignore":
         raise ConfigError(
             "weighting.mode",
-            "nobody knows whose weights are in a slot",
-            '"ignore", or groups.mode = "open"',
+            "weights cannot be combined with hidden groups",
+            'set "ignore", or groups.mode = "open"',
         )
 
 

@@ -71,39 +71,40 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
     if wanted is None:
         return
     if sums.kind != "crypten":
-        raise ConfigError(FIELD, "pairwise masks cannot be computed with", 'kind = "crypten"')
+        raise ConfigError(FIELD, "validation needs CrypTen sums", 'set secure_sum.kind = "crypten"')
     if min(sizes) < LEAST_SIZE:
         raise ConfigError(
             FIELD,
-            f"a cluster of {min(sizes)} cannot check its members: an owner has no part in its own check,"
-            " which takes two others",
+            f"a cluster of {min(sizes)} is too small: each update is checked by two other members",
             f"clustering.size at least {LEAST_SIZE}",
         )
     largest = largest_checked(wanted.projections)
     if max(sizes) > largest:
         raise ConfigError(
             FIELD,
-            f"the checks of a cluster of {max(sizes)} on {wanted.projections} projections take more triples"
-            " than fit into a frame",
+            f"the checks of a cluster of {max(sizes)} on {wanted.projections} projections are too large "
+            "for one message",
             f"clusters of at most {largest}, or fewer projections",
         )
     if scenario.clustering.reclusterings > 1 and not scenario.clustering.new_work:
         raise ConfigError(
             FIELD,
-            f"one update in {scenario.clustering.reclusterings} reclusterings would have as many sketches,"
-            " and an attacker as many tries",
+            f"with {scenario.clustering.reclusterings} reclusterings an attacker has as many tries to pass "
+            "a check",
             "clustering.reclusterings = 1, or clustering.new_work = true",
         )
     if scenario.privacy.unit != "none":
-        raise ConfigError(FIELD, "noise is longer than any bound worth checking", 'privacy.unit = "none"')
+        raise ConfigError(
+            FIELD, "validation cannot be combined with privacy noise", 'set privacy.unit = "none"'
+        )
     if scenario.encoding.ring_bits == 32:
-        raise ConfigError(FIELD, "checks are made in the ring of 64 bits", "encoding.ring_bits = 64")
+        raise ConfigError(FIELD, "validation needs encoding.ring_bits = 64", "set it")
     clip, most = scenario.encoding.clip, HONEST_SHARE * wanted.norm
     if clip == "none" or clip > most:
         reason = "are not clipped" if clip == "none" else f"are clipped to {clip:g}"
         raise ConfigError(
             FIELD,
-            f"honest updates {reason}, and only up to {HONEST_SHARE:g} x {wanted.norm:g} they surely pass",
+            f"honest updates {reason}, but validation accepts {HONEST_SHARE:g} x {wanted.norm:g} for sure",
             f"encoding.clip at most {most:g}",
         )
     norm_test_of(scenario)
@@ -124,16 +125,18 @@ def check_verification(scenario: Scenario) -> None:
     if sums.server != "active":
         raise ConfigError(
             "secure_sum.verify",
-            "without certificates nothing is fixed that could be verified",
+            "verification needs certificates, which a curious server does not make",
             "secure_sum.server = active, or secure_sum.verify = off",
         )
     if sums.kind == "plain":
         raise ConfigError(
-            "secure_sum.verify", "plain sums prove nothing", "another secure_sum.kind, or verify = off"
+            "secure_sum.verify",
+            "plain sums have no proofs",
+            "choose another secure_sum.kind, or verify = off",
         )
     if robust.needs_server_gradient(scenario.aggregation.rule):
         raise ConfigError(
             "secure_sum.verify",
-            "nobody can repeat a rule that looks at the server's own data",
-            "another aggregation.rule, or secure_sum.verify = off",
+            "parties cannot repeat a rule that uses the server's own data",
+            "choose another aggregation.rule, or secure_sum.verify = off",
         )

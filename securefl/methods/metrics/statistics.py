@@ -100,7 +100,7 @@ class Statistics:
         except OSError as error:
             raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = f"holds no statistics: {type(error).__name__}: {error}"
+            reason = f"is not a statistics file: {type(error).__name__}: {error}"
             raise ConfigError(str(path), reason, "securefl statistics writes such a file") from error
 
     @classmethod

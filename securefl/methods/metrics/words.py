@@ -94,7 +94,9 @@ def beyond_range(evaluation: SiteEvaluation, values: Mapping[str, float]) -> Ite
         if value is not None and one.kind in {"mean", "sum"} and not one.lower <= value <= one.upper:
             most = one.upper if value > one.upper else one.lower
             declared = f"{one.lower:g} to {one.upper:g}"
-            yield f"{one.name} {value:.4g} is outside {declared}, and counts as {most:g}: declare its range"
+            yield (
+                f"{one.name} {value:.4g} is outside {declared} and counts as {most:g}: declare a wider range"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,11 +184,11 @@ class MetricWords:
             # Of a range that does not begin at 0 the number of samples has its share of the noise, too.
             noise = 2 * slack if metric.kind == "mean" else slack
             if block.min() < least - noise - (rounding if metric.words == 1 else 0.0):
-                return f"{metric.name} is below what is possible"
+                return f"{metric.name} is lower than possible"
             moments, counts = block[: first_count(metric)], block[first_count(metric) :]
             reached = max(float(counts.sum()), *moments.tolist(), -math.inf)
             if reached > most + slack * math.sqrt(metric.words) + slack + rounding:
-                return f"{metric.name} counts more than there is"
+                return f"{metric.name} counts more than all samples"
         return ""
 
 
@@ -221,8 +223,8 @@ def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
         if members * reached < 2 ** (ring_bits - 1) and reached < 2**53:
             std = 0.0 if table is None else math.ldexp(table.std, -scale)
             return MetricWords(evaluation, scale, table, std, scenario.parties)
-    reason = f"{members} members of {evaluation.samples} samples do not fit {ring_bits} bits"
-    raise ConfigError("evaluation.samples", reason, "fewer, or encoding.ring_bits = 64")
+    reason = f"{members} members of {evaluation.samples} samples do not fit into {ring_bits} bits"
+    raise ConfigError("evaluation.samples", reason, "set fewer, or encoding.ring_bits = 64")
 
 
 def _said(metric: Metric, samples: float, values: Mapping[str, Any]) -> F64:

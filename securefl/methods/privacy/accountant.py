@@ -42,7 +42,11 @@ def need_dp_accounting() -> None:
         ConfigError: dp_accounting is missing.
     """
     if importlib.util.find_spec("dp_accounting") is None:
-        raise ConfigError("accounting", "it needs dp-accounting", "pip install 'securefl[dp]'")
+        raise ConfigError(
+            "privacy",
+            "the privacy accountant needs dp-accounting, which is not installed",
+            "pip install 'securefl[dp]'",
+        )
 
 
 def epsilon(
@@ -111,10 +115,10 @@ def refusal(event: ReleaseEvent) -> str:
     """The reason why there is no accounting for an event, or nothing."""
     if event.sampler == "shuffle" and event.relation == "add-remove":
         # One record less moves all later records one place: every later batch may differ.
-        return "shuffled batches are accounted under replace-one only"
+        return 'shuffled batches need relation = "replace-one"'
     private = event.sampler == "poisson" or (event.sampler == "none" and event.relation == "add-remove")
     if event.denominator == "drawn" and private:
-        return "how many were drawn is private: sums need a denominator that is fixed beforehand"
+        return "the number of drawn records is private: the sum needs a fixed denominator"
     return ""
 
 

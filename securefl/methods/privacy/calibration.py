@@ -132,7 +132,9 @@ def calibrate(
     """
     if not MIN_EPSILON <= target <= MAX_EPSILON:
         raise ConfigError(
-            path, f"no calibration for epsilon = {target:g}", f"from {MIN_EPSILON:g} to {MAX_EPSILON:g}"
+            path,
+            f"cannot compute noise for epsilon = {target:g}",
+            f"choose {MIN_EPSILON:g} to {MAX_EPSILON:g}",
         )
     if not 0 < tolerance <= 0.1:
         raise UsageError(f"tolerance {tolerance}")
@@ -191,12 +193,12 @@ class _Search:
             least = spent(self.noisy(MAX_SIGMA))
             raise ConfigError(
                 self.path,
-                f"epsilon = {self.target:g} needs more noise than {MAX_SIGMA:g} norms",
+                f"epsilon = {self.target:g} needs more noise than supported (multiplier {MAX_SIGMA:g})",
                 f"at least {least:.3g}, or fewer steps" if math.isfinite(least) else "fewer steps",
             )
         raise ConfigError(
             self.path,
-            f"epsilon = {self.target:g} is kept with next to no noise (below {MIN_SIGMA:g} norms)",
+            f"epsilon = {self.target:g} needs less noise than supported (multiplier {MIN_SIGMA:g})",
             f"at most {spent(self.noisy(MIN_SIGMA)):.3g}",
         )
 
@@ -214,9 +216,9 @@ class _Search:
         """This accountant finds no such epsilon around here, though another does."""
         return ConfigError(
             self.path,
-            f"no noise around {sigma:.3g} norms is found to keep epsilon = {self.target:g}"
+            f"no noise multiplier near {sigma:.3g} gives epsilon = {self.target:g}"
             f" at delta = {self.delta:.3g}",
-            "a smaller epsilon, a larger delta, or the other privacy.accountant",
+            "try a smaller epsilon, a larger delta, or the other privacy.accountant",
         )
 
     def _over(self, spent: Callable[[tuple[ReleaseEvent]], float]) -> Callable[[float], float]:

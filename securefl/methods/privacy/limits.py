@@ -60,8 +60,8 @@ def check_privacy(scenario: Scenario) -> None:
             if isinstance(behaviour, NoNoise | SparseEnergy):
                 raise ConfigError(
                     f"behaviours.{index}.kind",
-                    f"{behaviour.kind} is about privacy noise, and nobody adds any",
-                    "give [privacy] a unit",
+                    f"{behaviour.kind} needs privacy noise, and the scenario adds none",
+                    "set privacy.unit",
                 )
         return
     _check_amount(scenario)
@@ -80,17 +80,19 @@ def _check_dp_sgd(scenario: Scenario, dp: DpSgd) -> None:
             if getattr(training, field) != getattr(plain, field):
                 raise ConfigError(
                     f"training.{field}",
-                    "DP-SGD makes one step a round, whose length is the server's learning rate",
+                    "DP-SGD takes one step per round, with the server's learning rate",
                     "leave it out; see server_optimiser and training.dp_sgd.momentum",
                 )
     if dp.momentum and dp.carry == "off":
-        raise ConfigError("training.dp_sgd.momentum", "there is nothing to carry", 'carry = "global"')
+        raise ConfigError("training.dp_sgd.momentum", "has no effect without carry", 'set carry = "global"')
     if dp.carry != "off" and not dp.momentum:
-        raise ConfigError("training.dp_sgd.carry", "it counts momentum = 0", "momentum above 0, as in 0.1")
+        raise ConfigError(
+            "training.dp_sgd.carry", "has no effect with momentum = 0", "set momentum, as in 0.1"
+        )
     if dp.carry == "global" and not scenario.server_optimiser.scales_updates:
         raise ConfigError(
             "training.dp_sgd.carry",
-            f"steps of server_optimiser.type = {scenario.server_optimiser.name} are no multiples of updates",
+            f"steps of server_optimiser.type = {scenario.server_optimiser.name} are not multiples of updates",
             'server_optimiser.type = "sgd", or carry = "off"',
         )
     if dp.carry == "own" and scenario.clustering.size > 1:
@@ -108,7 +110,7 @@ def _check_amount(scenario: Scenario) -> None:
         raise ConfigError(
             "privacy.epsilon",
             "neither it nor multiplier is given" if privacy.epsilon is None else "multiplier is given too",
-            "exactly one of the two says how much noise there is",
+            "give exactly one of privacy.epsilon and privacy.multiplier",
         )
     if privacy.transfer is not None and not scenario.server_optimiser.scales_updates:
         raise ConfigError(
@@ -117,9 +119,9 @@ def _check_amount(scenario: Scenario) -> None:
             'server_optimiser.type = "sgd", or leave it out',
         )
     if privacy.releases is not None and privacy.budget is None:
-        raise ConfigError("privacy.releases", "there is no budget that they could keep to", "leave it out")
+        raise ConfigError("privacy.releases", "has no effect without privacy.budget", "leave it out")
     if privacy.releases == 0:
-        raise ConfigError("privacy.releases", "a party that releases nothing takes no part", "at least 1")
+        raise ConfigError("privacy.releases", "is 0: parties could not take part", "set at least 1")
 
 
 def _check_placement(scenario: Scenario) -> None:
@@ -130,22 +132,21 @@ def _check_placement(scenario: Scenario) -> None:
     if again > 1 and clustering.works_of(scenario.clustering) == 1:
         raise ConfigError(
             "privacy.placement",
-            f"{again} reclusterings open the same noisy update {again} times, and in the worst case such sums"
-            " give it away: a share of the noise is then all that hides it",
-            'placement = "local", reclusterings = 1, or new_work = true',
+            f"{again} reclusterings would open the same update {again} times with a share of the noise only",
+            'set placement = "local", reclusterings = 1, or new_work = true',
         )
     tolerated = components_of(scenario)
     if tolerated > MAX_COMPONENTS:
         raise ConfigError(
             "secure_sum.min_survivors",
-            f"{tolerated} dropouts are tolerated, and noise is made for {MAX_COMPONENTS} at most",
+            f"{tolerated} tolerated dropouts are more than the {MAX_COMPONENTS} that this noise supports",
             f'at least {sums.min_survivors + tolerated - MAX_COMPONENTS}, or privacy.placement = "threshold"',
         )
     skippers = exact_sum(len(b.parties) or b.count for b in scenario.behaviours if isinstance(b, NoNoise))
     if skippers > sums.colluders:
         raise ConfigError(
             "secure_sum.colluders",
-            f"{skippers} parties add no noise, and shares are reckoned for q = {sums.colluders} at most",
+            f"{skippers} parties add no noise, more than secure_sum.colluders = {sums.colluders}",
             f'at least {skippers}, or privacy.placement = "local"',
         )
 
@@ -154,19 +155,21 @@ def _check_record(scenario: Scenario) -> None:
     if scenario.training.dp_sgd is None:
         raise ConfigError(
             "training.dp_sgd",
-            "nothing bounds what one record does to an update of plain SGD",
-            'a [training.dp_sgd] table, or privacy.unit = "party"',
+            "is missing: plain SGD does not bound the influence of a record",
+            'add [training.dp_sgd], or set privacy.unit = "party"',
         )
     if scenario.weighting.mode != "ignore":
         raise ConfigError(
             "weighting.mode",
-            f"{scenario.weighting.mode} makes an update's weight depend on the number of records",
-            'mode = "ignore"; batches have the same expected size',
+            f"{scenario.weighting.mode} lets the weight of an update depend on the number of records",
+            'set mode = "ignore"',
         )
     records, batch = scenario.privacy.records, scenario.training.batch_size
     if records is not None and batch > records:
         raise ConfigError(
-            "training.batch_size", f"a batch of {batch} from {records} records", f"at most {records}"
+            "training.batch_size",
+            f"a batch of {batch} from {records} records",
+            f"set it to at most {records}",
         )
 
 
@@ -174,10 +177,12 @@ def _check_party(scenario: Scenario) -> None:
     privacy = scenario.privacy
     if scenario.encoding.clip == "none":
         raise ConfigError(
-            "encoding.clip", "nothing bounds what one party does to a sum", "a number, as in clip = 1.0"
+            "encoding.clip",
+            "is none: the influence of a party on a sum is unbounded",
+            "set a number, as in clip = 1.0",
         )
     if privacy.records is not None:
-        raise ConfigError("privacy.records", "what is hidden is a whole party", "leave it out")
+        raise ConfigError("privacy.records", "is for privacy.unit = record", "leave it out")
     check_delta(scenario.privacy, scenario.parties)
 
 
@@ -186,16 +191,16 @@ def _check_clip(scenario: Scenario) -> None:
     if clip is None:
         return
     if scenario.privacy.unit != "party":
-        raise ConfigError("privacy.clip", "it is a clip of whole updates", 'privacy.unit = "party"')
+        raise ConfigError("privacy.clip", "clips whole updates", 'set privacy.unit = "party"')
     if scenario.encoding.clip != 1.0:
         reason = f"{scenario.encoding.clip} beside privacy.clip, in whose units updates are encoded"
         raise ConfigError("encoding.clip", reason, "leave it out, and give privacy.clip.initial")
     if not clip.minimum <= clip.initial <= clip.maximum:
         reason = f"{clip.initial:g} is outside minimum = {clip.minimum:g} and maximum = {clip.maximum:g}"
-        raise ConfigError("privacy.clip.initial", reason, "a value between them")
+        raise ConfigError("privacy.clip.initial", reason, "set a value between them")
     if scenario.secure_sum.validated is not None:
-        reason = "the test of norms is of updates without further words"
-        raise ConfigError("secure_sum.validate", reason, "none")
+        reason = "cannot be combined with privacy.clip"
+        raise ConfigError("secure_sum.validate", reason, "leave one of them out")
 
 
 def check_delta(privacy: Privacy, units: int) -> float:
@@ -210,8 +215,8 @@ def check_delta(privacy: Privacy, units: int) -> float:
         unit = privacy.unit
         raise ConfigError(
             "privacy.delta",
-            f"{delta:g} is not below 1 / {units} {'records' if unit == 'record' else 'parties'}: to publish"
-            f" one {unit} at random would have that delta",
+            f"{delta:g} is not below 1 / {units} {'records' if unit == 'record' else 'parties'}: such a "
+            f"delta allows to publish a random {unit}",
             f"below {1 / units:.3g}" if units > 1 else f"more than one {unit}",
         )
     return delta

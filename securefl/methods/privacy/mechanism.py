@@ -92,9 +92,8 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
     if not privacy.settled or privacy.delta == "auto":
         raise ConfigError(
             "privacy",
-            "the noise does not follow from this file alone: all parties need the same multiplier, delta,"
-            " number of records and, with a budget, number of releases",
-            "`securefl dp settle` writes them into it",
+            "is not settled: all parties need the same multiplier, delta, records and number of releases",
+            "run securefl dp settle, which writes them into the file",
         )
     rounding = sensitivity.rounding_of(scenario, length)
     shares = None if rounding is None else shares_of(scenario, rounding)
@@ -203,8 +202,8 @@ def _check_grid(scenario: Scenario, length: int, shares: SharePlan | ComponentPl
     fine = _fitting(scenario, length, least)
     raise ConfigError(
         "checks.kind",
-        f"the published tests are of continuous noise: at {shares.share_std:.4g} steps they leave out honest"
-        f" uploads for being whole numbers, and {length} parameters need {least:.4g}",
+        f"the published tests assume continuous noise: at {shares.share_std:.4g} steps they reject honest "
+        f"updates; {length} parameters need {least:.4g} steps",
         f'encoding.scale_bits = {min(fine)}, or kind = "corrected"' if fine else 'kind = "corrected"',
     )
 

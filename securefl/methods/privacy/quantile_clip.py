@@ -118,8 +118,8 @@ def clip_words(scenario: Scenario, ring_bits: int) -> ClipWords | None:
         table = noise_table(scenario.privacy.law, shares.share_std, "privacy.clip.noise")
         if members * ((1 << scale) + table.largest) < 2 ** (ring_bits - 1):
             return ClipWords(config, scale, table)
-    reason = f"{noise_of_bits(scenario):g} bits of noise have no table in {ring_bits} bits"
-    raise ConfigError("privacy.clip.noise", reason, "another noise, or encoding.ring_bits = 64")
+    reason = f"{noise_of_bits(scenario):g} of noise does not fit into {ring_bits} bits"
+    raise ConfigError("privacy.clip.noise", reason, "set another noise, or encoding.ring_bits = 64")
 
 
 def words_of(scenario: Scenario) -> int:

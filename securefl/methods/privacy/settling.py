@@ -80,7 +80,7 @@ def check_budget(scenario: Scenario, length: int) -> None:
             "privacy.releases",
             f"{mechanism.allowed} releases with this noise spend"
             f" {named(spent, mechanism.event, mechanism.delta)}, more than the budget of {budget:g}",
-            "settle the scenario anew, or leave this run",
+            "settle the scenario again, or do not join this run",
         )
 
 
@@ -100,7 +100,7 @@ def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str =
         raise ConfigError(
             path,
             f"one release spends {named(spent(1), mechanism.event, mechanism.delta)}, more than {budget:g}",
-            "more noise, a larger budget, or smaller batches",
+            "set more noise, a larger budget, or smaller batches",
         )
     enough, too_many = 1, most
     while too_many - enough > 1:
@@ -129,12 +129,12 @@ def _with_units(scenario: Scenario, fewest: int | None) -> Scenario:
         if batch > units:
             raise ConfigError(
                 "training.batch_size",
-                f"a batch of {batch} from {units} records, all that some party has",
+                f"a batch of {batch} from {units} records, more than some party has",
                 f"at most {units}, or fewer parties",
             )
     delta = check_delta(scenario.privacy, units)
     if delta < accountant.MIN_DELTA:
-        reason = f"{delta:g} is too small to account for"
+        reason = f"{delta:g} is too small to compute with"
         raise ConfigError("privacy.delta", reason, f"at least {accountant.MIN_DELTA:g}")
     return replace(scenario, privacy=replace(privacy, delta=delta))
 
@@ -143,12 +143,16 @@ def _records(scenario: Scenario, fewest: int | None) -> int:
     stated = scenario.privacy.records
     if stated is None:
         if fewest is None:
-            raise ConfigError("privacy.records", "nobody has counted the parties' records", "give the fewest")
+            raise ConfigError(
+                "privacy.records",
+                "is missing: the number of records of the parties is unknown",
+                "set the smallest one",
+            )
         return fewest
     if fewest is not None and fewest < stated:
         raise ConfigError(
             "privacy.records",
-            f"a party has {fewest} records, fewer than {stated}: its own would be drawn more often",
+            f"a party has {fewest} records, fewer than {stated}: its records would be used too often",
             f"at most {fewest}",
         )
     return stated
@@ -159,7 +163,11 @@ def _calibrated(scenario: Scenario, length: int, target: float) -> float:
     privacy, planned = scenario.privacy, sensitivity.planned_releases(scenario)
     rounding = sensitivity.rounding_of(scenario, length)
     if rounding is None:
-        raise ConfigError("encoding.scale_bits", "updates may be longer than 2^30 steps", "a coarser scale")
+        raise ConfigError(
+            "encoding.scale_bits",
+            "updates can be longer than 2^30 steps",
+            "set a smaller encoding.scale_bits",
+        )
     delta = _delta_of(scenario)
     slack = _slack(scenario, length, target, delta)
     plain = dataclasses.replace(plain_release(scenario), delta_slack=slack).times(planned)
@@ -177,7 +185,7 @@ def _calibrated(scenario: Scenario, length: int, target: float) -> float:
         if not math.isfinite(spent):
             raise ConfigError(
                 "privacy.epsilon",
-                f"noise of multiplier {sigma:.4g}, made for epsilon = {target:g}, has no finite one",
+                f"noise of multiplier {sigma:.4g}, made for epsilon = {target:g}, has no finite epsilon",
                 "a smaller epsilon, or a larger delta",
             )
         sigma *= 1 + max(calibration.TOLERANCE, (spent - target) / target)

@@ -68,7 +68,7 @@ class Guarantee:
         if self.colluders is None:
             return ""
         many = f"at most {self.colluders}" if self.colluders else "none"
-        said = f"; if {many} of the party's cluster mates collude or add no noise"
+        said = f"; if {many} of the other parties in a cluster collude or add no noise"
         return said + (
             f", which fails with probability at most {self.failure:.2g} over this run" if self.failure else ""
         )

@@ -98,4 +98,4 @@ def _check_result(rule: scenario.Rule, stack: ClusterMeans, result: object) -> N
         found = [(getattr(one, "dtype", None), np.shape(one)) for one in (result.vector, result.kept)]
     if found != expected:
         wanted = f"an AggregationResult of f64 ({length},) and bool ({clusters},)"
-        raise RunAbortedError(f"{rule.name} gave {found}, expected {wanted}")
+        raise RunAbortedError(f"the aggregation rule {rule.name} returned {found}, expected {wanted}")

@@ -26,10 +26,10 @@ def breakdown(rule: scenario.Rule, clusters: int) -> int:
         with rule.blamed():
             most = rule.withstands(clusters)
     except RunAbortedError as error:
-        raise ConfigError("aggregation.rule.type", str(error), "mend withstands") from error
+        raise ConfigError("aggregation.rule.type", str(error), "correct its method withstands") from error
     if rule.is_own and not (isinstance(most, int) and 0 <= most <= clusters):
-        reason = f"{rule.name} withstands {most!r} of {clusters} clusters"
-        raise ConfigError("aggregation.rule.type", reason, "return a number of clusters")
+        reason = f"{rule.name} returned {most!r} from withstands({clusters})"
+        raise ConfigError("aggregation.rule.type", reason, "let withstands return a number of clusters")
     return most
 
 

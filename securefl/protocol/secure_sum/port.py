@@ -369,8 +369,8 @@ class SecureSum(ABC):
         if self.simulated_only:
             raise ConfigError(
                 "secure_sum.kind",
-                "hides nothing: the server of a run would read every update",
-                'kind = "masking", or simulate',
+                "protects nothing: the server would see every update",
+                'set kind = "masking", or use securefl simulate',
             )
 
     def check_machine(self) -> None:

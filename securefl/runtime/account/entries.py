@@ -202,4 +202,6 @@ def _unknown_clusters(entries: Sequence[Entry]) -> Iterable[int]:
 
 
 def _damaged(where: str, reason: str) -> ConfigError:
-    return DecisionError(where, reason, "restore the file; it says what must not be given away twice")
+    return DecisionError(
+        where, reason, "restore the file from a backup: it records what this key has released"
+    )

@@ -38,7 +38,7 @@ def begin_account(path: Path, owner: crypto.PublicIdentity) -> None:
         handle = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise ConfigError(
-            str(path), "exists already", "an account is begun once; move the file away"
+            str(path), "exists already", "an account is created once; move the file away"
         ) from None
     except OSError as error:
         raise ConfigError(
@@ -115,8 +115,8 @@ class AccountFile:
             files.append_durably(self._handle, self._whole, line)
         except OSError as error:
             raise RunAbortedError(
-                f"account {self._path}: {error.strerror or error} (nothing was released;"
-                " free some space and start again)"
+                f"account {self._path}: {error.strerror or error} (nothing was released; free disk space "
+                "and start again)"
             ) from error
         self._whole += len(line)
         self._lines, self._last = self._lines + 1, hash_of(line)
@@ -134,7 +134,9 @@ class AccountFile:
         whole = raw.rfind(b"\n") + 1
         entries, hashes = read_lines(str(self._path), raw[:whole].splitlines(keepends=True))
         if not entries:
-            raise DecisionError(str(self._path), "is empty", "restore the file; it says what was given away")
+            raise DecisionError(
+                str(self._path), "is empty", "restore it from a backup: it records what this key has released"
+            )
         return entries, hashes, whole
 
     def _check_owner(self, entries: tuple[Entry, ...], owner: crypto.PublicIdentity) -> None:
@@ -142,8 +144,8 @@ class AccountFile:
         if isinstance(first, Begun) and first.key != key_digest(owner):
             raise ConfigError(
                 str(self._path),
-                f"is the account of another key, of {first.name}",
-                f"that of {owner.name}'s key",
+                f"belongs to another key, that of {first.name}",
+                f"give the account of {owner.name}",
             )
 
     def _check_place(self, entries: tuple[Entry, ...], hashes: tuple[str, ...], *, adopt: bool) -> None:
@@ -156,26 +158,26 @@ class AccountFile:
         if adopt or not (kept or tip):
             self.append(Kept(machine=here))
             return
-        remedy = "restore the newest one, or, if it is this: securefl account --adopt"
+        remedy = "restore the newest copy; if this is the newest: securefl account --adopt"
         if tip is None or (kept and kept[-1] != here):
             moved = kept and kept[-1] != here
             where = "last used on another machine" if moved else "in use before, and not on this machine"
             raise DecisionError(
                 str(self._path),
-                f"was {where}: a copy could give the same away twice",
-                "if it was moved, and no other copy is in use: securefl account --adopt; in a container keep"
+                f"was moved ({where}); two copies could spend one budget",
+                "if no other copy is in use: securefl account --adopt; in a container keep"
                 f" {STATE_VARIABLE} and set {MACHINE_VARIABLE}",
             )
         lines, last = tip
         if len(hashes) < lines:
             raise DecisionError(
                 str(self._path),
-                f"was rolled back: {text.count(len(hashes), 'line')}, and it had {lines}",
+                f"was replaced by an older copy: {text.count(len(hashes), 'line')}, and it had {lines}",
                 remedy,
             )
         if hashes[lines - 1] != last:
             raise DecisionError(
-                str(self._path), f"is another one than was in use, from line {lines} on", remedy
+                str(self._path), f"is not the file that was in use: it differs from line {lines} on", remedy
             )
         self._note_tip()
 
@@ -186,8 +188,8 @@ def _locked(path: Path, owner: crypto.PublicIdentity) -> int:
     except FileNotFoundError:
         raise DecisionError(
             str(path),
-            f"is missing: what {owner.name}'s key has given away is not known",
-            "restore it; if the key is new, or nothing was ever released with it: securefl account --begin",
+            f"is missing: it records what the key of {owner.name} has released",
+            "restore it; for a key that never released anything: securefl account --begin",
         ) from None
     except OSError as error:
         raise ConfigError(str(path), f"cannot be opened: {error.strerror}", "check its owner") from error
@@ -215,5 +217,5 @@ def _in_use(path: Path, owner: crypto.PublicIdentity) -> ConfigError:
     return ConfigError(
         str(path),
         f"is in use: another process runs with {owner.name}'s key",
-        "wait for its end; one key is one process",
+        "wait for its end: one key serves one process",
     )

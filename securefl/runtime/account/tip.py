@@ -25,7 +25,7 @@ STATE_VARIABLE = "SECUREFL_STATE"
 MACHINE_VARIABLE = "SECUREFL_MACHINE"
 """Environment variable with a name for this machine that outlives its host name, as in a container."""
 _MACHINE_ID = Path("/etc/machine-id")
-_SET = f"set {STATE_VARIABLE} to a folder that this user can write, and keep it"
+_SET = f"set {STATE_VARIABLE} to a folder that this user can write, and keep that folder"
 _LASTING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EEXIST})
 """Errors that the next start would meet again."""
 
@@ -36,7 +36,7 @@ def state_folder() -> Path:
     ``$SECUREFL_STATE``, else ``securefl`` in the user's state folder.
 
     Raises:
-        ConfigError: the variable is not set, and the user of this process has no home.
+        ConfigError: the variable is not set, and the user of this process has no home folder.
     """
     if chosen := os.environ.get(STATE_VARIABLE):
         return Path(chosen)
@@ -68,7 +68,9 @@ def _home() -> Path:
     except RuntimeError:
         home = None
     if home is None:
-        raise ConfigError("state folder", "the user of this process has no home", _SET)
+        raise ConfigError(
+            "state folder", "cannot be found: the user of this process has no home folder", _SET
+        )
     if not os.path.isdir(home):  # noqa: PTH112 - as above
         raise ConfigError("state folder", f"{home}, the home of this user, does not exist", _SET)
     return home
@@ -119,7 +121,7 @@ class Tip:
         except (ValueError, KeyError, TypeError, RecursionError):
             lines = last = None
         if not isinstance(lines, int) or not isinstance(last, str):
-            raise DecisionError(str(self.path), "is no tip of an account", _KEEP)
+            raise DecisionError(str(self.path), "is damaged: it is not a state file", _KEEP)
         return lines, last
 
     def hold(self) -> int | None:
@@ -187,9 +189,7 @@ def _unusable(folder: Path, reason: str | None) -> ConfigError:
     return ConfigError("state folder", f"{folder} cannot be written: {reason}", _SET)
 
 
-_KEEP = (
-    f"if the account beside the key is whole, adopt it (securefl account --adopt), or set {STATE_VARIABLE}"
-)
+_KEEP = f"if the account beside the key is complete: securefl account --adopt; or set {STATE_VARIABLE}"
 
 
 MOUNTS: Final = Path("/proc/self/mountinfo")

@@ -19,8 +19,8 @@ def stopped_after(record: report.RoundRecord, scenario: Scenario) -> report.RunE
     first, limit = min(beyond), scenario.encoding.range
     parties = first if len(beyond) == 1 else f"{first} and {len(beyond) - 1} more"
     why = (
-        f"round {record.round}: updates of {parties} were cut"
-        f" ({report.counted(beyond[first], 'coordinate')} beyond encoding.range = {limit:g}):"
+        f"round {record.round}: updates of {parties} were cut off "
+        f"({report.counted(beyond[first], 'coordinate')} beyond encoding.range = {limit:g}):"
         " raise encoding.range"
     )
     return report.RunEnd(reason=why, cut=True)

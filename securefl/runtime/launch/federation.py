@@ -111,7 +111,7 @@ class LocalRun:
             fatal = self._fatal.get(SERVER)
             if fatal is not None and fatal.refused:
                 raise ConfigError("server", fatal.reason)
-            raise RunAbortedError(fatal.reason if fatal else "the server process died")
+            raise RunAbortedError(fatal.reason if fatal else "the run ended: the server process died")
         return conclusion.end_of(self._following.ending.outcome)
 
     @property
@@ -264,7 +264,7 @@ class LocalRun:
         names = attacks.party_names(self._scenario.parties)
         said = [self._fatal[name] for name in names if name in self._fatal]
         if len(said) == len(names) and all(one.refused for one in said):
-            raise ConfigError("parties", f"all of them refuse to begin, {names[0]} since {said[0].reason}")
+            raise ConfigError("parties", f"no party joined the run; {names[0]} refused: {said[0].reason}")
 
     def _died(self, name: PartyId, exit_code: int) -> None:
         """Tell of a process that ended too early and could not say why itself."""

@@ -99,11 +99,11 @@ class Eavesdropper:
 
     def conclusions(self) -> Iterator[str]:
         """Yield what follows from all frames that were read, in sentences for a person."""
-        yield f"an eavesdropper without keys reads {report.counted(self._frames, 'signed frame')}"
+        yield f"an eavesdropper without keys can read {report.counted(self._frames, 'signed frame')}"
         if self._rounds:
             rounds = set().union(*self._rounds.values())
             when = f", in rounds {min(rounds)} to {max(rounds)}" if rounds else ""
-            yield f"it learns who takes part: {report.listed(sorted(self._rounds), _SHOWN)}{when}"
+            yield f"it learns the parties of each round: {report.listed(sorted(self._rounds), _SHOWN)}{when}"
         if self._samples:
             declared = [f"{name} {count}" for name, count in sorted(self._samples.items())]
             yield f"it learns sample counts, from hellos: {report.listed(declared, _SHOWN)}"

@@ -86,15 +86,15 @@ class RunOptions(process.RecordOptions, BrokerFiles):
                 if getattr(self, one.name) is not None:
                     raise ConfigError(
                         "--" + one.name.replace("_", "-"),
-                        f"is for a broker at a URL, and the run starts {self.broker!r} itself",
+                        f"needs a broker at a URL, and this run starts {self.broker!r} itself",
                         "give --broker a URL, or --tls alone for a local broker with TLS",
                     )
             return None
         if self.tls:
             raise ConfigError(
                 "--tls",
-                f"is for a local broker, and {self.broker!r} is one at a URL",
-                "an mqtts:// URL means TLS; --tls-ca names its authority",
+                f"is for a local broker only, and {self.broker!r} is a URL",
+                "use an mqtts:// URL for TLS, and --tls-ca for its authority",
             )
         return self.given_brokers(self.broker)
 

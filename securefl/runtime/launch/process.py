@@ -185,7 +185,11 @@ def _run(
 def _reason(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return process.stopped_by(str(error) or "SIGINT")
-    return str(error) if isinstance(error, SecureflError) else f"internal error: {error!r}"
+    return (
+        str(error)
+        if isinstance(error, SecureflError)
+        else f"internal error of securefl, please report it: {error!r}"
+    )
 
 
 def party(

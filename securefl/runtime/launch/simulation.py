@@ -252,8 +252,8 @@ def _schedule(like: Path, scenario: Scenario) -> Schedule:
     if training.method.controls or (training.dp_sgd is not None and training.dp_sgd.carry == "own"):
         raise ConfigError(
             "--like",
-            "parties of this scenario keep something from each training to the next, in void rounds, too",
-            "simulate it without",
+            "parties of this scenario keep state between trainings, which a recorded run lacks",
+            "leave out --like",
         )
     directory = RunDirectory.open(like)
     transcripts = directory.read_transcripts()
@@ -262,14 +262,16 @@ def _schedule(like: Path, scenario: Scenario) -> Schedule:
         key=lambda name: int(name.partition(".")[2] or 1),
     )
     if not led:
-        raise ConfigError(str(directory.transcript_folder), "has no transcript of a server")
+        raise ConfigError(
+            str(directory.transcript_folder), "holds no transcript of a server", "name the directory of a run"
+        )
     schedule = schedule_of(transcripts[led[0]].run, (transcripts[name].entries for name in led))
     strangers = sorted(schedule.parties.difference(ours := attacks.party_names(scenario.parties)))
     if strangers:
         raise ConfigError(
             "--like",
-            f"parties of the run are called {listed(strangers)}, in a simulation {ours[0]} to {ours[-1]}",
-            "a run whose roster has these names can be repeated",
+            f"the run has parties named {listed(strangers)}, a simulation has {ours[0]} to {ours[-1]}",
+            "give a run whose parties have these names",
         )
     return schedule
 
@@ -288,11 +290,11 @@ def _former(
 ) -> tuple[RunDirectory, Standing, Collection[PartyId]]:
     """The directory of a simulation that was interrupted, and where it was."""
     if out is None:
-        raise ConfigError("--resume", "does not say what to go on with", "name its directory by --out")
+        raise ConfigError("--resume", "needs the directory of the simulation", "add --out DIRECTORY")
     directory = RunDirectory.open(out)
     checkpoint = directory.path / CHECKPOINT_FILE
     if directory.summary_file.exists() and not checkpoint.exists():
-        reason = "has ended and left no checkpoint, there is nothing to resume"
+        reason = "ended already: there is nothing to resume"
         raise ConfigError(str(out), reason, "choose another --out, without --resume")
     standing, dead = read_checkpoint(checkpoint, federation.plan, training=federation.training)
     return directory, standing, dead

@@ -66,7 +66,9 @@ class _Attacked:
                     crafted = _crafted(attack, update, occasion, max(1, len(actors)), entropy, self.insight)
                 if attack.is_own and (not isinstance(crafted, np.ndarray) or crafted.shape != update.shape):
                     shape = getattr(crafted, "shape", type(crafted).__name__)
-                    raise RunAbortedError(f"{attack.name} gave {shape}, expected f64 {update.shape}")
+                    raise RunAbortedError(
+                        f"the attack {attack.name} returned {shape}, expected f64 {update.shape}"
+                    )
                 return crafted
         return update
 

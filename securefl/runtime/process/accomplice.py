@@ -235,8 +235,8 @@ def accomplice_of(
     if settings.coalition_dir is None:
         raise ConfigError(
             "behaviours",
-            f"{attack.kind} needs its parties on one machine, where they tell each other what they trained",
-            "use run or simulate",
+            f"{attack.kind} needs its parties on one machine, to share their updates",
+            "use securefl run or securefl simulate",
         )
     patience = settings.scenario.deadlines.training / (2 * clustering.works_of(settings.scenario.clustering))
     return Accomplice(me, cast, CoalitionFolder(settings.coalition_dir, me), patience)

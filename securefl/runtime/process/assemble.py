@@ -66,15 +66,15 @@ def make_plan(
     if len(roster.parties) != settings.scenario.parties:
         raise ConfigError(
             str(settings.roster_file),
-            f"lists {len(roster.parties)} parties, the scenario has {settings.scenario.parties}",
+            f"lists {len(roster.parties)} parties, but the scenario has {settings.scenario.parties}",
         )
     sums = secure_sum.sums_of(settings.scenario, length)
     sums.check_run()
     if sums.dealer is not None and roster.dealer is None:
         raise ConfigError(
             str(settings.roster_file),
-            "lists no dealer, and validated sums take one",
-            "keygen --party dealer, and make the roster with its .pub file",
+            "lists no dealer, which validated sums need",
+            "run securefl keygen --party dealer, and make the roster with its .pub file",
         )
     feasibility.check_proofs(settings.scenario, limits.ring_bits, length)
     plan = RunPlan(settings.run, settings.scenario, limits, roster, length, frozen, state)

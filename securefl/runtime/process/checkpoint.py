@@ -42,7 +42,7 @@ _ONLY_GIVEN: Final = frozenset({"values"})
 """Parts that a file has only if they are given; others are there without a value, too."""
 _DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)
 """Raised by contents that no server has written."""
-_GO_ON: Final = "restore the newest one, or start a new run with another --run and another --out"
+_GO_ON: Final = "restore the newest copy, or start a new run with another --run and another --out"
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,9 +220,9 @@ def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
     """
     head, rest = content[: len(_HEAD)], content[len(_HEAD) :]
     if head != _HEAD:
-        raise ConfigError(where, "is no checkpoint of a server", _GO_ON)
+        raise ConfigError(where, "is not a checkpoint of a server", _GO_ON)
     if hashlib.sha256(rest[32:]).digest() != rest[:32]:
-        raise ConfigError(where, "is a damaged checkpoint: its digest is another one", _GO_ON)
+        raise ConfigError(where, "is a damaged checkpoint: its digest does not match", _GO_ON)
     try:
         file = msgspec.msgpack.decode(rest[32:], type=_File)
     except msgspec.MsgspecError as error:
@@ -231,12 +231,12 @@ def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
         raise ConfigError(
             where,
             f"is a checkpoint of version {file.version}, this securefl reads up to {VERSION}",
-            "go on with the securefl that wrote it, or a later one",
+            "use the securefl that wrote it, or a later one",
         )
     if file.of != plan.config_digest():
         raise ConfigError(
             where,
-            "is the checkpoint of another run, scenario, roster or model",
+            "belongs to another run, scenario, roster or model",
             "give the same --run, scenario, --set, --seed and --roster, or another --out",
         )
     unknown = sorted(file.parts.keys() - _types_of(plan).keys())
@@ -244,7 +244,7 @@ def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
         raise ConfigError(
             where,
             f"holds {unknown[0]!r}, which this securefl does not know",
-            "go on with the securefl that wrote it, or a later one",
+            "use the securefl that wrote it, or a later one",
         )
     return _state(file.parts, plan, where)
 
@@ -280,7 +280,7 @@ def _check_standing(standing: Standing, plan: RunPlan, where: str) -> None:
     shapes = {"params": (plan.broadcast,), "moments": (plan.optimiser.moments, plan.broadcast)}
     for name, shape in shapes.items():
         if getattr(standing, name).shape != shape:
-            raise ConfigError(where, f"is a damaged checkpoint: {name} is no array {shape}", _GO_ON)
+            raise ConfigError(where, f"is a damaged checkpoint: {name} is not an array {shape}", _GO_ON)
 
 
 class CheckpointFile:
@@ -312,8 +312,8 @@ class CheckpointFile:
             files.write_whole(self.path, checkpoint_bytes(self._plan, state), durable=True)
         except OSError as error:
             raise RunAbortedError(
-                f"{self.path}: cannot be written: {error.strerror} (the checkpoint before it stays: free some"
-                " space, and start the server again)"
+                f"{self.path}: cannot be written: {error.strerror} (the last checkpoint stays: free disk "
+                "space and start the server again)"
             ) from error
 
     def remove(self) -> None:

@@ -69,7 +69,7 @@ def _take(lock: int, path: Path, name: PartyId) -> None:
         raise ConfigError(
             "--out",
             f"{path.parent} is in use: a process of {name} runs there{_owner(lock)}",
-            "wait for its end, or choose another --out",
+            "wait until it ends, or choose another --out",
         ) from None
     except OSError as error:
         raise ConfigError(
@@ -99,7 +99,7 @@ def _refuse_second_run(out: Path) -> None:
     if left:
         raise ConfigError(
             "--out",
-            f"{out} holds a run that the server has led ({left[0].relative_to(out)}), and no checkpoint to go"
-            " on from: it has ended, and nothing is overwritten",
-            "start a new one, with another --run and another --out",
+            f"{out} holds an ended run ({left[0].relative_to(out)}), without a checkpoint, and is not "
+            "overwritten",
+            "start a new run with another --run and another --out",
         )

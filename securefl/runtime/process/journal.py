@@ -86,8 +86,8 @@ class FileJournal:
                 files.sync_folder(self._path.parent)
         except OSError as error:
             raise RunAbortedError(
-                f"journal {self._path}: {error.strerror or error} (nothing was released;"
-                " free some space and start again)"
+                f"journal {self._path}: {error.strerror or error} (nothing was released; free disk space "
+                "and start again)"
             ) from error
 
     def _write_anew(self, line: bytes) -> None:
@@ -109,8 +109,8 @@ class FileJournal:
     def _no_entry(self, number: int) -> ConfigError:
         return ConfigError(
             f"{self._path}:{number}",
-            "is no journal entry",
-            "the journal says which rounds must not be repeated; restore it, or join a new run",
+            "is not a journal entry",
+            "restore it: it records rounds that must not be repeated; or join a new run",
         )
 
     def _last_round(self) -> int:

@@ -81,7 +81,7 @@ def remembered(
             raise DecisionError(
                 str(settings.account),
                 reason,
-                "ask the server's operator why; to go on all the same: securefl account --forgive",
+                "ask the server's operator why; to join anyway: securefl account --forgive",
             )
         counted = (journal.submitted | book.rounds) - book.refunded
         yield Memory(journal, book, len(counted) * works, allowed)

@@ -34,8 +34,8 @@ def declared_length(scenario: Scenario, seed: int) -> int:
         shape, classes = (), 0
     if shape is None or classes is None:
         field = "data.shape" if shape is None else "data.classes"
-        reason = "is not declared, and the model's size depends on it"
-        raise ConfigError(field, reason, "declare it, or name any party's file by --data")
+        reason = "is missing: the model's size depends on it"
+        raise ConfigError(field, reason, "declare it, or give the file of any party as --data")
     return models.dimension(models.model_of(scenario, shape, classes, seed))
 
 
@@ -81,9 +81,9 @@ def check_own_privacy(plan: RunPlan, records: int, *, trusted: bool) -> None:
     if plan.scenario.privacy.unit == "record" and reckoned is not None and records < reckoned:
         raise ConfigError(
             "privacy.records",
-            f"this party has {records} records, fewer than {reckoned}: each would be drawn more often than"
-            " the noise is for",
-            f"settle the scenario with {records}, or leave this run",
+            f"this party has {records} records, fewer than {reckoned}: each would be used more often than "
+            "the noise covers",
+            f"settle the scenario with {records}, or do not join this run",
         )
     if not trusted:
         privacy.check_budget(plan.scenario, plan.length)
@@ -114,13 +114,11 @@ def own_releases(
     if mechanism is None:
         if budget is None and not spent:
             return None
-        raise ConfigError(path, "without [privacy] no epsilon bounds what a round tells", "leave this run")
+        raise ConfigError(path, "cannot be enforced: the scenario has no [privacy]", "leave this run")
     if limit is None:
         if not spent:
             return None
-        raise ConfigError(
-            path, "the scenario has no budget that it would count against", "give --budget, too"
-        )
+        raise ConfigError(path, "the scenario has no privacy.budget to count against", "give --budget, too")
     earlier = 0.0 if accounted is None else accounted(mechanism.unit)
     if budget is None and not spent and not earlier:
         return None
@@ -128,14 +126,14 @@ def own_releases(
         path = "--account"
     if math.isinf(earlier):
         whole = "without noise" if mechanism.unit == "record" else "without noise that hides a whole party"
-        reason = f"earlier runs have released updates {whole}: no epsilon bounds what is known"
-        raise ConfigError(path, reason, "leave this run, or take part with other data and another key")
+        reason = f"earlier runs released updates {whole}: no epsilon can hold any more"
+        raise ConfigError(path, reason, "do not join this run, or join with other data and another key")
     left = limit - spent - earlier
     if not left > 0:
-        remedy = "leave this run" if budget is not None else "leave this run, or give a larger --budget"
+        remedy = "do not join this run" if budget is not None else "do not join, or give a larger --budget"
         raise ConfigError(path, f"epsilon {spent + earlier:.4g} of {limit:g} is spent", remedy)
     allowed = privacy.allowed_releases(mechanism, left, privacy.planned_releases(plan.scenario), path)
     if is_spent(plan, 0, allowed):
-        reason = f"what is left of it, epsilon {left:.4g}, is less than one round spends"
-        raise ConfigError(path, reason, "leave this run")
+        reason = f"only epsilon {left:.4g} is left, less than one round spends"
+        raise ConfigError(path, reason, "do not join this run")
     return allowed

@@ -291,7 +291,9 @@ class Publisher:
 
 
 def _stalled() -> RunAbortedError:
-    return RunAbortedError(f"the broker has acknowledged nothing for {STALLED_SECONDS:g} s")
+    return RunAbortedError(
+        f"the run ended here: the broker acknowledged no message for {STALLED_SECONDS:g} s"
+    )
 
 
 def _ends_the_run(send: kernel.Send[messages.AnyMessage]) -> bool:

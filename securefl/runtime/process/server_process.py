@@ -106,7 +106,7 @@ class SpoolingStore:
                 written += os.pwrite(self._file, memoryview(vector)[written:], self._end + written)
         except OSError as error:
             raise RunAbortedError(
-                f"masked inputs do not fit on disk ({error.strerror}): free some space"
+                f"the run ended: the disk is too full for masked inputs ({error.strerror}); free disk space"
             ) from error
         self._spooled[handle] = (self._end, len(vector))
         self._end += len(vector)
@@ -240,7 +240,7 @@ def _resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed | None
                 str(checkpoint.path),
                 f"ends before round {reached}, and {JOURNAL} says that round {journal.spent} of this run was"
                 " drawn: it is an older copy",
-                "restore the newest one, or start a new run with another --run and another --out",
+                "restore the newest copy, or start a new run with another --run and another --out",
             )
         return Resumed(state, journal.spent, journal.drew, journal.atom_seed, journal.claimed)
     if journal.spent >= 0:
@@ -305,13 +305,15 @@ def _consulting(
     if path is None:
         raise ConfigError(
             "--server-data",
-            f"{rule.__struct_config__.tag} needs samples that the server holds itself",
+            f"{rule.__struct_config__.tag} needs samples of the server's own",
             "name their file, made like a party's",
         )
     own = data.load_samples(path, scenario.data, "train")
     kinds = [f"{s.x.dtype} samples of shape {s.input_shape} in {s.classes} classes" for s in (own, test)]
     if kinds[0] != kinds[1]:
-        raise ConfigError(str(path), f"holds {kinds[0]}, the test set {kinds[1]}", "prepare both alike")
+        raise ConfigError(
+            str(path), f"holds {kinds[0]}, the test set {kinds[1]}", "prepare both in the same way"
+        )
     entropy = server_entropy(settings.entropy())
     asked = sgd.ServerGradient(module, own, rule, scenario.training, device, entropy)
 

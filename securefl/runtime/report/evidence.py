@@ -69,7 +69,9 @@ def load_evidence(path: Path) -> Charge:
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ConfigError(str(path), "holds no charge", "a file of the folder evidence/") from error
+        raise ConfigError(
+            str(path), "is not an evidence file", "name a file of the folder evidence/"
+        ) from error
 
 
 VectorWriter = Callable[[npt.NDArray[Any]], transcript.JsonValue]

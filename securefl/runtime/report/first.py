@@ -43,7 +43,7 @@ def check_first_model(directory: Path, scenario: Scenario) -> None:
     copy, first = directory / FIRST_MODEL, scenario.model.first_file
     if first and copy.exists() and file_digest(copy) != file_digest(Path(first)):
         raise ConfigError(
-            "--out", f"{copy} is not {first}, a copy of which belongs there", "choose another --out"
+            "--out", f"{copy} differs from {first}, of which it should be a copy", "choose another --out"
         )
 
 

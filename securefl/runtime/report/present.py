@@ -33,15 +33,15 @@ def print_summary(console: Console, summary: Summary) -> None:
 
     On a terminal with tables and colours; elsewhere line by line, never wrapped, for logs and ``grep``.
     """
-    measured = "What the sites measured" if summary.scenario.model.by_sites else "Accuracy"
+    measured = "Metrics of the sites" if summary.scenario.model.by_sites else "Accuracy"
     for title, body in (
         (measured, _accuracy(summary, console)),
         ("Participation", rounds_shown(summary, console)),
-        ("What declared counts weighed, in the last round", _weighed(summary)),
+        ("Weights by sample count, in the last round", _weighed(summary)),
         ("What the server could see", _view(summary)),
-        ("What was verified", _verified(summary)),
-        ("What the checks left out", _checked(summary)),
-        ("What was refused", _refused(summary)),
+        ("Verification", _verified(summary)),
+        ("Sums left out by the noise checks", _checked(summary)),
+        ("Rejected messages", _refused(summary)),
         ("Expectations", _expectations(summary)),
         ("Files", _files(summary)),
     ):
@@ -83,7 +83,8 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
     if outcome.backdoor_success is not None:
         yield Text.assemble(
             (text.percent(outcome.backdoor_success), "bold"),
-            " of the test images of other classes get the backdoor's class when they show its patch",
+            " of the test images of other classes are classified as the backdoor's class if they have its "
+            "patch",
         )
     if summary.destroyed:
         loss = text.digits(records[-1].loss)
@@ -94,11 +95,13 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
         "" if summary.simulated else f"; {text.size(summary.up.size)} up, {text.size(summary.down.size)} down"
     )
     if outcome.untrained or (outcome.rounds and outcome.unchanged == outcome.rounds):
-        yield Text("the model did not change: it is the first one", style="bold red")
+        yield Text("the model was not trained: it is the initial model", style="bold red")
     elif outcome.unchanged:
         yield Text(f"the model did not change in {text.counted(outcome.unchanged, 'round')}", style="red")
     if outcome.failures:
-        yield Text(f"{text.counted(outcome.failures, 'training')} failed and sent zeros", style="red")
+        yield Text(
+            f"{text.counted(outcome.failures, 'training')} failed, and these parties sent zeros", style="red"
+        )
     new = outcome.rounds - outcome.unchanged
     done = f"{text.counted(new, 'round')} with a new model in {text.seconds(summary.seconds)}"
     yield Text(done + sent, style="dim")
@@ -108,9 +111,9 @@ def _evaluated(summary: Summary) -> Text:
     """How good the model is by what sites say of it."""
     told = [record for record in summary.rounds if record.metrics]
     if not told and summary.scenario.evaluation.metrics:
-        return Text("no site's metrics were counted: the log of each site (NAME.site.jsonl) has the reason")
+        return Text("no metrics of sites were used: the log of each site (NAME.site.jsonl) has the reason")
     if not told:
-        return Text("the server has no test set: each site's own log says how good the model is there")
+        return Text("the server has no test set: see the log of each site (NAME.site.jsonl) for its results")
     if summary.scenario.model.by_columns:
         table = statistics.statistics_text(
             metrics.Statistics.of(summary.scenario.evaluation, told[-1].metrics)
@@ -174,38 +177,40 @@ def _view(summary: Summary) -> Iterator[Text]:
             f" counts {view.smallest}."
         )
     else:
-        yield Text("no sum was opened: the server saw masked vectors only")
+        yield Text("no sum was opened: the server saw only masked vectors")
     if view.exposed:
         names = text.listed(f"{party} in round {round_}" for round_, party in view.exposed)
-        yield Text(f"SINGLE UPDATES follow from these sums: {names}", style="bold red")
+        yield Text(f"SINGLE UPDATES CAN BE COMPUTED from these sums: {names}", style="bold red")
     elif view.opened and view.searched:
         yield Text.assemble(
-            ("no single update", "bold"), ": none was opened, none follows from the other sums of its round"
+            ("no single update", "bold"),
+            " was exposed: none was opened, and none follows from the sums of its round",
         )
     elif view.opened:
         yield Text("no single update was opened; combinations of the sums were not searched", style="yellow")
     yield from _projected(summary)
     if view.closed:
         yield Text(
-            f"{text.counted(view.closed, 'sum')} stayed closed: with the others they would cross a limit"
+            f"{text.counted(view.closed, 'sum')} were not opened: they would have exceeded a leakage limit"
         )
     if clustering.works_of(summary.scenario.clustering) > 1:
         yield Text(
-            "a party's updates of one round resemble each other, and are the same where a batch holds all of"
-            " its samples: what they have in common can be estimated from the sums of several reclusterings",
+            "a party's updates of one round are similar, and equal if a batch holds all of"
+            " its samples: their common part can be estimated from the sums of several reclusterings",
             style="yellow",
         )
     if colluders := summary.scenario.secure_sum.colluders:
         yield Text(
-            f"colluding parties (up to {colluders}) can subtract their own parts and see more", style="yellow"
+            f"colluding parties (up to {colluders}) can subtract their own updates and learn more",
+            style="yellow",
         )
     yield from _privacy(summary)
     yield from (Text(one.whole, style="yellow") for one in on_metrics(summary.scenario))
     if summary.simulated:
-        yield Text("a simulation: nothing was masked; the server of a real run would see these sums")
+        yield Text("a simulation sends no messages; the server of a real run would see these sums")
     elif summary.insecure:
         yield Text(
-            "INSECURE SEEDED ENTROPY: whoever knows the seed can undo every mask. For tests only.",
+            "INSECURE SEEDED ENTROPY: anyone who knows the seed can remove all masks. For tests only.",
             style="bold red",
         )
 
@@ -213,13 +218,17 @@ def _view(summary: Summary) -> Iterator[Text]:
 def _privacy(summary: Summary) -> Iterator[Text]:
     account = summary.privacy
     if account is None or account.guarantee is None:
-        why = "a sum still tells of its members" if account is None else account.text.removeprefix("none: ")
+        why = (
+            "a sum still reveals something about its parties"
+            if account is None
+            else account.text.removeprefix("none: ")
+        )
         yield Text.assemble("differential privacy: ", ("none", "bold"), f" ({why})")
         return
     yield Text.assemble("differential privacy: ", (account.text, "bold"))
     if account.forgoing:
         names = text.listed(sorted(account.forgoing))
-        yield Text(f"no guarantee for {names}: what they send is not bounded, or has no noise")
+        yield Text(f"no guarantee for {names}: their updates are not clipped, or have no noise")
 
 
 def _checked(summary: Summary) -> Iterator[Text]:
@@ -232,11 +241,13 @@ def _verified(summary: Summary) -> Iterator[Text]:
         return
     confirmed = [round_ for round_, reason in summary.claims.items() if not reason]
     told = f"verifiers confirmed the step of {text.counted(len(confirmed), 'round')} of {len(summary.claims)}"
-    yield Text(f"{told}: openings, rule and model follow from what parties have signed")
+    yield Text(f"{told}: sums, rule and model match the signed inputs of the parties")
     for round_, reason in summary.claims.items():
         if reason:
             yield Text.assemble(
-                f"round {round_}: ", ("its step is void", "yellow"), f": {text.printable(reason)}"
+                f"round {round_}: ",
+                ("not verified, the model was not changed", "yellow"),
+                f": {text.printable(reason)}",
             )
 
 
@@ -254,7 +265,7 @@ def _refused(summary: Summary) -> Iterator[Text]:
     for (by, culprit, reason), count in refusals[:_MAX_REFUSALS]:
         times = f" ({count} times)" if count > 1 else ""
         yield Text.assemble(
-            f"{text.printable(by, 32)} refused ",
+            f"{text.printable(by, 32)} rejected a message of ",
             (text.printable(culprit, 32), "bold yellow"),
             f": {text.printable(reason)}{times}",
         )
@@ -268,7 +279,7 @@ def _expectations(summary: Summary) -> Iterator[Text]:
         mark = ("ok   ", "bold green") if judgement.ok else ("FAIL ", "bold red")
         yield Text.assemble(mark, judgement.text, _kind_of(summary, judgement.metric))
     if not summary.judgements:
-        yield Text("the scenario states none", style="dim")
+        yield Text("none in the scenario", style="dim")
 
 
 def _kind_of(summary: Summary, metric: str) -> str:

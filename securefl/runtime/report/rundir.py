@@ -71,7 +71,7 @@ class RunDirectory:
                 path.mkdir(parents=True, exist_ok=True)
                 if any(path.iterdir()) or not _taken(path / _SCENARIO):
                     raise ConfigError(
-                        str(path), "exists and is not empty", "choose another --out or move it away"
+                        str(path), "exists and is not empty", "choose another --out, or move it away"
                     )
         except OSError as error:
             raise ConfigError(
@@ -87,11 +87,15 @@ class RunDirectory:
             ConfigError: there is none, or it holds no run.
         """
         if not (path / _SCENARIO).is_file():
-            reason = "holds no run, as scenario.toml is missing" if path.is_dir() else "is no directory"
+            reason = (
+                "is not the directory of a run: scenario.toml is missing"
+                if path.is_dir()
+                else "is not a directory"
+            )
             raise ConfigError(
                 str(path),
                 reason,
-                "name the directory that a run printed at its end; of a deployment, its server's",
+                "name the directory that the run printed at its end; of a deployment, that of the server",
             )
         return cls(path)
 
@@ -215,7 +219,9 @@ class RunDirectory:
         for path in (self.metrics_file, self.summary_file, self.round_models):
             if path.exists() and not resumes:
                 raise ConfigError(
-                    "--out", f"{self.path} holds a run ({path.name})", "choose another --out, or move it away"
+                    "--out",
+                    f"{self.path} holds another run already ({path.name})",
+                    "choose another --out, or move it away",
                 )
         check_first_model(self.path, scenario)
         if not self.scenario_file.exists():
@@ -227,7 +233,7 @@ class RunDirectory:
         if there != scenario:
             raise ConfigError(
                 "--out",
-                f"{self.scenario_file} is not the scenario of this run, which would be written there",
+                f"{self.scenario_file} is another scenario than that of this run",
                 "choose another --out",
             )
 
@@ -286,7 +292,7 @@ class RunDirectory:
             try:
                 yield RoundRecord.from_row(row)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                reason = f"holds a row that is none: {error!r}"
+                reason = f"is damaged: {error!r}"
                 raise ConfigError(str(self.metrics_file), reason) from error
 
     def read_records(self, before: int | None = None) -> tuple[RoundRecord, ...]:
@@ -297,7 +303,11 @@ class RunDirectory:
         """
         records = tuple(islice(self.each_record(), before))
         if before is not None and [record.round for record in records] != list(range(before)):
-            raise ConfigError(str(self.metrics_file), f"does not hold the first {before} rounds")
+            raise ConfigError(
+                str(self.metrics_file),
+                f"lacks some of the first {before} rounds",
+                "restore the file, or choose another --out",
+            )
         return records
 
     def read_scenario(self) -> Scenario:
@@ -394,7 +404,7 @@ def _fresh(path: Path) -> Path:
         except FileExistsError:
             continue
         return candidate
-    raise ConfigError(str(path), "1000 runs of one second are there already", "choose --out")
+    raise ConfigError(str(path), "holds 1,000 runs of this second already", "choose --out")
 
 
 def _dumps(value: JsonValue, indent: int | None = None) -> str:
@@ -416,5 +426,5 @@ def _object(text: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise ConfigError(where, "is no JSON object", "it was changed after the run")
+        raise ConfigError(where, "is not a JSON object", "it was changed after the run: restore the file")
     return value

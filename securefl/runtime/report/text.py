@@ -54,7 +54,7 @@ def sieve(groups: scenario.Groups) -> str:
 
 def refusal_text(vantage: str, culprit: str, reason: str) -> str:
     """One line on a refusal."""
-    return f"{printable(vantage, 32)} refused {printable(culprit, 32)}: {printable(reason)}"
+    return f"{printable(vantage, 32)} rejected a message of {printable(culprit, 32)}: {printable(reason)}"
 
 
 def late_text(vantage: str, culprits: Mapping[str, int], what: str) -> str:

@@ -77,9 +77,9 @@ def weighing_lines(found: Weighing | None) -> Iterator[str]:
     if found is None:
         return
     if found.truncated:
-        above = f"{found.truncated} of {found.parties} parties had declared more"
-        yield f"declared counts were cut at {found.cap:,}: {above}"
+        above = f"{found.truncated} of {found.parties} parties declared more"
+        yield f"sample counts were truncated at {found.cap:,}: {above}"
     else:
-        yield f"declared counts were not cut: nobody's is above {found.cap:,}"
-    said = f"{text.printable(found.most, 32)} declared most, {found.declared:,} samples"
+        yield f"no sample count was truncated: the largest allowed is {found.cap:,}"
+    said = f"{text.printable(found.most, 32)} declared the largest count, {found.declared:,} samples"
     yield f"{said}, and had {text.percent(found.share)} of the weight"

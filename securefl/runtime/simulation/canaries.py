@@ -122,13 +122,13 @@ def plant(
     plan, mechanism = federation.plan, federation.plan.mechanism
     if mechanism is None:
         raise ConfigError(
-            "privacy.unit", "promises nothing that canaries could put to the test", "record or party"
+            "privacy.unit", "is none: canaries test a privacy guarantee", "set it to record or party"
         )
     if mechanism.event.sampler not in {"poisson", "none"}:
         raise ConfigError(
             "training.dp_sgd.sampler",
-            f"canaries cannot be left out of {mechanism.event.sampler} batches",
-            "poisson",
+            f"canaries need Poisson sampling, not {mechanism.event.sampler}",
+            "set it to poisson",
         )
     names = sorted(hosts)
     if not names or not set(names) <= federation.parties.keys():

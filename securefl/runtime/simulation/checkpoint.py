@@ -19,7 +19,7 @@ from securefl.runtime import process, transcript
 CHECKPOINT_FILE = "simulation.checkpoint"
 
 _VERSION = "securefl simulation 12"
-_ANEW = "begin anew, with another --out"
+_ANEW = "start again with another --out"
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,28 +58,28 @@ def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Standi
     """
     _refuse_state_of_parties(plan)
     if not path.is_file():
-        reason = "there is no checkpoint: no round of it has ended"
-        raise ConfigError(str(path), reason, "leave --resume out, with another --out")
+        reason = "has no checkpoint: no round was finished"
+        raise ConfigError(str(path), reason, "leave out --resume, and choose another --out")
     try:
         file = msgspec.msgpack.decode(path.read_bytes(), type=_File)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
-        raise ConfigError(str(path), f"is no checkpoint: {error}") from error
+        raise ConfigError(str(path), f"is not a checkpoint: {error}") from error
     if file.version != _VERSION:
-        raise ConfigError(str(path), "is no checkpoint of a simulation by this version")
+        raise ConfigError(str(path), "is not a checkpoint of a simulation by this version")
     if file.of != _identity(plan):
         raise ConfigError(
             str(path),
-            "is the checkpoint of another scenario, seed or model",
+            "belongs to another scenario, seed or model",
             "give the same scenario, --set and --seed, or another --out",
         )
     if file.training != training:
         raise ConfigError(
             str(path),
-            f"is the checkpoint of a simulation that trains {file.training}, this one {training}",
+            f"belongs to a simulation that trains {file.training}, this one trains {training}",
             "give --exact, --device and --data-dir as before, or another --out",
         )
     if not plan.roster.parties.keys() >= set(file.dead):
-        raise ConfigError(str(path), "is a damaged checkpoint: it names parties that there are not", _ANEW)
+        raise ConfigError(str(path), "is a damaged checkpoint: it names unknown parties", _ANEW)
     try:
         state = process.checkpoint_from(file.server, plan, str(path))
     except ConfigError as error:

@@ -24,15 +24,21 @@ def check_simulable(scenario: Scenario) -> None:
             validated by messages between members.
     """
     if scenario.secure_sum.validated is not None:
-        raise ConfigError("secure_sum.validate", "updates are checked by messages between members", "use run")
+        raise ConfigError(
+            "secure_sum.validate", "is not simulated: members check updates by messages", "use securefl run"
+        )
     for index, behaviour in enumerate(scenario.behaviours):
         if attacks.is_of_server(behaviour):
-            raise ConfigError(f"behaviours.{index}.kind", f"{behaviour.kind} needs messages", "use run")
+            raise ConfigError(
+                f"behaviours.{index}.kind",
+                f"{behaviour.kind} needs messages, which a simulation does not send",
+                "use securefl run",
+            )
     unheard = sorted({b.kind for b in scenario.behaviours if b.kind in _UNHEARD})
     for index, claim in enumerate(scenario.expect):
         if unheard and claim.metric == "refusals":
-            reason = f"refusals of {' and '.join(unheard)} need messages"
-            raise ConfigError(f"expect.{index}.metric", reason, "use run")
+            reason = f"refusals of {' and '.join(unheard)} need messages, which a simulation does not send"
+            raise ConfigError(f"expect.{index}.metric", reason, "use securefl run")
 
 
 def without_messages(scenario: Scenario) -> Scenario:

@@ -59,7 +59,7 @@ class RecordedDraw:
             members = tuple(sorted({party for row in self.clusters for each in row for party in each}))
             made = replace(made, participants=members, clusters=self.clusters)
         if made.clusters != self.clusters:
-            reason = "the run drew clusters that this scenario does not draw"
+            reason = "the run drew other clusters than this scenario"
             raise ConfigError("--like", reason, "give its scenario and seed")
         return weighed_draw(plan, 0, self.seed, made, samples, self.atom_seed, told)
 
@@ -98,7 +98,7 @@ class RoundFate:
         if len(found) < len(self.opened):
             raise ConfigError(
                 "--like",
-                "the run opened sums that do not follow from its survivors",
+                "the run opened other sums than its survivors imply",
                 "give its scenario and seed",
             )
         return found
@@ -134,7 +134,7 @@ class Schedule:
         """
         if round_ not in self.rounds:
             raise ConfigError(
-                "--like", f"the run has no round {round_}: it ended before", "set stop.rounds to what it had"
+                "--like", f"the run ended before round {round_}", "set stop.rounds to its number of rounds"
             )
         return self.rounds[round_]
 
@@ -175,8 +175,8 @@ def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: transc
         case "claim_refused":
             raise ConfigError(
                 "--like",
-                f"verifiers did not confirm the step of round {round_}",
-                "a simulation has no verifiers",
+                f"verifiers did not confirm round {round_}, which a simulation cannot repeat",
+                "give another run",
             )
         case "round_done" if round_ not in rounds:
             rounds[round_] = _fate(draft, said)

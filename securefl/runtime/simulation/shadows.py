@@ -101,7 +101,7 @@ class Pool:
             federation.evaluator.evaluate if watched else _unseen
         )
         if last.params is None:
-            raise RunAbortedError(f"a shadow model: {outcome}")
+            raise RunAbortedError(f"training of a shadow model failed: {outcome}")
         return last.params
 
 

@@ -274,7 +274,9 @@ def read_transcript(path: Path) -> Transcript:
         joined.insert(0, pieces.pop())
     for piece in joined:
         if piece.header != joined[0].header:
-            raise ConfigError(str(piece.path), f"entry {piece.first.n} states another run than those before")
+            raise ConfigError(
+                str(piece.path), f"entry {piece.first.n} belongs to another run than the entries before"
+            )
     lines = [line for piece in joined for line in piece.lines]
     complete, began = lines[-1][0].kind == END, joined[0].first
     inner = tuple(entry for entry, _ in lines if entry.kind not in {HEADER, SEGMENT, END})
@@ -302,7 +304,7 @@ def _piece(path: Path) -> _Piece | None:
         return None
     entries = tuple(_verified(path, lines))
     if rest and entries[-1][0].kind == END:
-        raise ConfigError(str(path), f"entry {entries[-1][0].n + 1} follows the end")
+        raise ConfigError(str(path), f"entry {entries[-1][0].n + 1} stands after the end of the transcript")
     prev = str(parse(lines[0]).get("prev"))
     return _Piece(path, entries, prev, bool(rest))
 
@@ -318,7 +320,7 @@ def _verified(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, str]]:
             raise ConfigError(str(path), f"entry {n} was altered: {error}") from error
         stated_prev, stated = fields.pop("prev", None), fields.pop("hash", None)
         if not isinstance(stated_prev, str) or stated != _hash(stated_prev, fields):
-            raise ConfigError(str(path), f"entry {n} was altered: its hash does not fit")
+            raise ConfigError(str(path), f"entry {n} was altered: its hash does not match")
         kind, stated_n = fields.pop("kind", None), fields.pop("n", None)
         if number == 0 and kind == SEGMENT and isinstance(stated_n, int) and stated_n > 0:
             # It goes on from a file that need not be here.
@@ -326,14 +328,14 @@ def _verified(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, str]]:
         if not isinstance(kind, str) or stated_n != n or stated_prev != prev:
             raise ConfigError(
                 str(path),
-                f"entry {n} does not follow the one before",
+                f"entry {n} does not follow the entry before",
                 "entries were removed, reordered or taken from another run",
             )
         begins = kind in {HEADER, SEGMENT}
         if begins != (number == 0) or (begins and not isinstance(fields.get("run"), str)):
-            raise ConfigError(str(path), f"entry {n}: a transcript has one header, and it comes first")
+            raise ConfigError(str(path), f"entry {n}: is a second header: two transcripts were joined")
         if ended:
-            raise ConfigError(str(path), f"entry {n} follows the end")
+            raise ConfigError(str(path), f"entry {n} stands after the end of the transcript")
         ended = kind == END
         prev = str(stated)
         yield Entry(n, kind, fields), prev

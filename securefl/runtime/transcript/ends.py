@@ -45,12 +45,16 @@ def check_ends(stated: Any, transcripts: Mapping[str, chain.Transcript], blank: 
         ConfigError: names the file and the entry at which it ends, or the one that is empty.
     """
     if not isinstance(stated, dict) or not all(isinstance(end, dict) for end in stated.values()):
-        raise ConfigError("summary.json", "transcripts: is no table", "it was changed after the run")
+        raise ConfigError(
+            "summary.json",
+            "its field transcripts is not a table",
+            "it was changed after the run: restore the file",
+        )
     for name in blank:
         if name in stated:
             raise ConfigError(
                 f"transcripts/{name}.jsonl",
-                f"is empty, and summary.json says that it had {stated[name].get('entries')} entries",
+                f"is empty, but summary.json states {stated[name].get('entries')} entries",
                 "it was emptied after the run: put back the whole file",
             )
     for name, transcript in transcripts.items():
@@ -59,7 +63,7 @@ def check_ends(stated: Any, transcripts: Mapping[str, chain.Transcript], blank: 
             continue
         raise ConfigError(
             str(transcript.path),
-            f"ends with entry {transcript.length - 1}, and not as summary.json says: {end.get('entries')}"
-            f" entries, last hash {end.get('head')}",
+            f"ends with entry {transcript.length - 1}, but summary.json states {end.get('entries')} "
+            f"entries, last hash {end.get('head')}",
             "it was cut or replaced after the run: put back the whole file",
         )

@@ -148,7 +148,7 @@ def disk_failure(path: Path, error: OSError) -> RunAbortedError:
     """The one-line abort for a write that failed in mid-run."""
     return RunAbortedError(
         f"{path}: cannot be written: {error.strerror or error}"
-        " (free some space or choose another --out; what was written before stays)"
+        " (free disk space or choose another --out; what was written stays)"
     )
 
 

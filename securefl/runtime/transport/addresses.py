@@ -24,7 +24,7 @@ from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, Us
 from securefl.runtime.transport import base
 from securefl.runtime.transport.base import BrokerUrl
 
-_HINT = ". Is it running?"
+_HINT: Final = "; check that it is running, and the host and port"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def parse_brokers(
             **files,
         )
         if any((url.host, url.port) == (other.host, other.port) for other in urls):
-            raise ConfigError(where, f"{url} stands twice", "name each broker once")
+            raise ConfigError(where, f"{url} is listed twice", "name each broker once")
         urls.append(url)
     return Brokers(tuple(urls))
 
@@ -99,8 +99,8 @@ def none_of(troubles: Mapping[base.BrokerUrl, SecureflError]) -> SecureflError:
         return errors[0]
     told = "; ".join(_brief(error) for error in errors)
     if all(isinstance(error, ConfigError) for error in errors):
-        return ConfigError("broker", f"none of {len(errors)} brokers takes this process: {told}")
-    return RunAbortedError(f"none of {len(errors)} brokers is of use: {told}")
+        return ConfigError("broker", f"all {len(errors)} brokers reject this process: {told}")
+    return RunAbortedError(f"none of the {len(errors)} brokers can be used: {told}")
 
 
 def _brief(error: SecureflError) -> str:

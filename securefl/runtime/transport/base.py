@@ -230,20 +230,22 @@ def parse_broker_url(
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise ConfigError(field, "not a broker URL: the host or the port is wrong", example) from None
+        raise ConfigError(field, "is not a broker URL: host or port is wrong", example) from None
     if parts.scheme not in DEFAULT_PORTS or "://" not in text:
-        raise ConfigError(field, f"unknown scheme {parts.scheme!r}" if parts.scheme else "no scheme", example)
+        raise ConfigError(
+            field, f"has the unknown scheme {parts.scheme!r}" if parts.scheme else "has no scheme", example
+        )
     if not parts.hostname or port == 0:
-        raise ConfigError(field, "no host" if not parts.hostname else "port 0 is not a port", example)
+        raise ConfigError(field, "has no host" if not parts.hostname else "has the port 0", example)
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
-        raise ConfigError(field, "a broker URL ends after the port", example)
+        raise ConfigError(field, "has text after the port", example)
 
     if username is None and parts.username:
         username = unquote(parts.username)
     if password is None and parts.password:
         password = unquote(parts.password)
     if password is not None and username is None:
-        raise ConfigError(field, "a password without a user name", "give both or neither")
+        raise ConfigError(field, "has a password, but no user name", "give both or neither")
 
     paths = _tls_files(
         {name: Path(value) for name, value in files.items() if value is not None}, parts, field
@@ -261,9 +263,9 @@ def parse_broker_url(
 def _tls_files(paths: dict[str, Path], url: SplitResult, field: str) -> dict[str, Path]:
     """``paths`` if they exist, belong together and fit the scheme."""
     if paths and url.scheme != "mqtts":
-        raise ConfigError(field, f"{', '.join(paths)} given, but the URL is mqtt://", "write mqtts://")
+        raise ConfigError(field, f"{', '.join(paths)} needs TLS, but the URL is mqtt://", "write mqtts://")
     if ("cert_file" in paths) != ("key_file" in paths):
-        raise ConfigError(field, "cert_file and key_file belong together", "give both or neither")
+        raise ConfigError(field, "needs cert_file and key_file together", "give both or neither")
     for name, path in paths.items():
         if not path.is_file():
             raise ConfigError(f"{field}.{name}", f"no such file: {path}", "check the path")

@@ -49,7 +49,7 @@ def broker_wish(text: str, option: str) -> BrokerWish:
     for wish in get_args(BrokerWish):
         if text == wish:
             return cast("BrokerWish", wish)
-    raise ConfigError(option, f"{text!r} is no kind of broker", "auto, mosquitto or embedded")
+    raise ConfigError(option, f"{text!r} is not a kind of broker", "choose auto, mosquitto or embedded")
 
 
 def choose_broker(wish: BrokerWish) -> BrokerKind:
@@ -168,7 +168,7 @@ def start_embedded(
 
 def _check_acl(tls: LocalTls | None, acl: bool) -> None:
     if acl and tls is None:
-        raise ConfigError("broker.acl", "access rules need TLS: without it nobody has a name", "turn TLS on")
+        raise ConfigError("broker.acl", "access rules need TLS, which identifies the parties", "turn TLS on")
 
 
 def _mosquitto_lines(directory: Path, port: int, tls: LocalTls | None, acl: bool) -> list[str]:
@@ -231,7 +231,7 @@ def _start(
             raise
         reason = f"exit status {process.poll()}" if not broker.running else "it does not answer"
         broker.stop()
-    raise RunAbortedError(f"the {kind} broker does not start ({reason}); see {log}")
+    raise RunAbortedError(f"the {kind} broker did not start ({reason}); see its log {log}")
 
 
 def _bindable(port: int) -> int:

@@ -121,7 +121,7 @@ class Connection(aiomqtt.Client):
         codes = [answer.value if isinstance(answer, ReasonCode) else answer for answer in answers]
         for topic_filter, code in zip(filters, codes, strict=True):
             if code >= _REFUSED:
-                reason = f"{self._url} refuses {self._name!r} the subscription to {topic_filter}"
+                reason = f"{self._url} does not allow {self._name!r} to subscribe to {topic_filter}"
                 raise ConfigError("broker", reason, "check the broker's access rules")
 
     async def unsubscribe_all(self, filters: tuple[str, ...], within: float) -> None:
@@ -226,14 +226,14 @@ def tls_context(url: BrokerUrl) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=url.ca_file)
     except (OSError, ssl.SSLError):
-        raise ConfigError("ca_file", f"{url.ca_file} is no PEM certificate", "check the file") from None
+        raise ConfigError("ca_file", f"{url.ca_file} is not a PEM certificate", "check the file") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if url.cert_file is not None:
         try:
             context.load_cert_chain(url.cert_file, url.key_file, password=_no_password)
         except (OSError, ssl.SSLError):
-            reason = f"{url.cert_file} and {url.key_file} are no certificate with its unencrypted key"
-            raise ConfigError("cert_file", reason, "both must be PEM, made for each other") from None
+            reason = f"{url.cert_file} and {url.key_file} are not a certificate with its unencrypted key"
+            raise ConfigError("cert_file", reason, "both must be PEM, and belong together") from None
     return context
 
 
@@ -248,10 +248,14 @@ def explain(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
         code = error.rc.value if isinstance(error.rc, ReasonCode) else error.rc
         if code in _BAD_USER | _NOT_AUTHORISED:
             who = f"user {url.username!r}" if url.username is not None else "a client without a user name"
-            return ConfigError("broker", f"{url} refuses {who}", "check user name and password")
+            return ConfigError("broker", f"{url} refuses this process: {who}", "check user name and password")
         return RunAbortedError(f"{url} refuses the connection: {error}")
     if hung_up(error):
-        hint = "client certificate missing or refused" if url.tls else "a TLS port needs mqtts://"
+        hint = (
+            "the client certificate is missing or rejected"
+            if url.tls
+            else "this is a TLS port, which needs mqtts://"
+        )
         return ConfigError("broker", f"{url} closed the connection before answering", f"probably: {hint}")
     return _explain_cause(url, error)
 
@@ -273,17 +277,19 @@ def _explain_cause(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
         return ConfigError(
             "broker.ca_file",
             f"the certificate of {url} is not trusted: {cause.verify_message}",
-            "give the CA that signed it, and the host name that it was made for",
+            "give the CA that signed it, and the host name in the certificate",
         )
     if isinstance(cause, ssl.SSLError):
         return ConfigError(
             "broker",
-            f"no TLS with {url}: {cause.reason or cause}",
-            "is it a TLS port, and the client certificate right?",
+            f"cannot connect to {url} with TLS: {cause.reason or cause}",
+            "check that it is a TLS port, and the client certificate",
         )
     if isinstance(cause, OSError):
-        return RunAbortedError(f"broker {url} is out of reach: {_why(cause)}. Is it running?")
-    return RunAbortedError(f"broker {url} does not answer: {error}")
+        return RunAbortedError(
+            f"cannot reach the broker {url}: {_why(cause)}; check that it is running, and the host and port"
+        )
+    return RunAbortedError(f"the broker {url} does not answer: {error}")
 
 
 def _why(error: OSError) -> str:

@@ -199,7 +199,9 @@ class MessageLimit:
                     raise self._nothing()
                 answer = await probe.send(SMALLEST, self._within)
         if answer is _Answer.SILENT:
-            raise ProbeError(RunAbortedError(f"{self._url} returns no message in {self._within:g} s"))
+            raise ProbeError(
+                RunAbortedError(f"{self._url} did not return a test message in {self._within:g} s")
+            )
         if answer is not _Answer.CAME_BACK:
             raise self._too_small()
         self.carried = SMALLEST
@@ -251,14 +253,14 @@ class MessageLimit:
         name = self._topic.rsplit("/", 1)[-1]
         return ConfigError(
             "broker",
-            f"nothing comes back that is sent to {self._topic} at {self._url}:"
-            " the access rules know this process by another name",
+            f"{self._url} drops messages to {self._topic}: its access rules know this process by another "
+            "name",
             f"the common name of its certificate, or its user, must be {name!r}",
         )
 
     def _too_small(self) -> ConfigError:
         return ConfigError(
             "broker",
-            f"{self._url} carries no message of {SMALLEST:,} bytes, the smallest limit securefl works with",
-            f"raise it (mosquitto: message_size_limit {SMALLEST}, max_packet_size {SMALLEST + 1024})",
+            f"{self._url} rejects messages of {SMALLEST:,} bytes, which securefl needs",
+            f"raise its limit (mosquitto: message_size_limit {SMALLEST}, max_packet_size {SMALLEST + 1024})",
         )

@@ -313,8 +313,8 @@ class MqttTransport:
 
     def _ended_at_once(self) -> SecureflError:
         """Return the probable reason why a connection ended, for a run that meets nothing else."""
-        reason = "displaced at the broker: connections end right after they are made"
-        whether = f"does another program use {self._client_id!r}"
+        reason = "the broker ends each connection at once"
+        whether = f"check that no other program uses the client id {self._client_id!r}"
         largest = None if self._outbound is None else self._outbound.largest
         if largest is not None:
             reason += f", with messages of up to {largest:,} bytes under way"
@@ -358,7 +358,7 @@ class MqttTransport:
         while True:
             await company.lonely(len(self._brokers), self._limits, publish)
             if not self._link.up and self._troubled_since is not None:
-                nobody = RunAbortedError(f"nobody is heard at {self._reach.url}")
+                nobody = RunAbortedError(f"no other process is connected to {self._reach.url}")
                 self._reach.check_patience(self._troubled_since, nobody)
             self._next = await self._reach.elsewhere()
             if self._next is not None:

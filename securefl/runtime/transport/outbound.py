@@ -75,7 +75,10 @@ class Outbound:
             group.create_task(self._send_whole(outgoing, retain=retain))
         elif carriers is None:
             self._under_way.discard(outgoing)
-            reason = f"{self._url} carries messages of up to {room:,} bytes, not {size:,}"
+            reason = (
+                f"{self._url} accepts messages of at most {room:,} bytes, and one has {size:,}: raise its "
+                "limit"
+            )
             outgoing.done.set_exception(RunAbortedError(reason))
         else:
             # What follows waits: frames keep their order, and few carriers exist at a time.

@@ -82,7 +82,7 @@ async def _check_retention(url: base.BrokerUrl, client_id: str, topic: str, with
             finally:
                 await later.close()
     except TimeoutError:
-        reason = f"{url} keeps no retained messages, by which whoever comes late learns how a run has ended"
+        reason = f"{url} keeps no retained messages, which late parties need"
         raise ConfigError("broker", reason, "in mosquitto.conf: retain_available true") from None
     finally:
         await transport.close()

@@ -159,7 +159,7 @@ class Reach:
         """
         within = self._limits.give_up_after
         if asyncio.get_running_loop().time() - since >= within:
-            raise RunAbortedError(f"gave up on {self._brokers} after {within:g} s: {trouble}")
+            raise RunAbortedError(f"no connection to {self._brokers} within {within:g} s: {trouble}")
 
     def _order(self, first: int) -> Iterator[int]:
         return ((first + step) % len(self._brokers) for step in range(len(self._brokers)))

@@ -264,7 +264,7 @@ async def _answer_at(broker: base.BrokerUrl, leader: _Leader) -> None:
 
 def _led(run: RunId) -> ConfigError:
     return ConfigError(
-        "--run", f"{run} is led by another server at this broker", "stop that one, or choose another id"
+        "--run", f"{run} is led by another server at this broker", "stop that server, or choose another id"
     )
 
 

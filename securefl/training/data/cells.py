@@ -88,14 +88,16 @@ def _remedy(name: str, header: Sequence[str]) -> str:
     alike = [one for one in header if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", name)]
     if alike:
         # Both look the same on a screen; files from macOS have decomposed letters.
-        return f"the file writes it {alike[0]!a}, other code points of the same letters: rename it"
+        return (
+            f"the file writes it {alike[0]!a}, with other Unicode characters of the same letters: rename it"
+        )
     delimiter = next((one for one in ";\t|" if len(header) == 1 and one in header[0]), "")
     if delimiter:
         written = "tab" if delimiter == "\t" else delimiter
-        return f'its first line is {shown(header[0])}: declare delimiter = "{written}"'
+        return f'the first line is {shown(header[0])}: declare delimiter = "{written}"'
     close = text.closest(name, header, 0.5)
     there = ", ".join(map(shown, header[:20])) + (", ..." if len(header) > 20 else "")
-    return f"did you mean {close!r}?" if close else f"it has {there or 'none'}"
+    return f"did you mean {close!r}?" if close else f"columns: {there or 'none'}"
 
 
 def others_in(header: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
@@ -132,7 +134,7 @@ def _cells_of(path: Path, raw: bytes, names: Sequence[str], delimiter: str) -> C
     try:
         header = next(reader, [])
         if not header:
-            raise ConfigError(str(path), "begins with no line of column names", "one, such as age,sex,ill")
+            raise ConfigError(str(path), "has no first line of column names", "add one, such as age,sex,ill")
         places = positions(path, header, names)
         columns: list[list[str]] = [[] for _ in names]
         lines: list[int] = []
@@ -145,7 +147,7 @@ def _cells_of(path: Path, raw: bytes, names: Sequence[str], delimiter: str) -> C
             if len(cells) != len(header):
                 raise ConfigError(
                     f"{path}, line {line}",
-                    f"has {len(cells)} cells, the first line has {len(header)}",
+                    f"has {len(cells)} cells, but the first line has {len(header)}",
                     f"quote cells that contain {delimiter!r}, or declare the delimiter",
                 )
             for place, column in zip(places, columns, strict=True):
@@ -153,11 +155,11 @@ def _cells_of(path: Path, raw: bytes, names: Sequence[str], delimiter: str) -> C
             lines.append(line)
     except csv.Error as error:
         remedy = "save it as CSV with quotes around cells that contain quotes"
-        raise ConfigError(f"{path}, line {reader.line_num}", f"is no CSV: {error}", remedy) from error
+        raise ConfigError(f"{path}, line {reader.line_num}", f"is not valid CSV: {error}", remedy) from error
     except UnicodeDecodeError:
         raise _not_utf8(path, raw) from None
     if not lines:
-        raise ConfigError(str(path), "has no rows below its first line", "a row for each sample")
+        raise ConfigError(str(path), "has no rows below its first line", "add one row for each sample")
     return Cells(path, dict(zip(names, columns, strict=True)), lines, "line", others_in(header, names))
 
 

@@ -55,7 +55,11 @@ def load_cifar10(folder: Path) -> Dataset:
     title, known = _recognised(batches)
     mean, std = known or _moments(x_train)
     if not std > 0.0:
-        raise ConfigError(str(folder), "holds images of one value only: there is nothing to learn from")
+        raise ConfigError(
+            str(folder),
+            "holds constant images only: nothing can be learned",
+            "fetch the binary version of CIFAR-10 again",
+        )
     return Dataset(
         "cifar10",
         x_train,
@@ -78,7 +82,7 @@ def _read(folder: Path, name: str) -> bytes:
     if not content or len(content) % RECORD:
         raise ConfigError(
             str(path),
-            f"has {len(content)} bytes, not a whole number of records of {RECORD}",
+            f"is damaged: {len(content)} bytes are not a whole number of records of {RECORD}",
             "fetch the binary version of CIFAR-10 again",
         )
     labels = np.frombuffer(content, dtype=np.uint8)[::RECORD]

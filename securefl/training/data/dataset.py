@@ -94,10 +94,12 @@ def standardised_by_train(
     mean = float(x_train.mean(dtype=np.float64)) / scale
     std = float(x_train.std(dtype=np.float64)) / scale
     if not (std > 0.0 and np.isfinite(np.float32(std)) and np.float32(std) > 0.0):
-        raise ConfigError(where, f"has standard deviation {std}: there is nothing to learn from")
+        raise ConfigError(
+            where, f"has the standard deviation {std}: nothing can be learned", "check the files"
+        )
     classes = classes or int(max(y_train.max(), y_test.max())) + 1
     if classes < 2:
-        raise ConfigError(where, "has one class only: there is nothing to learn")
+        raise ConfigError(where, "has one class only: nothing can be learned", "check the labels")
     if x_train.shape[1:] != x_test.shape[1:]:
         raise UsageError("train and test samples differ in shape")
     shape = x_train.shape[1:]

@@ -83,7 +83,7 @@ def load_data(config: scenario.Data, data_dir: Path | None) -> Dataset:
         raise ConfigError(
             "data.server_set",
             f"{servers.name} has {kinds[0]}, {dataset.name} {kinds[1]}",
-            "a set with samples of that shape and as many classes, or leave it out",
+            "choose a set with samples of that shape and as many classes, or leave it out",
         )
     return replace(dataset, servers=servers)
 
@@ -94,7 +94,9 @@ def _load(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
     if chosen is None:
         return dataset
     if dataset.x_train.dtype == np.int64:
-        raise ConfigError("data.standardise", f"{dataset.name} is text, which has no mean", "remove it")
+        raise ConfigError(
+            "data.standardise", f"{dataset.name} is text, which cannot be standardised", "remove it"
+        )
     return replace(dataset, mean=chosen.mean, std=chosen.deviation, measured=False)
 
 
@@ -129,7 +131,7 @@ def _named(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
         )
     dataset = _published(config, name, data_dir)
     if config.class_count not in {None, dataset.classes}:
-        reason = f"{name} has {dataset.classes} classes, and {config.class_count} are declared"
+        reason = f"{name} has {dataset.classes} classes, but {config.class_count} are declared"
         raise ConfigError("data.classes", reason, "leave it out")
     if config.shape not in {None, dataset.input_shape}:
         raise ConfigError("data.shape", f"{name} has samples of shape {dataset.input_shape}", "leave it out")
@@ -156,7 +158,9 @@ def _load_digits() -> Dataset:
     # Read from scikit-learn's package, without the two seconds that importing scikit-learn takes.
     package = importlib.util.find_spec("sklearn")
     if package is None or package.origin is None:
-        raise ConfigError("data.set", "digits needs scikit-learn", "pip install 'securefl[learn]'")
+        raise ConfigError(
+            "data.set", "digits needs scikit-learn, which is not installed", "pip install 'securefl[learn]'"
+        )
     path = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
     try:
         raw = path.read_bytes()

@@ -12,8 +12,8 @@ MAX_BYTES = 2**30
 """Largest unpacked file: a header may ask for anything, and a few packed bytes unpack to as much."""
 
 
-IN_DATA_DIR: Final = "name the folder with the data sets by --data-dir"
-OWN: Final = "paths start at the working directory"
+IN_DATA_DIR: Final = "name the folder of the data sets with --data-dir"
+OWN: Final = "paths are relative to the working directory"
 """Remedies, for published files and for one's own."""
 
 
@@ -29,7 +29,7 @@ def read_bytes(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
             raise ConfigError(str(path), f"has {size:,} bytes, more than {MAX_BYTES:,}", "split the file")
         return path.read_bytes()
     except FileNotFoundError:
-        there = "its folder exists" if path.parent.is_dir() else f"there is no folder {path.parent}"
+        there = "its folder exists" if path.parent.is_dir() else f"the folder {path.parent} does not exist"
         raise ConfigError(str(path), f"file not found, {there}", remedy) from None
     except OSError as error:
         check = "check --data-dir" if remedy == IN_DATA_DIR else "name a file that you may read"

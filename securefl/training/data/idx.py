@@ -39,7 +39,7 @@ def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> U8:
         if found != sha256:
             raise ConfigError(
                 str(path),
-                f"has sha256 {found}, expected {sha256}",
+                f"is not the original file: its sha256 is {found}, expected {sha256}",
                 "fetch the original file again, or use npz:PATH for a data set of your own",
             )
     if path.suffix != ".gz":
@@ -61,11 +61,11 @@ def _parse(file: BinaryIO, path: Path, dimensions: int) -> U8:
     shape = tuple(int.from_bytes(header[i : i + 4], "big") for i in range(0, len(header), 4))
     size = math.prod(shape)
     if size > MAX_BYTES:
-        raise ConfigError(str(path), f"claims {size} bytes of data, more than {MAX_BYTES}")
+        raise ConfigError(str(path), f"is damaged: its header states {size} bytes, more than {MAX_BYTES}")
     array = np.frombuffer(bytearray(_exactly(file, size, path)), dtype=np.uint8).reshape(shape)
     # Reading past the data also makes gzip check its CRC, which it does only at the end of the stream.
     if file.read(1):
-        raise ConfigError(str(path), f"has bytes after the {size} that its header announces")
+        raise ConfigError(str(path), f"is damaged: more bytes than the {size} of its header")
     return array
 
 

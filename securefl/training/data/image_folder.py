@@ -57,19 +57,23 @@ def pictures_in(
             is no such picture or has another size; names the file or the field.
     """
     if importlib.util.find_spec("PIL") is None:
-        raise ConfigError("data.set", "folder needs Pillow", "pip install 'securefl[images]'")
+        raise ConfigError(
+            "data.set", "folder needs Pillow, which is not installed", "pip install 'securefl[images]'"
+        )
     folders = [entry for entry in _entries(path) if entry.is_dir()]
     if not folders:
-        raise ConfigError(str(path), "holds no folders", "one folder of pictures per class")
+        raise ConfigError(str(path), "holds no folders", "make one folder of pictures for each class")
     names = classes if isinstance(classes, tuple) else tuple(folder.name for folder in folders)
     unknown = [folder for folder in folders if folder.name not in names]
     if unknown:
         raise ConfigError(
-            str(unknown[0]), "is none of data.classes", f"one of {', '.join(names)}, or move it elsewhere"
+            str(unknown[0]),
+            "is not one of data.classes",
+            f"rename it to one of {', '.join(names)}, or move it",
         )
     if isinstance(classes, int) and len(names) != classes:
-        reason = f"holds folders of {len(names)} classes, and data.classes is {classes}"
-        raise ConfigError(str(path), reason, "let data.classes name them, for a folder may lack some")
+        reason = f"has folders of {len(names)} classes, but data.classes is {classes}"
+        raise ConfigError(str(path), reason, "list all classes in data.classes")
     files = [_pictures_of(folder) for folder in folders]
     x = _stacked([file for own in files for file in own], config.size)
     numbers = np.array([names.index(folder.name) for folder in folders], dtype=np.int64)
@@ -83,7 +87,9 @@ def _entries(folder: Path) -> list[Path]:
         found = list(folder.iterdir())
     except OSError as error:
         raise ConfigError(
-            str(folder), f"cannot be read: {error.strerror}", "data.set = folder:DIR"
+            str(folder),
+            f"cannot be read: {error.strerror}",
+            "check its permissions, and data.set = folder:DIR",
         ) from error
     return sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
 
@@ -91,11 +97,11 @@ def _entries(folder: Path) -> list[Path]:
 def _pictures_of(folder: Path) -> list[Path]:
     files = _entries(folder)
     if not files:
-        raise ConfigError(str(folder), "holds no pictures", "remove the folder: each is a class")
+        raise ConfigError(str(folder), "holds no pictures", "remove it: each folder is a class")
     for file in files:
         if file.suffix.lower() not in _SUFFIXES or not file.is_file():
             raise ConfigError(
-                str(file), f"is no file that ends in {_ENDINGS}", "move it out of the class's folder"
+                str(file), f"is not a file that ends in {_ENDINGS}", "move it out of the class's folder"
             )
     return files
 
@@ -118,7 +124,7 @@ def _stacked(files: list[Path], size: tuple[int, int] | None) -> U8:
         total += 3 * height * width
         if total > MAX_BYTES:
             raise ConfigError(
-                str(file), f"is one too many for {MAX_BYTES} bytes of pixels", "set data.images.size"
+                str(file), f"exceeds the limit of {MAX_BYTES} bytes of pixels", "set data.images.size"
             )
         pictures.append(picture)
     if any(picture.ndim == 3 for picture in pictures):
@@ -156,9 +162,9 @@ def _reader(size: tuple[int, int] | None) -> Callable[[Path], U8]:
                         plain = plain.resize((size[1], size[0]), Image.Resampling.BILINEAR)
                     pixels: npt.NDArray[np.uint8] = np.asarray(plain, dtype=np.uint8)
         except UnidentifiedImageError as error:
-            raise ConfigError(str(path), "is no PNG, JPEG or TIFF picture", _REMEDY) from error
+            raise ConfigError(str(path), "is not a PNG, JPEG or TIFF picture", _REMEDY) from error
         except defects as error:
-            raise ConfigError(str(path), f"is no readable picture: {error}", _REMEDY) from error
+            raise ConfigError(str(path), f"is not a readable picture: {error}", _REMEDY) from error
         return pixels
 
     return read

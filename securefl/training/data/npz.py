@@ -66,10 +66,12 @@ def _archive(path: Path) -> np.lib.npyio.NpzFile:
     try:
         opened = np.load(path, allow_pickle=False)
     except FileNotFoundError:
-        raise ConfigError(str(path), "file not found", "paths start at the working directory") from None
+        raise ConfigError(
+            str(path), "file not found", "paths are relative to the working directory"
+        ) from None
     except _DEFECTS as error:
         remedy = "write it with numpy.savez"
-        raise ConfigError(str(path), f"is no readable npz archive{_why(error)}", remedy) from None
+        raise ConfigError(str(path), f"is not a readable npz archive{_why(error)}", remedy) from None
     if not isinstance(opened, np.lib.npyio.NpzFile):
         raise ConfigError(str(path), "holds one bare array, not an npz archive", "write it with numpy.savez")
     return opened
@@ -78,14 +80,14 @@ def _archive(path: Path) -> np.lib.npyio.NpzFile:
 def _member(archive: np.lib.npyio.NpzFile, key: str, path: Path) -> npt.NDArray[Any]:
     if key not in archive.files:
         have = ", ".join(sorted(archive.files)) or "nothing"
-        raise ConfigError(f"{path}[{key}]", f"missing; the archive holds {have}")
+        raise ConfigError(f"{path}[{key}]", f"is missing; the archive holds {have}")
     try:
         packed = archive.zip
         assert packed is not None, "it is open"  # noqa: S101
         info = packed.getinfo(key if key in packed.namelist() else f"{key}.npy")
         if info.file_size > max(MAX_BYTES, MOST_PACKED * info.compress_size):
             reason = f"unpacks from {info.compress_size:,} to {info.file_size:,} bytes"
-            raise ConfigError(f"{path}[{key}]", reason, "write it with numpy.savez, which does not pack")
+            raise ConfigError(f"{path}[{key}]", reason, "write it with numpy.savez")
         array = archive[key]
     except _DEFECTS as error:
         objects = _objects(error)
@@ -123,7 +125,7 @@ def labels_of(array: npt.NDArray[Any], where: str, per_sample: tuple[int, ...] =
     if low < 0:
         raise ConfigError(where, f"holds the negative label {low}", "number the classes from 0")
     if high >= MAX_CLASSES:
-        raise ConfigError(where, f"holds the label {high}", f"labels lie in [0, {MAX_CLASSES})")
+        raise ConfigError(where, f"holds the label {high}", f"labels must be in [0, {MAX_CLASSES})")
     return array.astype(np.int64)
 
 
@@ -139,7 +141,7 @@ def finite_f32(array: npt.NDArray[Any], where: str) -> F32:
         narrow = array.astype(np.float32)
     bad = int(narrow.size - np.count_nonzero(np.isfinite(narrow)))
     if bad:
-        raise ConfigError(where, f"holds {bad} values that are not finite numbers of 32 bits")
+        raise ConfigError(where, f"holds {bad} values that are not finite 32-bit numbers", "replace them")
     try:
         narrowing.check_f32(array, narrow)
     except narrowing.NarrowingError as error:

@@ -28,12 +28,14 @@ def read_parquet(path: Path, names: Sequence[str]) -> cells.Cells:
             has one that is neither numbers nor text.
     """
     if importlib.util.find_spec("pyarrow") is None:
-        raise ConfigError(str(path), "Parquet needs pyarrow", "pip install 'securefl[tables]'")
+        raise ConfigError(
+            str(path), "Parquet needs pyarrow, which is not installed", "pip install 'securefl[tables]'"
+        )
     import pyarrow as pa  # noqa: PLC0415 - an optional extra
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     if not path.is_file():
-        raise ConfigError(str(path), "file not found", "paths start at the working directory")
+        raise ConfigError(str(path), "file not found", "paths are relative to the working directory")
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
@@ -51,11 +53,13 @@ def read_parquet(path: Path, names: Sequence[str]) -> cells.Cells:
             columns = {name: _column(pa, read.column(name), f"{path}, column {name!r}") for name in names}
     except (*_DEFECTS, pa.ArrowException) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise ConfigError(str(path), f"is no readable Parquet file: {lines[0]}", "write it again") from error
+        raise ConfigError(
+            str(path), f"is not a readable Parquet file: {lines[0]}", "write it again"
+        ) from error
     rows = next(iter(columns.values()))
     count = len(rows.codes if isinstance(rows, cells.Words) else rows)
     if not count:
-        raise ConfigError(str(path), "has no rows", "a row for each sample")
+        raise ConfigError(str(path), "has no rows", "add one row for each sample")
     return cells.Cells(path, columns, range(1, count + 1), "row", cells.others_in(schema.names, names))
 
 
@@ -78,8 +82,10 @@ def _check_size(path: Path, metadata: Any, columns: int) -> None:
     size = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
     most = max(size, 8 * metadata.num_rows * columns)
     if most > MAX_BYTES:
-        remedy = "split the file, or leave out columns that nobody needs"
-        raise ConfigError(str(path), f"unpacks to {most:,} bytes, more than {MAX_BYTES:,}", remedy)
+        remedy = "split the file, or leave out unused columns"
+        raise ConfigError(
+            str(path), f"unpacks to {most:,} bytes, more than the limit of {MAX_BYTES:,}", remedy
+        )
 
 
 def _check_exact(pa: Any, column: Any, where: str) -> None:

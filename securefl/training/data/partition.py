@@ -38,27 +38,29 @@ def partition(labels: I64, parties: int, config: scenario.Partition, seed: int) 
         with config.blamed():
             shares = tuple(config.split(labels, parties, rng))
     except RunAbortedError as error:
-        raise ConfigError("data.partition.type", str(error), "mend it") from error
+        raise ConfigError(
+            "data.partition.type", f"the partition failed: {error}", "correct its code"
+        ) from error
     reason = _defect(shares, len(labels), parties)
     if reason:
-        raise ConfigError("data.partition.type", f"{config.name} {reason}", "mend it")
+        raise ConfigError("data.partition.type", f"{config.name} {reason}", "correct its code")
     return shares
 
 
 def _defect(shares: tuple[I64, ...], samples: int, parties: int) -> str:
     """Why these are no split; empty where they are one."""
     if len(shares) != parties:
-        return f"gives {len(shares)} shares for {parties} parties"
+        return f"returned {len(shares)} shares for {parties} parties"
     if any(not isinstance(own, np.ndarray) or own.dtype != np.int64 or own.ndim != 1 for own in shares):
-        return "gives a share that is no i64 array of one dimension"
+        return "returned a share that is not a one-dimensional i64 array"
     empty = sum(not own.size for own in shares)
     if empty:
         return f"leaves {empty} of {parties} parties without a sample"
     taken = np.concatenate(shares)
     if taken.min() < 0 or taken.max() >= samples:
-        return f"names samples outside of 0 to {samples - 1}"
+        return f"returned samples outside of 0 to {samples - 1}"
     if np.bincount(taken, minlength=samples).max() > 1:
-        return "gives a sample to two parties"
+        return "assigned a sample to two parties"
     return ""
 
 

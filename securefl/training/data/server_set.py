@@ -45,7 +45,7 @@ def _check_count(source: Dataset, labels: I64, each: int) -> None:
     counts = np.bincount(labels, minlength=source.classes)
     if each > counts.min():
         fewest = int(counts.min())
-        remedy = "a larger data.train_limit, or another set"
+        remedy = "set a larger data.train_limit, or another set"
         raise ConfigError(
             "data.server_per_class",
             f"{each} of each class, but class {int(counts.argmin())} of {source.name} has {fewest} samples",
@@ -61,8 +61,8 @@ def _share(source: Dataset, labels: I64, kinds: int, fraction: float) -> int:
     if not fewest:
         raise ConfigError(
             "data.server_fraction",
-            f"class {scarce} of {source.name} has no samples, and the server is to have as many of each",
-            "a larger data.train_limit, or another set",
+            f"class {scarce} of {source.name} has no samples, and the server needs as many of each class",
+            "set a larger data.train_limit, or another set",
         )
     # 0.29 * 100 is 28.999...: an exact share must not lose a sample to rounding.
     each = int(fraction * total / kinds + 1e-9)

@@ -106,7 +106,9 @@ def turned_samples(x: SomeSamples, quarters: int) -> SomeSamples:
         return x
     if x.ndim < 3 or x.shape[-1] != x.shape[-2]:
         raise ConfigError(
-            "groups.tasks", f"samples of shape {x.shape[1:]} are no square images to turn", '"given"'
+            "groups.tasks",
+            f"samples of shape {x.shape[1:]} are not square images, which rotations need",
+            'set it to "given"',
         )
     return cast("SomeSamples", np.ascontiguousarray(np.rot90(x, quarters, axes=(-2, -1))))
 
@@ -186,8 +188,8 @@ def samples_of(source: SampleSource, config: scenario.Data, half: Literal["train
     x, y = checked(found, source, config)
     classes = class_count(found, source, config)
     if classes is None:
-        reason = f"is missing, and {source.name} does not say how many there are"
-        raise ConfigError("data.classes", reason, "classes = 10 under [data], the same for everybody")
+        reason = f"is missing, and {source.name} does not state the number of classes"
+        raise ConfigError("data.classes", reason, "set classes under [data], the same at all parties")
     constants = None if source.standardised else config.standardise
     mean, deviation = (constants.mean, constants.deviation) if constants else (0.0, 1.0)
     return Shard(standardised(x, mean, deviation), y, classes, x.shape[1:])
@@ -210,7 +212,7 @@ def load_shard(path: Path) -> Shard:
         raise ConfigError(classes_where, f"has dtype {raw_classes.dtype} and shape {raw_classes.shape}")
     classes = int(raw_classes)
     if not 2 <= classes <= npz.MAX_CLASSES:
-        raise ConfigError(classes_where, f"is {classes}, must lie in [2, {npz.MAX_CLASSES}]")
+        raise ConfigError(classes_where, f"is {classes}, must be in [2, {npz.MAX_CLASSES}]")
     tokens = x.dtype == np.int64
     y = npz.labels_of(arrays["y"], f"{path}[y]", x.shape[1:] if tokens else ())
     if len(y) != len(x):

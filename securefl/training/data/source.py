@@ -67,7 +67,7 @@ def source_named(name: str, config: scenario.Data) -> SampleSource:
     if colon and scheme in scenario.SCHEMES:
         return _of_scheme(scheme, Path(place), config)
     if not scenario.OWN_NAME.fullmatch(name):
-        raise ConfigError("data.set", f"unknown data set {name!r}", scenario.DATA_FORMS)
+        raise ConfigError("data.set", f"{name!r} is not a data set", scenario.DATA_FORMS)
     return _of_scheme("function", Path(name), config)
 
 
@@ -82,7 +82,7 @@ def own_source(given: Path, config: scenario.Data) -> SampleSource:
     if scheme in scenario.SCHEMES and ":" in name:
         return source_named(name, config)
     if given.is_dir():
-        raise ConfigError(name, "is a folder", f"say of what: idx:{name} or folder:{name}")
+        raise ConfigError(name, "is a folder", f"write idx:{name} or folder:{name}")
     if not given.exists() and scenario.OWN_NAME.fullmatch(name):
         return source_named(name, config)
     ending = given.name.removesuffix(".gz").rpartition(".")[2]
@@ -111,7 +111,7 @@ def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, f
         raise ConfigError(
             source.name,
             "holds one party's samples x, y, which are standardised already",
-            "a data set has x_train, y_train, x_test and y_test, as in docs/data.md",
+            "name a file with x_train, y_train, x_test and y_test (docs/data.md)",
         )
     if source.divided:
         train, test = source.read("train"), source.read("test")
@@ -168,13 +168,13 @@ def check_declared(name: str, shape: tuple[int, ...], classes: int | None, confi
     declared = config.declared_shape
     if declared is not None and shape != declared:
         field = "data.table" if config.shape is None else "data.shape"
-        remedy = f"bring it into that shape, or correct {field} at everybody's"
-        raise ConfigError(name, f"has samples of shape {shape}, by {field} it is {declared}", remedy)
+        remedy = f"convert it to that shape, or correct {field} at all parties"
+        raise ConfigError(name, f"has samples of shape {shape}, but {field} states {declared}", remedy)
     if classes is not None and config.class_count is not None and classes != config.class_count:
         raise ConfigError(
             name,
-            f"has {classes} classes, by data.classes there are {config.class_count}",
-            "number the labels as everybody does, or correct data.classes at everybody's",
+            f"has {classes} classes, but data.classes states {config.class_count}",
+            "number the labels as other parties do, or correct data.classes at all parties",
         )
 
 
@@ -201,7 +201,7 @@ def drawn_for_test(labels: I64, fraction: float, names: tuple[str, ...], field: 
     counts = np.bincount(labels)
     total = round(fraction * len(labels))
     if not total:
-        reason = f"{fraction:g} of {len(labels)} samples is none"
+        reason = f"{fraction:g} of {len(labels)} samples is less than one"
         raise ConfigError(field, reason, f"at least {1 / len(labels):.2g}")
     rng = np.random.Generator(np.random.PCG64(0))
     test = np.zeros(len(labels), dtype=np.bool_)

@@ -89,9 +89,8 @@ def _classes(dataset: Dataset, config: scenario.Data) -> I64:
     if config.partition.by_label:
         raise ConfigError(
             "data.partition",
-            f"{config.partition.name} goes by the label of a sample,"
-            f" and those of {dataset.name} have one per character",
-            "roles, iid or log-normal",
+            f"{config.partition.name} needs one label per sample, and {dataset.name} has one per character",
+            "use roles, iid or log-normal",
         )
     return np.zeros(len(dataset.y_train), dtype=np.int64)
 
@@ -101,8 +100,8 @@ def _roles_for(dataset: Dataset, parties: int) -> Roles:
     if roles is None:
         raise ConfigError(
             "data.partition",
-            f"roles needs a text by speaking role, {dataset.name} is none",
-            'data.set = "shakespeare", or another partition',
+            f"roles needs a text with speakers, and {dataset.name} is not one",
+            'set data.set = "shakespeare", or another partition',
         )
     if parties > len(roles.names):
         raise ConfigError(
@@ -126,7 +125,7 @@ def _limited_alike(roles: I64, parties: int, limit: int | None, rng: np.random.G
     if limit is not None and limit < sizes.sum():
         if limit < parties:
             raise ConfigError(
-                "data.train_limit", f"{limit} samples for {parties} parties", f"at least {parties}"
+                "data.train_limit", f"is {limit}, fewer than {parties} parties", f"set at least {parties}"
             )
         # Sizes less one, so that one sample more than the share is never more than there are.
         sizes = 1 + largest_remainders(limit - parties, (sizes - 1).astype(np.float64))

@@ -33,8 +33,8 @@ class TableSource(source.SampleSource):
     ) -> None:
         if config.table is None or config.classes is None:
             field = "data.classes" if config.table else "data.table"
-            remedy = "label, features and classes, as in docs/data.md"
-            raise ConfigError(field, f"is missing, and {place} is a table", remedy)
+            remedy = "declare label, features and classes (docs/data.md)"
+            raise ConfigError(field, f"is missing, and {place} is a table file", remedy)
         self._place, self._endings, self._cells = place, endings, cells
         self._schema: scenario.TableSchema = config.table
         self._label = scenario.Column(name=config.table.label, categories=config.class_names)
@@ -79,5 +79,5 @@ class TableSource(source.SampleSource):
         if len(there) != 1:
             found = " and ".join(path.name for path in there)
             reason = f"holds {found}" if there else f"has no {names[0]}"
-            raise ConfigError(self.name, reason, "one file for each half: train and test")
+            raise ConfigError(self.name, reason, "name one file for train and one for test")
         return there[0]

@@ -56,7 +56,7 @@ class DataTable:
         """
         if name not in self.columns:
             known = ", ".join(self.columns)
-            raise ConfigError(self.source, f"column {name!r} was not asked for", f"one of {known}")
+            raise ConfigError(self.source, f"has no column {name!r}", f"one of {known}")
         return self.columns[name]
 
     def matrix(self, *names: str) -> F32:
@@ -124,7 +124,9 @@ def read_table(
         raise ConfigError("incomplete", f"{incomplete!r} is not a choice", f"one of {listed}")
     character = "\t" if delimiter == "tab" else delimiter
     if len(character) != 1 or character in '"\r\n':
-        raise ConfigError("delimiter", f"{delimiter!r} is none", 'one character such as ";", or "tab"')
+        raise ConfigError(
+            "delimiter", f"{delimiter!r} is not a delimiter", 'set one character such as ";", or "tab"'
+        )
     path, names = Path(path), tuple(column.name for column in declared)
     cells = (
         parquet_cells.read_parquet(path, names)
@@ -161,7 +163,7 @@ def table_of(
     if incomplete == "drop" and lacking.any():
         columns = {name: values[~lacking] for name, values in columns.items()}
         if lacking.all():
-            raise ConfigError(str(cells.path), "has no row without a missing value", "declare fill")
+            raise ConfigError(str(cells.path), "has a missing value in each row", "declare fill")
     dropped = int(lacking.sum()) if incomplete == "drop" else 0
     samples = len(lacking) - dropped
     by_name = {column.name: column for column in declared}
@@ -175,7 +177,7 @@ def _numbers(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> 
         reason = f"holds text such as {shown(read.vocabulary[0])}" if read.vocabulary else "holds text"
         remedy = "declare categories, or store numbers"
         raise ConfigError(
-            f"{cells.path}, column {column.name!r}", f"{reason}, and is declared a number", remedy
+            f"{cells.path}, column {column.name!r}", f"{reason}, but is declared as numbers", remedy
         )
     if isinstance(read, np.ndarray):
         values, absent = read.copy(), np.isnan(read)
@@ -186,8 +188,8 @@ def _numbers(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> 
             if not _NUMBER.fullmatch(read[row]):
                 raise ConfigError(
                     cells.place(row, column.name),
-                    f"holds {shown(read[row])}, which is no number",
-                    "mend it; declare categories if they are words, or missing if it stands for no value",
+                    f"holds {shown(read[row])}, which is not a number",
+                    "correct it, or declare categories (for words) or missing (for absent values)",
                 )
             try:
                 values[row] = _number(read[row])
@@ -218,15 +220,15 @@ def _check_range(cells: Cells, column: scenario.Column, values: F64, present: Bo
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         where = cells.place(int(infinite[0]), column.name)
-        raise ConfigError(where, "holds a number that is not finite", "mend the file")
+        raise ConfigError(where, "holds a number that is not finite", "correct the file")
     lower = -np.inf if column.lower is None else column.lower
     upper = np.inf if column.upper is None else column.upper
     beyond = np.flatnonzero(present & ~((values >= lower) & (values <= upper)))
     if len(beyond):
         raise ConfigError(
             cells.place(int(beyond[0]), column.name),
-            f"holds {values[beyond[0]]:g}, which is not in {lower:g} to {upper:g}",
-            "mend the file, or declare another range",
+            f"holds {values[beyond[0]]:g}, outside {lower:g} to {upper:g}",
+            "correct the file, or declare another range",
         )
 
 
@@ -246,8 +248,8 @@ def _categories(cells: Cells, column: scenario.Column, missing: frozenset[str]) 
         listed = ", ".join(column.categories[:12]) + (", ..." if len(column.categories) > 12 else "")
         raise ConfigError(
             cells.place(int(wrong[0]), column.name),
-            f"holds {shown(word)}, which is none of the declared {listed}",
-            f"did you mean {close}?" if close else "add it to them, or mend the file",
+            f"holds {shown(word)}, which is not one of the declared {listed}",
+            f"did you mean {close}?" if close else "add it to the categories, or correct the file",
         )
     if column.fill is not None:
         values[values < 0] = column.categories.index(str(column.fill))

@@ -78,7 +78,7 @@ def load_shakespeare(path: Path, length: int) -> dataset.Dataset:
         raise ConfigError(
             str(path),
             f"no role has {MIN_SPEECH:,} characters and a sequence of {length} to train and to test on",
-            "a smaller data.sequence_length",
+            "set a smaller data.sequence_length",
         )
     (x_train, y_train, whose), (x_test, y_test, whose_test) = _joined(train), _joined(test)
     known = "" if hashlib.sha256(raw).hexdigest() == _PLAYS else " (unknown file)"
@@ -98,7 +98,7 @@ def roles_in(raw: bytes, path: Path) -> list[Role]:
     try:
         text = raw.decode("ascii")
     except UnicodeDecodeError as error:
-        raise ConfigError(str(path), f"is not ASCII: byte {error.start}") from None
+        raise ConfigError(str(path), f"is not ASCII text (byte {error.start})") from None
     roles: dict[tuple[str, str], Role] = {}
     play, line = "", 1
     for block in text.split("\n\n"):
@@ -110,7 +110,7 @@ def roles_in(raw: bytes, path: Path) -> list[Role]:
         elif block.strip():
             raise ConfigError(
                 str(path),
-                f"line {line} is neither '{_MARK}TITLE{_END}' nor a speaker and a colon: {first[:40]!r}",
+                f"line {line} is neither a title nor a speaker with a colon: {first[:40]!r}",
                 "fetch the file again",
             )
         line += block.count("\n") + 2

@@ -96,8 +96,8 @@ class DatasetSource:
         self.device = device
         self._dataset = dataset
         if not isinstance(dataset, Sized) or not hasattr(dataset, "__getitem__") or not len(dataset):
-            reason = f"{type(dataset).__name__} has no examples by number to draw batches from"
-            raise ConfigError("TorchSite", reason, "a map-style dataset, with __len__ and __getitem__")
+            reason = f"{type(dataset).__name__} cannot be indexed, which drawing of batches needs"
+            raise ConfigError("TorchSite", reason, "pass a map-style dataset, with __len__ and __getitem__")
         self._public = self._usual()
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -142,8 +142,10 @@ class DatasetSource:
             except BaseException as error:
                 foreign.pass_interrupt(error)
                 first = first or error
-        reason = f"none of the dataset's first items makes a batch: {type(first).__name__}: {first}"
-        raise ConfigError("TorchSite", reason, "items (input, target), of tensors or numbers") from first
+        reason = f"the first items of the dataset make no batch: {type(first).__name__}: {first}"
+        raise ConfigError(
+            "TorchSite", reason, "return items (input, target) of tensors or numbers"
+        ) from first
 
     def _collated(self, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = default_collate([self._dataset[row] for row in rows])

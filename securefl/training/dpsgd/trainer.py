@@ -111,6 +111,6 @@ def check_batch(batch: int, records: int) -> None:
     if batch > records:
         raise ConfigError(
             "training.batch_size",
-            f"DP-SGD draws {batch} records, and a party has {records}",
+            f"DP-SGD draws {batch} records, more than the {records} of a party",
             f"at most {records}, or more records for each party",
         )

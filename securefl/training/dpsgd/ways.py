@@ -111,11 +111,12 @@ def way_for(
         if isinstance(part, _MIXING):
             raise ConfigError(
                 "model",
-                f"{name or 'it'} is a {type(part).__name__}: no example has a gradient of its own",
+                f"{name or 'it'} is a {type(part).__name__}: DP-SGD needs the gradient of each example by "
+                "itself",
                 "replace BatchNorm by GroupNorm",
             )
         if getattr(part, "sparse", False) and isinstance(part, nn.Embedding | nn.EmbeddingBag):
-            reason = f"{name or 'it'} has sparse gradients, and a bound on each example needs dense ones"
+            reason = f"{name or 'it'} has sparse gradients, which DP-SGD cannot clip"
             raise ConfigError("model", reason, "sparse=False")
     _check_alone(module, sample)
     _check_forgets(module, sample)
@@ -151,8 +152,8 @@ def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
     if math.isfinite(size) and not torch.allclose(alone, together, rtol=1e-3, atol=1e-3 * size):
         raise ConfigError(
             "model",
-            "the scores of an example depend on the others in its batch: none has a gradient of its own",
-            "compute statistics over one example's own values, as GroupNorm does",
+            "the output of an example depends on others in its batch, which DP-SGD cannot train",
+            "use layers that treat examples separately, as GroupNorm does",
         )
 
 
@@ -168,8 +169,8 @@ def _check_forgets(module: nn.Module, sample: torch.Tensor) -> None:
     if not torch.equal(scores[0].nan_to_num(), scores[2].nan_to_num()):
         raise ConfigError(
             "model",
-            "the scores of an example depend on those before it: none has a gradient of its own",
-            "keep no state from example to example",
+            "the output of an example depends on earlier ones, which DP-SGD cannot train",
+            "remove state that is kept between examples",
         )
 
 

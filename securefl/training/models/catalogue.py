@@ -30,10 +30,10 @@ def build_model(
         kind = config.name
         raise ConfigError(
             "model.type",
-            f"{kind} has one label per sample, the data is text with one per character"
+            f"{kind} needs one label per sample, and the data is text with one per character"
             if tokens
-            else f"lstm reads text, the data has samples {input_shape} of numbers",
-            "lstm" if tokens else "softmax, mlp or cnn",
+            else f"lstm needs text, and the data has samples {input_shape} of numbers",
+            "use lstm" if tokens else "use softmax, mlp or cnn",
         )
     where, source = _place(config)
     with seeded_generators(seed):
@@ -45,7 +45,7 @@ def build_model(
             raise ConfigError(
                 where,
                 f"{source}({input_shape}, {classes}) raised {type(error).__name__}: {error}",
-                "it is called with the shape of one sample and the number of classes",
+                "let it take the shape of a sample and the number of classes",
             ) from error
         if not isinstance(model, nn.Module):
             raise ConfigError(where, f"{source} returned {type(model).__name__}, expected a torch.nn.Module")
@@ -87,9 +87,9 @@ def _check_scores(model: nn.Module, config: Model, samples: torch.Tensor, expect
     except Exception as error:
         raise ConfigError(
             where,
-            f"the model of {source} fails on two samples {tuple(samples.shape[1:])}: {error}",
+            f"the model of {source} failed on two samples {tuple(samples.shape[1:])}: {error}",
         ) from error
     model.train(was_training)
     if not isinstance(scores, torch.Tensor) or scores.shape != expected:
         shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
-        raise ConfigError(where, f"the model of {source} turns 2 samples into {shape}, expected {expected}")
+        raise ConfigError(where, f"the model of {source} returned {shape} for 2 samples, expected {expected}")

@@ -96,7 +96,7 @@ def load_model(path: Path) -> dict[str, F32]:
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(str(path), f"is no safetensors file: {error}") from error
+        raise ConfigError(str(path), f"is not a safetensors file: {error}") from error
     named: dict[str, F32] = {}
     for name, array in arrays.items():
         if array.dtype != np.float32:

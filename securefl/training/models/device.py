@@ -59,7 +59,9 @@ def choose_device(wanted: str | torch.device, processes: int) -> torch.device:
     try:
         device = torch.device(wanted)
     except RuntimeError:
-        raise ConfigError("device", f"torch has no device {wanted!r}", '"auto", "cpu" or "cuda"') from None
+        raise ConfigError(
+            "device", f"torch has no device {wanted!r}", 'choose "auto", "cpu" or "cuda"'
+        ) from None
     if device.type != "cuda":
         return device
     _check_present(device)
@@ -67,8 +69,8 @@ def choose_device(wanted: str | torch.device, processes: int) -> torch.device:
     if share < LEAST_SHARE:
         raise ConfigError(
             "training.device",
-            f"{processes} processes share the GPU, {share / 2**30:.2f} GiB each; a process needs"
-            f" {LEAST_SHARE >> 30} GiB",
+            f"{processes} processes share the GPU, {share / 2**30:.2f} GiB each; each needs "
+            f"{LEAST_SHARE >> 30} GiB",
             'use "auto" or "cpu", fewer parties, or simulate, which trains all parties in one process',
         )
     return device
@@ -113,7 +115,7 @@ def limit_threads() -> None:
 def _check_present(device: torch.device) -> None:
     reason = ""
     if not torch.cuda.is_available():
-        reason = "torch finds no CUDA device"
+        reason = "torch found no CUDA device"
         if torch.version.cuda is None:
             reason = "this build of torch has no CUDA support"
     elif device.index is not None and device.index >= torch.cuda.device_count():

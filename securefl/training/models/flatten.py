@@ -22,19 +22,19 @@ def check_averageable(module: torch.nn.Module) -> None:
     """
     parameters = dict(module.named_parameters())
     if not parameters:
-        raise ConfigError("model", "has no parameters")
+        raise ConfigError("model", "has no parameters", "give a model that can be trained")
     for name, parameter in parameters.items():
         if parameter.dtype != torch.float32:
             raise ConfigError(
                 "model", f"parameter {name} has dtype {parameter.dtype}, expected torch.float32"
             )
     if not any(parameter.requires_grad for parameter in parameters.values()):
-        raise ConfigError("model", "has no parameter that training may change")
+        raise ConfigError("model", "has no trainable parameter", "set requires_grad of some parameters")
     for name, buffer in module.named_buffers():
         if buffer.is_floating_point() or buffer.is_complex():
             raise ConfigError(
                 "model",
-                f"buffer {name} holds floating-point state, which is not averaged",
+                f"buffer {name} holds floating-point state, which the server cannot average",
                 "replace BatchNorm by GroupNorm, or keep constants out of buffers",
             )
 

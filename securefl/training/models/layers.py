@@ -107,7 +107,7 @@ def normalised(channels: int, groups: int, between: scenario.Activation) -> list
         raise ConfigError(
             "model.groups",
             f"{groups} groups cannot share {channels} channels evenly",
-            "a divisor of every number in model.channels",
+            "choose a divisor of each number in model.channels",
         )
     return [activation(between), nn.GroupNorm(groups, channels, affine=False)]
 
@@ -117,7 +117,7 @@ def check_image(input_shape: tuple[int, ...], kind: str, least: int) -> tuple[in
     if len(input_shape) not in (2, 3) or min(input_shape[-2:]) < least:
         raise ConfigError(
             "model.type",
-            f"a {kind} needs images of at least {least}x{least}, the data has samples {input_shape}",
+            f"a {kind} needs images of at least {least}x{least}, but the data has samples {input_shape}",
             "use mlp",
         )
     return input_shape[0] if len(input_shape) == 3 else 1, input_shape[-2], input_shape[-1]

@@ -100,13 +100,13 @@ def completed_by(model: nn.Module, arrays: Mapping[str, torch.Tensor]) -> dict[s
     plain = {name: first for name, _, first in _entries(model)}
     for name in sorted(arrays):
         if name not in plain:
-            raise ConfigError("module", f"has no {name}, which the model has", "the module of the sites")
+            raise ConfigError("module", f"has no {name}, which the model has", "pass the module of the sites")
     for raw, own in state.items():
         name = plain_name(model, raw)
         array = arrays.get(name, arrays.get(plain.get(name, name)))
         if array is not None and array.shape != own.shape:
             reason = f"{raw} has shape {tuple(own.shape)}, the model has {tuple(array.shape)}"
-            raise ConfigError("module", reason, "the module of the sites")
+            raise ConfigError("module", reason, "pass the module of the sites")
         found[raw] = own if array is None else array
     return found
 

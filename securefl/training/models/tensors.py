@@ -77,7 +77,7 @@ class Tensors(nn.Module):
 
 
 def _misnamed(where: str, name: str) -> ConfigError:
-    return ConfigError(where, f"the array {name!r} has a name that no parameter can have beside others")
+    return ConfigError(where, f"the array {name!r} has a name that clashes with another array", "rename it")
 
 
 def read_tensors(path: str, sha256: str = "", averaged: Sequence[str] = ()) -> Tensors:
@@ -95,18 +95,18 @@ def read_tensors(path: str, sha256: str = "", averaged: Sequence[str] = ()) -> T
         raw = Path(path).read_bytes()
     except OSError as error:
         remedy = (
-            "the file that securefl site weights wrote, which every process needs, the server too;"
-            " paths start at the working directory"
+            "write it with securefl site weights; each process needs it, also the server; paths are relative "
+            "to the working directory"
         )
         raise ConfigError("model.file", f"{path} cannot be read: {error.strerror}", remedy) from error
     found = hashlib.sha256(raw).hexdigest()
     if sha256 and found != sha256:
         reason = f"{path} has the SHA-256 {found[:16]}..., the scenario states {sha256[:16]}..."
-        raise ConfigError("model.sha256", reason, "take the file that all others have")
+        raise ConfigError("model.sha256", reason, "use the same file as all other parties")
     try:
         arrays = load(raw)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError("model.file", f"{path} is no safetensors file of numbers: {error}") from error
+        raise ConfigError("model.file", f"{path} is not a safetensors file of numbers: {error}") from error
     if not arrays:
         raise ConfigError("model.file", f"{path} holds no arrays")
     for name, array in arrays.items():
@@ -134,7 +134,7 @@ def write_tensors(
     """
     if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
         kind = "other names than text" if isinstance(arrays, Mapping) else type(arrays).__name__
-        raise ConfigError("parameters", f"are {kind}, expected arrays by name")
+        raise ConfigError("parameters", f"are {kind}, expected a mapping of arrays by name")
     plain: dict[str, npt.NDArray[np.float32]] = {}
     for name, array in arrays.items():
         found = np.asarray(array)

@@ -88,7 +88,9 @@ def site_apart(
     """
     module, _, member = name.partition(":")
     if not (module and member) or ":" in member:
-        raise ConfigError("--site", f"{name!r} names no site", "module:name, as in --site mysite:Site")
+        raise ConfigError(
+            "--site", f"{name!r} does not name a site", "write module:name, as in --site mysite:Site"
+        )
     _check(process)
 
     def make(party: str) -> ApartSite:
@@ -273,11 +275,11 @@ def _machine_megabytes() -> int:
 def _check(process: SiteProcess) -> None:
     if sys.platform != "linux":
         reason = "a site in a process of its own needs Linux"
-        raise ConfigError(
-            "--site-python", reason, "leave it out, and privacy.unit too: it needs that process"
-        )
+        raise ConfigError("--site-python", reason, "leave it out, or leave out privacy.unit")
     if not process.python.is_file():
-        raise ConfigError("--site-python", f"{process.python} is no file", "name a bin/python")
+        raise ConfigError(
+            "--site-python", f"{process.python} is not a file", "name the bin/python of an environment"
+        )
 
 
 def site_folder(name: str) -> Path | None:

@@ -47,12 +47,12 @@ class ColumnSite:
 
     def __init__(self, site: Any, evaluation: scenario.SiteEvaluation) -> None:
         if not hasattr(site, "columns"):
-            remedy = "give it one that returns arrays by name, as in docs/statistics.md"
-            raise ConfigError("--site", "it has no columns()", remedy)
+            remedy = "add one that returns arrays by name (docs/statistics.md)"
+            raise ConfigError("--site", "the site has no method columns()", remedy)
         found = site.columns()
         wrong = [line for line, serious in differences(found, evaluation) if serious]
         if wrong:
-            raise ConfigError("--site", "; ".join(wrong), "bring the columns to what [statistics] declares")
+            raise ConfigError("--site", "; ".join(wrong), "make the columns those that [statistics] declares")
         self._tables = {one.name: _table(found[one.name], one) for one in evaluation.metrics}
         self.column_counts = {
             one.name: column_counts(_numbers(found[one.name]), one.lower, one.upper)
@@ -82,7 +82,7 @@ def differences(
     lengths = {}
     for name, metric in declared.items():
         if name not in columns:
-            yield f"there is no column {name!r}", True
+            yield f"the column {name!r} is missing", True
             continue
         try:
             values = _numbers(columns[name])
@@ -90,7 +90,7 @@ def differences(
             yield f"{name!r} holds {error}", True
             continue
         except (TypeError, ValueError):
-            yield f"{name!r} holds what is no number", True
+            yield f"{name!r} holds a value that is not a number", True
             continue
         lengths[name] = values.size
         yield from _within(metric, values)

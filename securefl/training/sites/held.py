@@ -89,15 +89,17 @@ def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Par
         if not any(_fits(name, pattern) for name in trained):
             have = ", ".join(list(trained)[:4])
             raise ConfigError(
-                "personal", f"{pattern!r} fits no parameter that is trained", f"there is {have}"
+                "personal", f"{pattern!r} matches no trained parameter", f"trained parameters: {have}"
             )
     for name, weight in trained.items():
         if weight.dtype not in _REAL:
             reason = f"{name} has dtype {str(weight.dtype).removeprefix('torch.')}"
-            raise ConfigError("model", reason, "real numbers of 16, 32 or 64 bits")
+            raise ConfigError("model", reason, "use real numbers of 16, 32 or 64 bits")
     left = {n: w for n, w in trained.items() if not any(_fits(n, p) for p in personal)}
     if not left:
-        raise ConfigError("TorchSite", "has no parameter that travels")
+        raise ConfigError(
+            "TorchSite", "shares no parameter: all are frozen or personal", "share at least one"
+        )
     return left
 
 
@@ -112,9 +114,9 @@ def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
         raise ConfigError("buffers", f"{buffers!r} is not a choice", "one of local, average, refuse")
     for name, one in model.named_buffers():
         if one.is_complex() and buffers != "local":
-            raise ConfigError("buffers", f"{name} holds complex numbers", 'buffers="local"')
+            raise ConfigError("buffers", f"{name} holds complex numbers", 'set buffers="local"')
     found = _named_buffers(model)
     if found and buffers == "refuse":
-        remedy = 'GroupNorm in place of BatchNorm, or buffers="local"'
-        raise ConfigError("buffers", f"the model has {next(iter(found))}, which no sum carries", remedy)
+        remedy = 'use GroupNorm in place of BatchNorm, or buffers="local"'
+        raise ConfigError("buffers", f"the model has {next(iter(found))}, which cannot be averaged", remedy)
     return found if buffers == "average" else {}

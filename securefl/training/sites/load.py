@@ -28,7 +28,7 @@ def site_maker(name: str) -> SiteMaker:
     made = named(name)
     if not callable(made):
         remedy = "name a class, or a function of the party's name"
-        raise ConfigError(f"--site {name}", "cannot be called", remedy)
+        raise ConfigError(f"--site {name}", "is not a class or function", remedy)
     return made  # type: ignore[no-any-return]
 
 
@@ -39,7 +39,9 @@ def named(name: str) -> Any:
         ConfigError: no such module or name.
     """
     if name.count(":") != 1 or name.startswith(":") or name.endswith(":"):
-        raise ConfigError("--site", f"{name!r} names no site", "module:name, as in --site mysite:Site")
+        raise ConfigError(
+            "--site", f"{name!r} does not name a site", "write module:name, as in --site mysite:Site"
+        )
     try:
         return scenario.load_own(name)
     except ConfigError as error:
@@ -72,13 +74,13 @@ def make_site(
     try:
         layout.check(held, "parameters() gives")
     except SiteError as error:
-        remedy = "train what model.file holds: securefl site weights writes such a file"
+        remedy = "train the arrays of model.file, which securefl site weights writes"
         raise ConfigError(_said(maker), f"{party}: {error}", remedy) from error
     stated, found = getattr(model, "frozen_sha256", ""), getattr(site, "frozen_sha256", "")
     if stated and found != stated:
         kept = f"frozen parameters with the SHA-256 {found[:16]}..." if found else "no frozen parameters"
         reason = f"{party}: it has {kept}, the scenario states {stated[:16]}..."
-        raise ConfigError(_said(maker), reason, "begin with the base that all others have")
+        raise ConfigError(_said(maker), reason, "start from the same base model as all other parties")
     for name in getattr(site, "averaged", ()):
         if not server_optimisers.is_averaged(name, layout.averaged):
             remedy = f'model.averaged = ["*running_mean", "*running_var", "{name}"]'

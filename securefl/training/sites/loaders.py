@@ -23,9 +23,7 @@ def samples_of(loader: object, stated: int | None) -> int:
     given = _given_by(loader)
     if stated is None:
         if given is None:
-            raise ConfigError(
-                "samples", "the loader does not tell how many samples it gives", "give samples="
-            )
+            raise ConfigError("samples", "is missing: the loader has no length", "pass samples=")
         return given
     if given is not None and stated > given:
         reason = f"{stated:,} are stated, and the loader gives {given:,}"

@@ -48,10 +48,10 @@ def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) ->
     script = _script(name)
     if python is None:
         if memory:
-            raise ConfigError("--site-memory", "limits a process of the site's own", "--site-python as well")
+            raise ConfigError("--site-memory", "needs a site in a process of its own", "add --site-python")
         if script:
             remedy = "--site-python names the interpreter of an environment with nvflare"
-            raise ConfigError(f"--site {name}", "a script runs in a process of its own", remedy)
+            raise ConfigError(f"--site {name}", "is a script, which needs a process of its own", remedy)
         made = load.site_maker(name)
         return _offering(name, made, known.given) if is_client_app(made) else made
     process = apart.SiteProcess(python, memory)
@@ -73,7 +73,7 @@ def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> load.Sit
     """
     if _script(name):
         remedy = "name a function or class that makes its model, as in train:Net"
-        raise ConfigError(name, "a script has no parameters of its own", remedy)
+        raise ConfigError(name, "has no parameters, as every script", remedy)
     given = Given(first=True, local=local)
     if python is not None:
         return apart.site_apart(name, apart.SiteProcess(python), apart.START_SECONDS, lambda _party: given)
@@ -107,4 +107,4 @@ def _script(name: str) -> str:
         place = Path(folder, path)
         if place.is_file():
             return shlex.join([str(place.resolve()), *arguments])
-    raise ConfigError(f"--site {name}", f"there is no {path} here, nor beside the scenario")
+    raise ConfigError(f"--site {name}", f"{path} was found neither here nor beside the scenario")

@@ -85,15 +85,19 @@ class TorchSite:
         device: str | torch.device = "cpu",
     ) -> None:
         if train is None and (loader is None or loss is None or optimiser is None):
-            raise ConfigError(
-                "TorchSite", "has nothing to train with", "loader, loss and optimiser, or train"
-            )
+            raise ConfigError("TorchSite", "cannot train", "pass loader, loss and optimiser, or train")
         if not isinstance(model, nn.Module):
-            raise ConfigError("model", f"{type(model).__name__} is no torch.nn.Module", "the module itself")
+            raise ConfigError(
+                "model", f"{type(model).__name__} is not a torch.nn.Module", "pass the module itself"
+            )
         if not isinstance(method, scenario.LocalMethod):
-            raise ConfigError("method", f"{method!r} is none", "such as securefl.FedProx(mu=0.01)")
+            raise ConfigError(
+                "method", f"{method!r} is not a local method", "pass one, such as securefl.FedProx(mu=0.01)"
+            )
         if train is not None and not method.plain:
-            raise ConfigError("method", f"{method.name} corrects the usual loop", "leave train= out")
+            raise ConfigError(
+                "method", f"{method.name} cannot be combined with train=", "leave one of them out"
+            )
         trained = [one for one in model.parameters() if one.requires_grad]
         first = None if optimiser is None else optimiser(trained)
         if first is not None:
@@ -183,7 +187,7 @@ class TorchSite:
             if given:
                 raise ConfigError(
                     f"TorchSite({name}=)",
-                    "privacy.unit = record takes bounded gradients of single records, and the server steps",
+                    "cannot be used with privacy.unit = record, where the server steps",
                     f'leave {name} out, or privacy.unit = "party"',
                 )
         dataset = getattr(self._loader, "dataset", None)
@@ -225,7 +229,7 @@ class TorchSite:
     def _descend(self, context: site.RoundContext) -> site.Metrics:
         """Epochs over the loader; the mean loss of the last one over its samples."""
         if self._loader is None or self._loss is None or self._make is None:
-            raise ConfigError("TorchSite", "has nothing to train with", "loader, loss and optimiser")
+            raise ConfigError("TorchSite", "cannot train", "pass loader, loss and optimiser")
         steps = [weight for weight in self._model.parameters() if weight.requires_grad]
         if self._optimiser is not None and not _optimises(self._optimiser, steps):
             # Of parameters that user code has replaced, a kept optimiser would step the old ones.
@@ -309,11 +313,11 @@ def _check_optimiser(optimiser: torch.optim.Optimizer, method: scenario.LocalMet
     """
     step = inspect.signature(optimiser.step).parameters.get("closure")
     if step is not None and step.default is step.empty:
-        reason = f"{type(optimiser).__name__} computes the loss several times a step, by a closure"
-        raise ConfigError("optimiser", reason, "another one, or your own loop as train=")
+        reason = f"{type(optimiser).__name__} needs a closure, which computes the loss several times per step"
+        raise ConfigError("optimiser", reason, "use another one, or your own loop as train=")
     if not method.plain and isinstance(optimiser, torch.optim.SparseAdam):
         reason = f"{method.name} makes gradients dense, and SparseAdam takes sparse ones only"
-        raise ConfigError("method", reason, "another optimiser, or leave method= out")
+        raise ConfigError("method", reason, "use another optimiser, or leave out method=")
 
 
 def _optimises(optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter]) -> bool:

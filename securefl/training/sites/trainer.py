@@ -79,8 +79,8 @@ class SiteTrainer:
     ) -> None:
         if evaluation.metrics and getattr(site, "evaluate", None) is None:
             names = ", ".join(metric.name for metric in evaluation.metrics)
-            reason = f"the scenario declares {names}, and the site has no evaluate"
-            raise ConfigError("--site", reason, "give it one that returns (samples, metrics)")
+            reason = f"the scenario declares {names}, but the site has no evaluate"
+            raise ConfigError("--site", reason, "add a method evaluate that returns (samples, metrics)")
         self._site = site
         self._layout = layout
         self._given = layout.views if getattr(site, "keeps_nothing", False) else layout.arrays

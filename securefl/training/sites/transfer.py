@@ -172,8 +172,9 @@ def record_steps(site: object, batch: int, dp: scenario.DpSgd) -> RecordSteps:
     if make is None:
         raise ConfigError(
             "--site",
-            f"{type(site).__name__} trains as it likes, and a record is hidden by a bound on its gradient",
-            'securefl.TorchSite without train=, in the party\'s own process; or privacy.unit = "party"',
+            f"{type(site).__name__} has its own training loop, and privacy of records needs bounded "
+            "gradients",
+            'use securefl.TorchSite without train=, or set privacy.unit = "party"',
         )
     steps: RecordSteps = make(batch, dp)
     return steps

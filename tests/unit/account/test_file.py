@@ -119,7 +119,7 @@ def test_one_that_was_rolled_back_is_refused(tmp_path_factory: pytest.TempPathFa
     place.write(*MORE)
     raw = place.path.read_bytes().splitlines(keepends=True)
     place.path.write_bytes(b"".join(raw[: lines + 2]) if lines < 4 else b"".join(raw[:-1]))
-    with pytest.raises(ConfigError, match=r"was rolled back: \d lines?, and it had 6"):
+    with pytest.raises(ConfigError, match=r"was replaced by an older copy: \d lines?, and it had 6"):
         place.open()
     with place.open(adopt=True) as file:
         assert len(file.entries) >= 3, "its owner says that it is whole"
@@ -130,7 +130,7 @@ def test_one_from_before_its_first_use_is_refused(place: Place) -> None:
     fresh = place.path.read_bytes()
     place.write(*MORE)
     place.path.write_bytes(fresh)
-    with pytest.raises(ConfigError, match="was rolled back: 1 line, and it had 6"):
+    with pytest.raises(ConfigError, match=r"was replaced by an older copy: \d lines?, and it had 6"):
         place.open()
 
 
@@ -140,7 +140,7 @@ def test_a_backup_that_went_on_elsewhere_is_refused(place: Place) -> None:
     place.write(*MORE[2:])
     shutil.copy(place.path.with_suffix(".backup"), place.path)
     place.tip.path.unlink()
-    with pytest.raises(ConfigError, match="was in use before, and not on this machine"):
+    with pytest.raises(ConfigError, match=r"was moved \(in use before, and not on this machine\)"):
         place.open()
 
 
@@ -154,7 +154,7 @@ def test_a_branch_is_refused(place: Place) -> None:
     place.tip.path.write_bytes(tip)
     place.write(Update(round=9, count=1))
     place.tip.path.write_bytes(newest)
-    with pytest.raises(ConfigError, match="is another one than was in use, from line 6 on"):
+    with pytest.raises(ConfigError, match="is not the file that was in use: it differs from line 6 on"):
         place.open()
 
 
@@ -178,7 +178,9 @@ def test_a_copy_on_another_machine_is_refused(place: Place, monkeypatch: pytest.
     place.write(*MORE)
     monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
     there = Tip(place.tip.path.with_name("elsewhere.tip"))
-    with pytest.raises(ConfigError, match="was last used on another machine: a copy could give") as refused:
+    with pytest.raises(
+        ConfigError, match=r"was moved \(last used on another machine\); two copies could"
+    ) as refused:
         AccountFile(place.path, OWNER, there)
     assert "securefl account --adopt" in str(refused.value)
     with AccountFile(place.path, OWNER, there, adopt=True) as file:
@@ -310,14 +312,14 @@ def test_a_sum_of_somebody_who_is_not_in_the_roster_is_refused(place: Place) -> 
 
 def test_a_missing_one_is_refused_with_the_way_to_begin(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match="is missing: what p00's key has given away is not known"
+        ConfigError, match="is missing: it records what the key of p00 has released"
     ) as refused:
         AccountFile(tmp_path / "p00.account", OWNER, Tip(tmp_path / "tip"))
     assert "securefl account --begin" in str(refused.value)
 
 
 def test_somebody_elses_is_refused(place: Place) -> None:
-    with pytest.raises(ConfigError, match="is the account of another key, of p00"):
+    with pytest.raises(ConfigError, match="belongs to another key, that of p00"):
         place.open(OTHER)
 
 
@@ -358,7 +360,7 @@ def test_without_a_tip_that_can_be_written_nothing_leaves(place: Place) -> None:
 def test_a_damaged_tip_is_refused(place: Place, text: str) -> None:
     place.write(*MORE)
     place.tip.path.write_text(text, encoding="latin-1")
-    with pytest.raises(ConfigError, match="is no tip of an account"):
+    with pytest.raises(ConfigError, match="is damaged: it is not a state file"):
         place.open()
 
 

@@ -87,9 +87,7 @@ def test_what_ended_in_good_order_and_is_torn_or_empty_now_is_refused(copy: Path
     with pytest.raises(ConfigError, match=r"p02\.jsonl: ends with entry .*cut or replaced after the run"):
         load(copy)
     path.write_bytes(b"")
-    with pytest.raises(
-        ConfigError, match=r"p02\.jsonl: is empty, and summary\.json says that it had \d+ entr"
-    ):
+    with pytest.raises(ConfigError, match=r"is empty, but summary\.json states 46 entries"):
         load(copy)
 
 
@@ -136,7 +134,7 @@ def test_entries_cut_off_the_end_are_noticed(copy: Path, missing: int) -> None:
     with pytest.raises(ConfigError, match=rf"p03\.jsonl: ends with entry {last}, .*{len(lines)} entries"):
         load(copy)
     (copy / "summary.json").write_text('{"transcripts": {"p03": 1}}')
-    with pytest.raises(ConfigError, match=r"summary\.json: transcripts: is no table"):
+    with pytest.raises(ConfigError, match="its field transcripts is not a table"):
         load(copy)
 
 
@@ -189,7 +187,7 @@ def test_no_reclustering_at_all_is_refused_by_name(copy: Path) -> None:
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no run"):
+    with pytest.raises(ConfigError, match=r"is not the directory of a run: scenario\.toml is missing"):
         load(tmp_path)
 
 

@@ -72,8 +72,8 @@ def test_it_counts_answers_and_bits_besides(key: Path) -> None:
     named = GroupNamed(round=1, epsilon=1.5, made=1, group=0)
     write(key, run, named, Update(round=1, count=1), Update(round=2, count=1))
     shown = call("account", "--key", key)
-    assert "task groups: named 1 time, epsilon 1.5, pure and of all its data" in shown.stdout
-    assert "validated sums: 4 bits of an evaluator's choice" in shown.stdout
+    assert "task groups: chosen 1 time, pure epsilon 1.5 of all its data" in shown.stdout
+    assert "validated sums: at most 4 bits could leak to a deviating evaluator" in shown.stdout
 
 
 def test_it_says_what_metrics_without_noise_tell(key: Path) -> None:
@@ -81,21 +81,21 @@ def test_it_says_what_metrics_without_noise_tell(key: Path) -> None:
     run = msgspec.structs.replace(joined("spring"), parties=("aa" * 32, own, "bb" * 32), repeats=True)
     write(key, run, Update(round=0, count=1))
     shown = call("account", "--key", key).stdout
-    assert "metrics: 1 run summed those of the same samples in other clusters each round" in shown
-    assert 'counts of this party alone may follow (evaluation.repeats = "accept")' in shown
+    assert "metrics: 1 run summed metrics of the same samples in changing clusters" in shown
+    assert 'which can reveal those of this party (evaluation.repeats = "accept")' in shown
     assert "only together" not in shown
     write(key, CountedAtoms(atoms=((1, 2),)))
     shown = call("account", "--key", key).stdout
-    assert f"metrics: without noise they are summed only together with those of {'bb' * 8} (keys)" in shown
+    assert f"metrics: without noise only in sums together with {'bb' * 8} (keys)" in shown
 
 
 def test_updates_without_noise_have_no_epsilon(key: Path) -> None:
     write(key, joined("spring"), Update(round=0, count=1))
     shown = call("account", "--key", key)
-    assert "no epsilon bounds what is known of them" in shown.stdout
+    assert "epsilon: none, since updates were released without noise" in shown.stdout
     write(key, joined("summer", NOISE), Update(round=0, count=1))
     shown = call("account", "--key", key)
-    assert "epsilon, record: no bound, as some updates left without noise" in shown.stdout
+    assert "epsilon, record: none, since some updates were released without noise" in shown.stdout
 
 
 def test_a_run_that_took_nothing_is_not_shown(key: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_lost_account_is_begun_by_its_owners_word_only(key: Path) -> None:
     key.with_suffix(".account").unlink()
     refused = call("account", "--key", key)
     assert refused.exit_code == 5
-    assert "p00.account: is missing: what p00's key has given away is not known" in refused.stderr
+    assert "p00.account: is missing: it records what the key of p00 has released" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
     assert call("account", "--key", key, "--begin").exit_code == 0
     assert call("account", "--key", key).exit_code == 0
@@ -121,7 +121,7 @@ def test_a_moved_account_is_adopted_by_its_owners_word_only(
     monkeypatch.setenv("SECUREFL_STATE", str(tmp_path / "another machine's"))
     refused = call("account", "--key", key)
     assert refused.exit_code == 5
-    assert "a copy could give the same away twice" in refused.stderr
+    assert "two copies could spend one budget" in refused.stderr
     adopted = call("account", "--key", key, "--adopt")
     assert adopted.exit_code == 0
     assert "gave updates to 1 run" in adopted.stdout
@@ -131,7 +131,7 @@ def test_a_moved_account_is_adopted_by_its_owners_word_only(
 def test_begin_and_adopt_contradict_each_other(key: Path) -> None:
     refused = call("account", "--key", key, "--begin", "--adopt")
     assert refused.exit_code == 2
-    assert "contradict each other" in refused.stderr
+    assert "cannot be combined" in refused.stderr
 
 
 def test_servers_and_dealers_have_no_account(tmp_path: Path) -> None:

@@ -85,11 +85,11 @@ def test_values_that_are_the_same_everywhere_and_bytes_without_constants(folder:
 def test_a_file_that_does_not_fit_is_refused(folder: Path) -> None:
     (folder / "north.csv").write_text(HEAD + "1,130,70,f,no\n")
     assert refusal(call("data", "check", "s.toml", "north.csv")) == (
-        "north.csv, line 2, column 'age': holds 130, which is not in 0 to 120 (mend the file, or declare"
+        "north.csv, line 2, column 'age': holds 130, outside 0 to 120 (correct the file, or declare"
         " another range)"
     )
     np.savez("own.npz", x=np.zeros((2, 3), np.float32), y=[0, 1], classes=np.int64(2))
-    assert "own.npz: has samples of shape (3,), by data.table it is (4,)" in refusal(
+    assert "own.npz: has samples of shape (3,), but data.table states (4,)" in refusal(
         call("data", "check", "s.toml", "own.npz")
     )
     site = ("--set", 'model={type="weights",file="w.safetensors"}')
@@ -108,7 +108,8 @@ def test_a_split_is_written_for_a_trial_of_a_deployment(folder: Path) -> None:
     shown = told("data", "check", "s.toml", "shares/p00.npz")
     assert "shares/p00.npz: 18 samples of shape (4,) in 2 classes" in shown
     assert (
-        refusal(call("data", "export", "s.toml", "--out", "shares")) == "--out: shares exists (another name)"
+        refusal(call("data", "export", "s.toml", "--out", "shares"))
+        == "--out: shares exists already (choose another name)"
     )
     assert "cannot be created" in refusal(call("data", "export", "s.toml", "--out", "s.toml/x"))
 
@@ -144,8 +145,8 @@ def test_settling_needs_no_file_where_the_scenario_says_what_the_data_look_like(
     (folder / "s.toml").write_text(plain)
     line = refusal(call("dp", "settle", "s.toml", "--records", "200", *private))
     assert line == (
-        "data.shape: is not declared, and the model's size depends on it (declare it, or name any party's"
-        " file by --data)"
+        "data.shape: is missing: the model's size depends on it (declare it, or give the file of any party"
+        " as --data)"
     )
     shape = ("--set", "data.shape=[4]")
     declared = told("dp", "settle", "s.toml", "--records", "200", *private, *shape)
@@ -153,21 +154,21 @@ def test_settling_needs_no_file_where_the_scenario_says_what_the_data_look_like(
     assert declared == told(
         "dp", "settle", "s.toml", "--records", "200", "--data", "own.npz", *private, *shape
     )
-    assert "by data.shape it is (5,)" in refusal(
+    assert "but data.shape states (5,)" in refusal(
         call("dp", "settle", "s.toml", "--data", "own.npz", *private, "--set", "data.shape=[5]")
     )
 
 
 BAD = {
-    'data.classes=["a"]': "data.classes: there is one at most (two names or more, each once)",
-    'data.classes=["a","b","a"]': "data.classes: 'a' is there 2 times (two names or more, each once)",
-    "data.standardise={mean=0,deviation=1}": "data.standardise: one constant for all columns of a table",
-    "data.shape=[4]": "data.shape: follows from the columns of data.table (leave it out)",
-    "data.table.label=age": "data.table.label: 'age' is a feature, too (nobody needs to learn that",
-    "data.table.features=[]": "data.table.features: none are declared (such as [{ name",
-    "data.table.features.1.name=age": "data.table.features: 'age' is there 2 times",
+    'data.classes=["a"]': "data.classes: has fewer than two classes (give two names or more, each once)",
+    'data.classes=["a","b","a"]': "data.classes: 'a' is listed 2 times (give two names or more, each once)",
+    "data.standardise={mean=0,deviation=1}": "data.standardise: works on images only, not on",
+    "data.shape=[4]": "data.shape: is given, but the columns of data.table determine it (leave it out)",
+    "data.table.label=age": "data.table.label: 'age' is the label and a feature (remove it from",
+    "data.table.features=[]": "data.table.features: is empty: no column is declared (declare columns, as in",
+    "data.table.features.1.name=age": "data.table.features: 'age' is declared 2 times",
     "data.table.features.0.fill=130": "data.table.features.0.fill: 130 is not in 0 to 120",
-    "data.table.incomplete=keep": 'data.table.incomplete: "keep" is not a choice (one of drop, refuse)',
+    "data.table.incomplete=keep": 'data.table.incomplete: "keep" is not a choice (choose one of drop',
     "data.table.delimiter=:": 'data.table.delimiter: ":" is not a choice',
     "data.set=digits": "",
 }
@@ -190,7 +191,8 @@ def refused(text: str, *overrides: str) -> str:
 def test_a_table_without_a_schema_and_a_schema_without_classes() -> None:
     plain = SCENARIO[: SCENARIO.index("[data.table]")] + SCENARIO[SCENARIO.index("[model]") :]
     assert refused(plain) == (
-        "data.table: is missing, and csv:patients.csv is a table (label and features, as in docs/data.md)"
+        "data.table: is missing, and csv:patients.csv is a table file (declare label and features "
+        "(docs/data.md))"
     )
     line = refused(SCENARIO.replace('classes = ["no", "yes"]\n', ""))
     assert line.startswith("data.classes: is missing: which are those of 'ill'?")

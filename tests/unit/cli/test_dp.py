@@ -51,13 +51,13 @@ def test_json() -> None:
     [
         ({"delta": "0.001"}, "--delta: 0.001 is not from 1e-12 to below 1 / records = 0.000333"),
         ({"delta": "0"}, "--delta: 0 is not"),
-        ({"batch": "3001"}, "--batch: 3001 of 3000 examples"),
-        ({"batch": "0"}, "--batch: 0 of 3000"),
-        ({"records": "1"}, "--records: 1 examples"),
+        ({"batch": "3001"}, "--batch: a batch of 3001 from 3000 records"),
+        ({"batch": "0"}, "--batch: a batch of 0 from 3000"),
+        ({"records": "1"}, "--records: is 1"),
         ({"epochs": "0"}, "--epochs: 0 epochs"),
         ({"epochs": "nan"}, "--epochs: nan epochs"),
-        ({"epsilon": "0.001"}, "--epsilon: no calibration for epsilon = 0.001 (from 0.05 to 50)"),
-        ({"epsilon": "1000"}, "--epsilon: no calibration for epsilon = 1000"),
+        ({"epsilon": "0.001"}, "--epsilon: cannot compute noise for epsilon = 0.001 (choose 0.05 to 50)"),
+        ({"epsilon": "1000"}, "--epsilon: cannot compute noise for epsilon = 1000"),
         ({"relation": "swap"}, "--relation: 'swap' is not one of 'add-remove', 'replace-one'"),
         ({"sampler": "shuffle"}, "--sampler: 'shuffle' is not one of 'poisson', 'fixed-size'"),
         ({"accountant": "gdp"}, "--accountant: 'gdp' is not one of 'pld', 'rdp', 'both'"),
@@ -69,4 +69,8 @@ def test_one_line_each(changed: dict[str, str], said: str) -> None:
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert refusal(call(*calibrate())) == "accounting: it needs dp-accounting (pip install 'securefl[dp]')"
+    assert (
+        refusal(call(*calibrate()))
+        == "privacy: the privacy accountant needs dp-accounting, which is not installed"
+        " (pip install 'securefl[dp]')"
+    )

@@ -49,7 +49,7 @@ def learned(*read: list[bytes]) -> list[str]:
 
 
 def test_nothing_is_concluded_from_nothing() -> None:
-    assert learned() == ["an eavesdropper without keys reads 0 signed frames"]
+    assert learned() == ["an eavesdropper without keys can read 0 signed frames"]
 
 
 def test_every_conclusion_comes_from_what_was_read() -> None:
@@ -63,8 +63,8 @@ def test_every_conclusion_comes_from_what_was_read() -> None:
         frames(B, Place(5, 1, 0), ADVERT),
         frames(A, ROUND, Release(sealed=bytes(60))),
     ) == [
-        "an eavesdropper without keys reads 8 signed frames",
-        "it learns who takes part: a, b, in rounds 4 to 5",
+        "an eavesdropper without keys can read 8 signed frames",
+        "it learns the parties of each round: a, b, in rounds 4 to 5",
         "it learns sample counts, from hellos: a 119, b 7",
         "it learns the members of 2 clusters, from 4 key adverts; cluster 2 of round 4: a, b",
         "it reads 1 global model in clear, 1,018 bytes",
@@ -88,7 +88,7 @@ def test_frames_in_carriers_tell_what_they_tell_alone() -> None:
     carriers = list(out.carriers(frame, 32 * 1024))
     assert len(carriers) == 2
     assert learned([frame])[1:] == learned(carriers)[1:]
-    assert learned(carriers)[0] == "an eavesdropper without keys reads 2 signed frames"
+    assert learned(carriers)[0] == "an eavesdropper without keys can read 2 signed frames"
     assert learned(carriers[:1])[1:] == []
 
 

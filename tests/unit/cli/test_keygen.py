@@ -93,9 +93,9 @@ def test_rosters_with_gaps_are_refused(tmp_path: Path) -> None:
     server, alice = tmp_path / "server.pub", tmp_path / "alice.pub"
     before = files(tmp_path)
     for pubs, why in (
-        ((alice,), "0 of the files are the server's"),
-        ((server, server, alice), "2 of the files are the server's"),
-        ((server, alice, alice), "two of the files are of the same party"),
+        ((alice,), "0 of these files are keys of a server"),
+        ((server, server, alice), "2 of these files are keys of a server"),
+        ((server, alice, alice), "two of these files belong to the same party"),
         ((server, tmp_path / "alice.key"), "is not a securefl public identity file"),
     ):
         arguments = [option for pub in pubs for option in ("--roster", pub)]

@@ -46,7 +46,7 @@ def test_json_and_a_row_of_ones_own(tmp_path: Path) -> None:
     assert 0 <= row["p_lost"] <= 0.3
     assert json.loads((tmp_path / "plan.json").read_text()) == values
     said = refusal(call(*FEW, "--choose", "99", "--out", tmp_path, "--force"))
-    assert said.startswith("--choose: there is no row 99 (1 to ")
+    assert said.startswith("--choose: the table has no row 99 (choose 1 to ")
 
 
 @pytest.mark.parametrize(("records", "warned"), [("50", True), ("100", False)])
@@ -55,7 +55,7 @@ def test_a_delta_of_few_records_is_warned_of(records: str, warned: bool, tmp_pat
     result = call("plan", *few, "--epsilon", "8", "--records", records, "--out", tmp_path)
     assert result.exit_code == 0, result.stderr
     for said in (result.stdout, (tmp_path / "plan.toml").read_text()):
-        assert ("LARGE DELTA: epsilon may fail with probability 0.014" in said) is warned
+        assert ("LARGE DELTA: epsilon may fail with chance 1.35 %" in said) is warned
         assert ("more records of the party with the fewest" in said) is warned
 
 
@@ -71,8 +71,8 @@ def test_a_smaller_delta_costs_noise_and_is_in_the_scenario(tmp_path: Path) -> N
     assert "delta = 1e-05" in text
     assert "LARGE DELTA" not in text
     said = refusal(call("plan", *few, "--epsilon", "8", "--records", "50", "--delta", "0.02"))
-    assert said == "--delta: no noise is planned for delta = 0.02 (1e-12 to below 1 / 50 = 0.02)"
-    assert refusal(call("plan", *few, "--delta", "1e-5")).startswith("--delta: there is no noise without")
+    assert said == "--delta: delta = 0.02 is out of range (1e-12 to below 1 / 50 = 0.02)"
+    assert refusal(call("plan", *few, "--delta", "1e-5")).startswith("--delta: has no effect without")
 
 
 @pytest.mark.parametrize(("again", "works"), [("1", {False}), ("2", {False, True})])
@@ -105,18 +105,18 @@ def test_an_earlier_plan_is_replaced_on_demand_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--parties", "2"), "--parties: 2: in a sum of two each member finds the other's update"),
+        (("--parties", "2"), "--parties: 2: in a sum of two each member can compute the other's update"),
         (("--parties", "0"), "--parties: 0: in a sum of fewer"),
         (("--parties", "12", "--reclusterings", "0"), "--reclusterings: 0 is out of range"),
         (("--parties", "12", "--k", "13"), "--k: 13 is out of range (from 1 to 12)"),
         (("--parties", "12", "--colluders", "3", "--k", "10"), "--k: k = 10, but besides q = 3 colluders"),
         (("--parties", "12", "--case", "best"), "--case: 'best' is not one of 'worst', 'average'"),
-        (("--parties", "12", "--data", "faces"), "--data: 'faces' is none (digits or mnist"),
+        (("--parties", "12", "--data", "faces"), "--data: 'faces' is not a data set (digits or mnist"),
         (
             ("--parties", "12", "--records", "500"),
-            "--records: 500 for each of 12 parties, but digits has 1442",
+            "--records: 12 x 500 records are more than the 1442",
         ),
-        (("--parties", "1500"), "--data: digits has 1442 samples for 1500 parties"),
+        (("--parties", "1500"), "--data: digits has only 1442 samples for 1500 parties"),
         (("--parties", "12", "--dropout", "0.4", "--k", "6"), "--lost: no m and R keep --lost 0.05"),
     ],
 )

@@ -109,7 +109,7 @@ def _broke_off_after_a_round(directory: RunDirectory) -> Finished | Aborted:
 
 def _died(directory: RunDirectory) -> Finished | Aborted:
     _write_transcript(directory)
-    raise RunAbortedError("the server process died")
+    raise RunAbortedError("the run ended: the run ended: the server process died")
 
 
 def _interrupted(directory: RunDirectory) -> Finished | Aborted:
@@ -162,7 +162,7 @@ def test_ctrl_c_leaves_a_summary_and_is_never_what_was_expected(
 @pytest.mark.parametrize(
     ("ends", "line", "left"),
     [
-        (_died, "the server process died", {"run/transcripts/server.jsonl"}),
+        (_died, "the run ended: the run ended: the server process died", {"run/transcripts/server.jsonl"}),
         (_interrupted, "by the user (Ctrl-C); what was written stays", set()),
     ],
 )

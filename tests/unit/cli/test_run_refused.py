@@ -77,7 +77,7 @@ def test_an_unknown_scenario_is_refused(tmp_path: Path) -> None:
         "nosuch: no such file, and no bundled scenario of this name (bundled: backdoor, byzantine, "
     )
     assert "quickstart" in reason
-    assert "no such file" in refusal(call("run", "nosuch.toml", "--out", tmp_path / "run"))
+    assert "file not found" in refusal(call("run", "nosuch.toml", "--out", tmp_path / "run"))
     assert "cannot be read" in refusal(call("run", tmp_path, "--out", tmp_path / "run"))
     assert files(tmp_path) == set()
 
@@ -107,7 +107,11 @@ def short_npz(folder: Path) -> str:
 
 @pytest.mark.parametrize(
     ("make", "words"),
-    [(no_npz, "file not found"), (torn_npz, "no readable npz"), (short_npz, "short.npz[x_test]: missing")],
+    [
+        (no_npz, "file not found"),
+        (torn_npz, "is not a readable npz archive: File is not a zip file"),
+        (short_npz, "is missing; the archive holds x_train, y_train"),
+    ],
 )
 def test_bad_npz_data_is_refused(make: object, words: str, tmp_path: Path) -> None:
     assert callable(make)
@@ -148,10 +152,16 @@ def test_a_corrupt_data_file_is_refused(tmp_path: Path) -> None:
         (("--device", "abacus"), "--device"),
         (("--broker", "mqtts://host", "--tls"), "--tls: is for a local broker"),
         (("--broker", "mqtt://host", "--tls"), "--tls: is for a local broker"),
-        (("--tls-ca", "x.pem"), "--tls-ca: is for a broker at a URL"),
-        (("--tls", "--tls-cert", "x.pem"), "--tls-cert: is for a broker at a URL"),
-        (("--broker", "mosquitto", "--tls-key", "x.pem"), "--tls-key: is for a broker at a URL"),
-        (("--broker", "embedded", "--password-file", "x"), "--password-file: is for a broker at a URL"),
+        (("--tls-ca", "x.pem"), "needs a broker at a URL, and this run starts 'auto' itself"),
+        (("--tls", "--tls-cert", "x.pem"), "needs a broker at a URL, and this run starts 'auto' itself"),
+        (
+            ("--broker", "mosquitto", "--tls-key", "x.pem"),
+            "needs a broker at a URL, and this run starts 'mosquitto' itself",
+        ),
+        (
+            ("--broker", "embedded", "--password-file", "x"),
+            "needs a broker at a URL, and this run starts 'embedded' itself",
+        ),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_made(
@@ -165,7 +175,10 @@ def test_an_unreachable_broker_aborts_in_one_line(tmp_path: Path) -> None:
     # Port 1 (tcpmux) is served nowhere.
     arguments = ("--broker", "mqtt://127.0.0.1:1", "--out", tmp_path / "run")
     reason = refusal(call("run", write_scenario(tmp_path), *arguments), code=3)
-    assert reason == "broker mqtt://127.0.0.1:1 is out of reach: connection refused. Is it running?"
+    assert (
+        reason == "cannot reach the broker mqtt://127.0.0.1:1: connection refused; check that it is"
+        " running, and the host and port"
+    )
     assert files(tmp_path) == {"small.toml"}, "nothing started: the same --out can be used again"
 
 
@@ -193,7 +206,7 @@ def test_sums_that_hide_nothing_are_refused(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path)
     reason = refusal(call("run", scenario, "--set", "secure_sum.kind=plain", "--out", tmp_path / "run"))
     assert reason == (
-        "secure_sum.kind: hides nothing: the server of a run would read every update"
-        ' (kind = "masking", or simulate)'
+        "secure_sum.kind: protects nothing: the server would see every update"
+        ' (set kind = "masking", or use securefl simulate)'
     )
     assert files(tmp_path) == {"small.toml"}

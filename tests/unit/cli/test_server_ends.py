@@ -270,7 +270,7 @@ def test_a_server_that_cannot_account_for_privacy_is_refused_before_anybody_hear
     lead: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def missing() -> None:
-        raise ConfigError("accounting", "it needs dp-accounting")
+        raise ConfigError("privacy", "the privacy accountant needs dp-accounting, which is not installed")
 
     monkeypatch.setattr("securefl.runtime.launch.leading.need_dp_accounting", missing)
     noisy = (

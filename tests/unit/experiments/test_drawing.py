@@ -138,7 +138,7 @@ def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:
         (("tiny", "--figure", "9z"), "--figure: there is no figure '9z' (7b, or all)"),
         (
             ("tiny", "--figure", "7b", "--scale", "moon"),
-            "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the paper's own sizes,"
+            "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the sizes of the paper,"
             " hours; see: root reproduce -h)",
         ),
         (
@@ -157,7 +157,7 @@ def test_the_help_names_every_paper() -> None:
     help_text = " ".join(re.sub(r"[^\w\s,;-]", " ", call("reproduce", "-h", width=200).stdout).split())
     known = [path.name for path in command._PRESETS.iterdir() if path.is_dir() and any(path.glob("*.toml"))]
     assert len(known) >= 5
-    assert all(re.search(rf"Which paper[^.]*\b{name}\b", help_text) for name in known)
+    assert all(re.search(rf"The paper[^.]*\b{name}\b", help_text) for name in known)
 
 
 def test_a_gpu_that_is_not_there_is_refused_whatever_is_at_hand(
@@ -180,7 +180,7 @@ def test_missing_data_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_without_matplotlib_it_does_not_even_start(paper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     said = refusal(call("reproduce", "tiny", "--figure", "7b", "--out", paper))
-    assert said == "figures: drawing them needs matplotlib (pip install 'securefl[plots]')"
+    assert said == "figures: drawing needs matplotlib, which is not installed (pip install 'securefl[plots]')"
 
 
 def test_the_list_needs_neither_torch_nor_matplotlib() -> None:

@@ -124,7 +124,11 @@ def test_a_sheet_that_is_refused(old: str, new: str, message: str, tmp_path: Pat
     ("old", "new", "message"),
     [
         ("$factor,", "$power,", "cell 'none, 1/2': \"behaviours=[{ kind = 'scale', factor = $power"),
-        ("'krum', byzantine", "'krum', bizantine", "cell 'none, 1/2': aggregation.rule.bizantine: unknown"),
+        (
+            "'krum', byzantine",
+            "'krum', bizantine",
+            "cell 'none, 1/2': aggregation.rule.bizantine: is not a field",
+        ),
         ("share = 0.5", "share = 1.5", "values.share: is 1.5"),
     ],
 )

@@ -278,8 +278,10 @@ def test_from_file_to_page(tmp_path: Path) -> None:
 
 def test_bad_calls_are_one_line(tmp_path: Path) -> None:
     names = "atoms, colluders, dropouts, new-work, noise, reclusterings"
-    assert refusal(call("leakage", "--out", tmp_path)).startswith(f"SWEEP: nothing to do (one of {names}")
+    assert refusal(call("leakage", "--out", tmp_path)).startswith(
+        f"SWEEP: is missing: nothing to compute (name one of {names}"
+    )
     said = refusal(call("leakage", "lost", "--out", tmp_path))
-    assert said.startswith(f"SWEEP: there is no sweep 'lost' (one of {names}")
+    assert said.startswith(f"SWEEP: 'lost' is not a bundled sweep (one of {names}")
     said = refusal(call("leakage", "--page", "--out", tmp_path))
     assert said == f"--page: there is no figure in {tmp_path} (run one first: --figure atoms)"

@@ -163,7 +163,7 @@ def test_what_was_run_from_an_older_file_is_marked(paper: Path) -> None:
         (("--table", "2", "--aux", "mnist"), "--aux: nothing of what is asked for needs another data set"),
         (
             ("--table", "2", "--scale", "moon"),
-            "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the paper's own sizes,"
+            "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the sizes of the paper,"
             " hours; see: root reproduce -h)",
         ),
     ],

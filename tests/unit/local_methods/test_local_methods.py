@@ -216,7 +216,7 @@ class TestTorchSite:
         site.fit(site.parameters(), RoundContext(0, 1, 0))
 
     def test_own_loops_are_not_corrected(self) -> None:
-        with pytest.raises(ConfigError, match=r"method: scaffold corrects the usual loop \(leave train= out"):
+        with pytest.raises(ConfigError, match="scaffold cannot be combined with train="):
             TorchSite(nn.Linear(1, 1), train=lambda _m, _t: None, samples=1, method=Scaffold())
 
 
@@ -269,23 +269,32 @@ class TestTable:
     @pytest.mark.parametrize(
         ("changes", "said"),
         [
-            (("training.method.type=fedprox",), "training.method.mu: missing"),
+            (("training.method.type=fedprox",), "is missing"),
             (("training.method.type=moon",), 'training.method.type: "moon" is not a choice'),
             (("training.method={type='fedprox', mu=0}",), "training.method.mu: expected"),
-            (("training.method.type=scaffold", "clustering.new_work=true"), "clustering.new_work: a second"),
-            (("training.method.type=scaffold", "groups.count=2"), "groups.count: a control variate"),
-            (("training.method.type=scaffold", "training.dp_sgd={}"), "training.dp_sgd: it makes one step"),
+            (
+                ("training.method.type=scaffold", "clustering.new_work=true"),
+                r"cannot be combined with this local method, and training\.method\.type",
+            ),
+            (
+                ("training.method.type=scaffold", "groups.count=2"),
+                "cannot be combined with a local method that corrects one model, and",
+            ),
+            (
+                ("training.method.type=scaffold", "training.dp_sgd={}"),
+                r"cannot be combined with a local method, and training\.method\.type is",
+            ),
             (
                 (
                     "training.method.type=scaffold",
                     "aggregation.rule.type=fltrust",
                     "data.server_per_class=2",
                 ),
-                "aggregation.rule.type: fltrust compares",
+                "fltrust needs gradients of the server itself, and",
             ),
             (
                 ("training.method.type=scaffold", "model={type='weights', file='x'}"),
-                "training.method: sites train as they like",
+                "training.method: is given, but sites have their own training",
             ),
         ],
     )

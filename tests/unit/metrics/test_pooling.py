@@ -118,7 +118,7 @@ def test_what_lies_below_a_metrics_range_is_impossible() -> None:
     good = cluster(made, (10, 0.5), (30, 0.25))
     low = good + np.array([0, -(20 << made.scale)])
     found, doubted = measure(made, [(0, good, 2), (1, low, 2)], median=False)
-    assert [(one.cluster, one.reason) for one in doubted] == [(1, "loss is below what is possible")]
+    assert [(one.cluster, one.reason) for one in doubted] == [(1, "loss is lower than possible")]
     assert abs(found[0].pooled - 0.3125) < 1e-5
 
 

@@ -106,9 +106,9 @@ def test_a_sum_with_a_moment_beyond_its_samples_is_doubted() -> None:
     assert not WORDS.doubt(WORDS.read(total), 3)
     wrong = total.copy()
     wrong[1] = total[0] * 2
-    assert WORDS.doubt(WORDS.read(wrong), 3) == "Age (years) counts more than there is"
+    assert WORDS.doubt(WORDS.read(wrong), 3) == "Age (years) counts more than all samples"
     wrong[1] = -total[0]
-    assert WORDS.doubt(WORDS.read(wrong), 3) == "Age (years) is below what is possible"
+    assert WORDS.doubt(WORDS.read(wrong), 3) == "Age (years) is lower than possible"
 
 
 @pytest.mark.parametrize("spread", [10.0, 1e-1, 1e-3, 1e-5, 1e-7, 0.0])
@@ -200,7 +200,7 @@ def stated(mean: float) -> dict[str, object]:
 )
 def test_another_file_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "s.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"s\.json: holds no statistics") as caught:
+    with pytest.raises(ConfigError, match=r"s\.json: is not a statistics") as caught:
         Statistics.load(tmp_path / "s.json")
     assert reason in str(caught.value)
     with pytest.raises(ConfigError, match="cannot be read: No such file"):

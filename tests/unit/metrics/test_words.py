@@ -258,11 +258,11 @@ def test_noise_of_colluders_does_not_count() -> None:
     [
         (0, -1.0, "-1 samples, and 2 members have at most 100"),
         (0, 101.0, "101 samples"),
-        (1, 31.0, "loss counts more than there is"),
-        (1, -31.0, "loss is below what is possible"),
-        (2, 101.0, "costs counts more than there is"),
-        (3, -1.0, "scores is below what is possible"),
-        (13, 31.0, "table counts more than there is"),
+        (1, 31.0, "loss counts more than all samples"),
+        (1, -31.0, "loss is lower than possible"),
+        (2, 101.0, "costs counts more than all samples"),
+        (3, -1.0, "scores is lower than possible"),
+        (13, 31.0, "table counts more than all samples"),
     ],
 )
 def test_an_impossible_sum_is_named(at: int, value: float, doubt: str) -> None:

@@ -160,7 +160,7 @@ def test_in_other_rounds_the_server_is_honest() -> None:
         ("victim = 'p00', accomplices = ['p00']", "accomplices: p00 is the victim"),
         (
             "victim = 'p00', count = 1",
-            "count: isolating:DropsMates is shown by the server",
+            "count: isolating:DropsMates is a fault of the server",
         ),
     ],
 )

@@ -126,12 +126,12 @@ class Harmless(ServerBehaviour, frozen=True, kw_only=True):
 
 
 def test_a_class_without_around_is_refused() -> None:
-    with pytest.raises(ConfigError, match="does not say around"):
+    with pytest.raises(ConfigError, match="lacks around"):
         find(Behaviour, f"{__name__}:Harmless")
 
 
 def test_the_kind_itself_is_refused() -> None:
-    with pytest.raises(ConfigError, match="stands for many"):
+    with pytest.raises(ConfigError, match="is an abstract base class"):
         find(Behaviour, "securefl.scenario.behaviours:ServerBehaviour")
 
 

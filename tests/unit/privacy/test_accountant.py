@@ -226,7 +226,7 @@ def test_an_exposed_update_has_no_epsilon() -> None:
     [
         (replace(FASHION, denominator="drawn"), "is private"),
         (ReleaseEvent(noise_multiplier=1.0, steps=1, denominator="drawn"), "is private"),
-        (replace(FASHION, sampler="shuffle"), "replace-one only"),
+        (replace(FASHION, sampler="shuffle"), 'replace-one"'),
     ],
 )
 def test_what_has_no_accounting_is_refused(event: ReleaseEvent, why: str) -> None:

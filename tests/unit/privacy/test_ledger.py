@@ -35,11 +35,11 @@ def test_a_guarantee_names_its_assumptions() -> None:
     )
     assert "record level, add-remove, Poisson sampling, q = 20/1000, denominator 20, 100 steps" in said
     assert said.endswith(
-        "if at most 2 of the party's cluster mates collude or add no noise,"
+        "if at most 2 of the other parties in a cluster collude or add no noise,"
         " which fails with probability at most 0.013 over this run"
     )
     assert str(spent(ROUND).guarantee(colluders=0)).endswith(
-        "if none of the party's cluster mates collude or add no noise"
+        "if none of the other parties in a cluster collude or add no noise"
     )
     assert "collude" not in str(spent(ROUND).guarantee())
     assert str(spent(replace(ROUND, leverage=math.inf)).guarantee()) == "none"

@@ -215,10 +215,10 @@ def test_one_release_is_as_private_as_the_worst_test_says() -> None:
 @pytest.mark.parametrize(
     ("overrides", "clip", "reason"),
     [
-        (("privacy.unit=record", "training.dp_sgd={}"), "{}", "privacy.clip: it is a clip of whole updates"),
+        (("privacy.unit=record", "training.dp_sgd={}"), "{}", "privacy.clip: clips whole updates"),
         (("encoding.clip=2.0",), "{}", "encoding.clip: 2.0 beside privacy.clip"),
         ((), "{initial=2.0, maximum=1.0}", "privacy.clip.initial: 2 is outside"),
-        (("privacy.unit=none", "privacy.multiplier="), "{}", "privacy.clip: it is a clip of whole"),
+        (("privacy.unit=none", "privacy.multiplier="), "{}", "privacy.clip: clips whole"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(overrides: tuple[str, ...], clip: str, reason: str) -> None:
@@ -234,7 +234,7 @@ def test_noise_that_spends_more_than_epsilon_is_refused() -> None:
 
 
 def test_noise_without_a_table_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^privacy\.clip\.noise: .* have no table"):
+    with pytest.raises(ConfigError, match="100000 of noise does not fit into 32 bits"):
         words(clip="{noise=100000.0}")
 
 

@@ -71,7 +71,7 @@ def test_a_roster_with_another_key_of_ours_is_refused(tmp_path: Path) -> None:
 def test_a_roster_of_another_size_is_refused(tmp_path: Path) -> None:
     mine, _ = keys(tmp_path, leave_out="p05")
     _, roster = read_own_identity(mine)
-    with pytest.raises(ConfigError, match="lists 5 parties, the scenario has 6"):
+    with pytest.raises(ConfigError, match="lists 5 parties, but the scenario has 6"):
         make_plan(mine, roster, 8, b"")
 
 

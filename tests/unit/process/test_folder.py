@@ -84,7 +84,7 @@ def test_a_server_leads_one_run_in_a_folder(left: str, tmp_path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text("precious")
     with (
-        pytest.raises(ConfigError, match=rf"holds a run that the server has led \({left}\)"),
+        pytest.raises(ConfigError, match=rf"holds an ended run \({left}\)"),
         claimed(tmp_path, SERVER),
     ):
         pytest.fail("a second run")

@@ -258,6 +258,6 @@ class TestOfAServer:
         path = tmp_path / "server.journal"
         journal = FileJournal(path, RUN, bound=1)
         path.write_text("nonsense\n")
-        with pytest.raises(ConfigError, match="is no journal entry"):
+        with pytest.raises(ConfigError, match="is not a journal entry"):
             journal.note(0, ANNOUNCED)
         assert path.read_text() == "nonsense\n"

@@ -61,7 +61,7 @@ def test_a_full_disk_aborts_and_keeps_what_was_there(tmp_path: Path, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr("securefl.runtime.process.server_process.os.pwrite", no_space)
-        with pytest.raises(RunAbortedError, match="free some space"):
+        with pytest.raises(RunAbortedError, match="the disk is too full for masked inputs"):
             store.put(b"one too many")
     assert store.get(kept) == b"kept"
     assert store.get(store.put(b"room again")) == b"room again"
@@ -69,5 +69,5 @@ def test_a_full_disk_aborts_and_keeps_what_was_there(tmp_path: Path, monkeypatch
 
 
 def test_a_missing_directory_aborts(tmp_path: Path) -> None:
-    with pytest.raises(RunAbortedError, match="do not fit on disk"):
+    with pytest.raises(RunAbortedError, match="the disk is too full for masked inputs"):
         SpoolingStore(0, tmp_path / "gone").put(b"x")

@@ -45,7 +45,9 @@ def printed(what: object) -> str:
 
 def test_the_summary_tells_it_in_words_and_numbers() -> None:
     attacked = summary(0.75)
-    assert "75.0 % of the test images of other classes get the backdoor's class" in printed(attacked)
+    assert "75.0 % of the test images of other classes are classified as the backdoor's class" in printed(
+        attacked
+    )
     content = attacked.to_json()
     assert isinstance(content["outcome"], dict)
     assert content["outcome"]["backdoor_success"] == 0.75

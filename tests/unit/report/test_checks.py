@@ -217,4 +217,4 @@ def test_claims_about_checks_need_checks(metric: str) -> None:
     error = refusal(f"expect=[{{metric='{metric}', at_most=1}}]")
     assert isinstance(error, ConfigError)
     assert error.path == "expect.0.metric"
-    assert "no checks" in error.reason
+    assert "is about checks of noise, and checks are off" in error.reason

@@ -119,7 +119,7 @@ def test_the_outcome_is_what_the_most_frequent_party_has_spent() -> None:
     assert account is not None
     most = max(account.releases.values())
     assert found.outcome().epsilon == ledger_of(of.mechanism, most).epsilon()
-    assert "if at most 2 of the party's cluster mates collude or add no noise" in account.text
+    assert "if at most 2 of the other parties in a cluster collude or add no noise" in account.text
     assert account.text.startswith("epsilon ")
 
 

@@ -72,9 +72,9 @@ def test_numbers_beyond_any_axis_are_left_out() -> None:
 
 
 def test_nothing_measured_is_said() -> None:
-    with pytest.raises(ConfigError, match=r"run: has no numbers \(a run with a test set"):
+    with pytest.raises(ConfigError, match="has no numbers"):
         run_plot(parse_scenario(BASE), [record(0, None)])
-    with pytest.raises(ConfigError, match=r"--metric: has no f1 \(one of accuracy, loss"):
+    with pytest.raises(ConfigError, match="has no f1"):
         run_plot(parse_scenario(BASE), [record(0, 0.5)], ["f1"])
 
 
@@ -91,6 +91,6 @@ def test_the_command_and_python_draw_a_run(tmp_path: Path) -> None:
     assert b"<svg" in result.plot(tmp_path / "one.svg", ["accuracy"]).read_bytes()
     with pytest.raises(RunAbortedError, match="cannot be written"):
         result.plot(tmp_path / "again.png" / "one.png")
-    assert "name of a picture" in refusal(call("plot", tmp_path / "run", "--out", tmp_path / "x.jpg"))
+    assert "not a picture" in refusal(call("plot", tmp_path / "run", "--out", tmp_path / "x.jpg"))
     assert "has no f1" in refusal(call("plot", tmp_path / "run", "--metric", "f1"))
-    assert "holds no run" in refusal(call("plot", tmp_path))
+    assert "is not the directory of a run: scenario.toml is missing" in refusal(call("plot", tmp_path))

@@ -47,14 +47,16 @@ def test_a_servers_folder_may_hold_anything_but_another_run(tmp_path: Path) -> N
     assert run.scenario_file.read_text() == own
     for text in (to_toml(scenario(6)), "no scenario"):
         run.scenario_file.write_text(text)
-        with pytest.raises(ConfigError, match=r"is not the scenario of this run.* \(choose another --out"):
+        with pytest.raises(
+            ConfigError, match=r"is another scenario than that of this run \(choose another --out"
+        ):
             run.check_free(plan)
     run.scenario_file.unlink()
     run.keep_scenario(plan)
     assert run.read_scenario() == plan
     for file in (run.metrics_file, run.summary_file, run.round_models):
         file.write_text("")
-        with pytest.raises(ConfigError, match=f"holds a run \\({file.name}\\)"):
+        with pytest.raises(ConfigError, match=f"holds another run already \\({file.name}\\)"):
             run.check_free(plan)
         file.unlink()
 
@@ -108,7 +110,7 @@ def test_rows_are_there_at_once_and_a_torn_one_is_left_out(tmp_path: Path) -> No
         file.write('{"round": 1, "acc')
     assert run.read_metrics() == ({"round": 0},)
     run.metrics_file.write_text('{"round": 0}\nrubbish\n')
-    with pytest.raises(ConfigError, match=r"metrics\.jsonl:2: is no JSON object"):
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl:2: is not a JSON object"):
         run.read_metrics()
 
 
@@ -131,10 +133,10 @@ def test_rows_go_on_behind_those_of_a_process_that_was_killed(tmp_path: Path) ->
 def test_a_row_that_is_none_is_told_by_its_file(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "out", "demo")
     run.metrics_file.write_text('{"round": 0}\n')
-    with pytest.raises(ConfigError, match=r"metrics\.jsonl: holds a row that is none"):
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl: is damaged"):
         next(run.each_record())
     run.metrics_file.write_bytes(b"\xff\n")
-    with pytest.raises(ConfigError, match=r"metrics\.jsonl: is not text"):
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl: is not a text file"):
         next(run.each_record())
 
 
@@ -147,9 +149,9 @@ def test_transcripts_of_different_runs_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no run"):
+    with pytest.raises(ConfigError, match=r"is not the directory of a run: scenario\.toml"):
         RunDirectory.open(tmp_path)
-    with pytest.raises(ConfigError, match="is no directory"):
+    with pytest.raises(ConfigError, match="is not a directory"):
         RunDirectory.open(tmp_path / "none")
     with pytest.raises(ConfigError, match="cannot be read"):
         RunDirectory(tmp_path).read_summary()
@@ -161,9 +163,9 @@ def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path) -> None:
     metrics = run.metrics()
     metrics.append({"round": 0})
     with disk_of(64):
-        with pytest.raises(RunAbortedError, match="free some space"):
+        with pytest.raises(RunAbortedError, match="free disk space"):
             run.write_json("summary.json", {"text": "x" * 1000})
-        with pytest.raises(RunAbortedError, match="free some space"):
+        with pytest.raises(RunAbortedError, match="free disk space"):
             metrics.append({"text": "x" * 1000})
     assert run.read_summary() == {"exit_code": 0}
     assert run.read_metrics() == ({"round": 0},)

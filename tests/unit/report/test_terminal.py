@@ -79,7 +79,7 @@ def test_the_summary_says_what_matters(terminal: bool) -> None:
         "The smallest counts 2.",
         "no single update",
         "differential privacy: none",
-        "server refused p07",
+        "server rejected a message of p07",
         "runs/x/summary.json",
         "exit 0: the run ended, and the scenario expects nothing of it",
     ):
@@ -91,7 +91,9 @@ def test_plain_output_is_plain() -> None:
     text = printed(summary(), terminal=False, width=20)
     assert text.replace("▁", "").replace("▃", "").replace("▆", "").replace("█", "").isascii()
     assert "  10 to 12 of 12 updates per round; 15 of 15 sums opened\n" in text
-    assert "no single update: none was opened, none follows from the other sums of its round\n" in text
+    assert (
+        "no single update was exposed: none was opened, and none follows from the sums of its round\n" in text
+    )
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -113,7 +115,7 @@ def test_an_exposed_update_is_never_called_safe() -> None:
     alone = SumSeen(0, 9, (PartyId("p99"),), (PartyId("p99"),))
     rounds = (replace(whole.rounds[0], sums=(*whole.rounds[0].sums, alone)),)
     text = printed(replace(whole, rounds=rounds, view=server_view(rounds)), terminal=False)
-    assert "SINGLE UPDATES follow from these sums: p99 in round 0" in text
+    assert "SINGLE UPDATES CAN BE COMPUTED from these sums: p99 in round 0" in text
     assert "no single update" not in text
 
 
@@ -124,8 +126,8 @@ def test_new_work_is_not_called_safe() -> None:
     view = server_view(whole.rounds, new_work=True)
     text = printed(replace(whole, scenario=scenario, view=view), terminal=False)
     assert "no single update was opened; combinations of the sums were not searched\n" in text
-    assert "updates of one round resemble each other" in text
-    assert "resemble each other" not in printed(whole, terminal=False)
+    assert "updates of one round are similar" in text
+    assert "are similar" not in printed(whole, terminal=False)
 
 
 def test_a_run_without_rounds_has_a_summary() -> None:
@@ -274,7 +276,7 @@ def test_plain_progress() -> None:
     assert [line.split(",")[0] for line in lines if "accuracy" in line] == [
         f"round {n}: accuracy {n + 1}00.0 %" for n in range(4)
     ]
-    assert lines[-2:] == ["server refused p07: p07?[2J?[bold]x[/bold]", "saved"]
+    assert lines[-2:] == ["server rejected a message of p07: p07?[2J?[bold]x[/bold]", "saved"]
 
 
 def test_explained_progress_begins_with_the_explanation() -> None:
@@ -296,7 +298,7 @@ def test_lines_of_one_process_begin_with_its_name() -> None:
     assert header == ["run r1: demo", "end: after 4 rounds"]
     assert all(line.startswith("server: ") for line in told)
     assert told[0] == "server: 12 of 12 parties present"
-    assert told[-2:] == ["server: refused p07: p07?[2J?[bold]x[/bold]", "server: saved"]
+    assert told[-2:] == ["server: rejected a message of p07: p07?[2J?[bold]x[/bold]", "server: saved"]
 
 
 def test_where_groups_are_hidden_counted_is_who_is_in_an_opened_sum_everywhere() -> None:
@@ -376,7 +378,7 @@ def test_the_summary_has_late_messages_in_one_line() -> None:
     whole = summarise(run="r", scenario=plan, metrics=metrics, insecure=False, seconds=1.0, files={})
     text = printed(whole, terminal=False)
     assert "server ignored 3 late messages of p00, p01, p02: meant for the server before" in text
-    assert text.count(" refused p") == 1
+    assert text.count(" rejected a message of p") == 1
 
 
 def test_json_progress() -> None:
@@ -464,13 +466,15 @@ def test_the_servers_own_data_are_a_step_only_where_they_are_asked() -> None:
     assert "open → test" in shown("release")
     stream = io.StringIO()
     PlainProgress(stream).on_report(0.0, ConsultingFailed(3, "it is not\nfinite"))
-    assert stream.getvalue().startswith("round 3: no update, the rule needs the server's own data: it is not")
+    assert stream.getvalue().startswith(
+        "round 3: model not changed, the rule could not use the server's own data: it is not"
+    )
     assert stream.getvalue().count("\n") == 1
 
 
 def test_party_side_reports_are_told() -> None:
     scene = DisplayState(rounds=1).after(0.0, SatOut(2, "not in the survivor set"))
-    assert scene.events == ("round 2: sits out, not in the survivor set",)
+    assert scene.events == ("round 2: this party does not take part: not in the survivor set",)
     scene = scene.after(1.0, PartiesJoined((PartyId("p00"),), (PartyId("p01"),)))
     assert scene.events[-1] == "1 of 2 parties present; missing: p01"
 

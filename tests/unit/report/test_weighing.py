@@ -18,8 +18,8 @@ def test_by_hand() -> None:
     found = weighing(COUNTS, {A, B, C}, 40)
     assert found == Weighing(40, 3, 1, B, 10_000_000, 0.5)
     assert list(weighing_lines(found)) == [
-        "declared counts were cut at 40: 1 of 3 parties had declared more",
-        "b declared most, 10,000,000 samples, and had 50.0 % of the weight",
+        "sample counts were truncated at 40: 1 of 3 parties declared more",
+        "b declared the largest count, 10,000,000 samples, and had 50.0 % of the weight",
     ]
 
 
@@ -28,7 +28,7 @@ def test_counts_that_are_believed() -> None:
     assert found is not None
     assert found.truncated == 0
     assert found.share == pytest.approx(1.0, abs=1e-5)
-    assert next(weighing_lines(found)) == "declared counts were not cut: nobody's is above 10,000,000"
+    assert next(weighing_lines(found)) == "no sample count was truncated: the largest allowed is 10,000,000"
 
 
 def test_nothing_is_said_where_all_weigh_the_same() -> None:

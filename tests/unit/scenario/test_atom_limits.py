@@ -21,15 +21,23 @@ SUMS = "secure_sum={threshold=4, min_survivors=4, colluders=3, colluders_per_clu
 @pytest.mark.parametrize(
     ("changes", "path", "says"),
     [
-        (("clustering.size=4",), "clustering.size", "no unions of two or more whole atoms of 4 (8, or"),
-        (("clustering.size=10",), "clustering.size", "(12, or another multiple of 4)"),
+        (("clustering.size=4",), "clustering.size", "not consist of two or more whole atoms of 4 (set 8, or"),
+        (
+            ("clustering.size=10",),
+            "clustering.size",
+            "clusters of 10 do not consist of two or more whole atoms of 4",
+        ),
         (("secure_sum.k_anonymity=5",), "clustering.atoms", "k = 5 honest members must remain in it (at le"),
         (
             ("secure_sum.colluders=3", "secure_sum.colluders_per_cluster=3", "secure_sum.threshold=4"),
             "clustering.atoms",
             "besides f = 3 colluders k = 2",
         ),
-        (("clustering.fixed=true", "leakage.mode=report"), "clustering.atoms", "drawn once, without nonces"),
+        (
+            ("clustering.fixed=true", "leakage.mode=report"),
+            "clustering.atoms",
+            "cannot be combined with clustering.fixed",
+        ),
         (("participation.count=10",), "participation.count", "10 of 20 parties would be drawn, in whole"),
         (("parties=21", "participation.count=8"), "participation.count", "must be multiples of it"),
         (("participation.fraction=0.5",), "participation.fraction", "whole atoms of 4"),

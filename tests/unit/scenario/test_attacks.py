@@ -21,19 +21,27 @@ from tests.unit.scenario.samples import checked, headed, refusal, small
 @looped(
     "behaviours, path, reason",
     [
-        ("{kind='alie', count=1, z=1}", "behaviours.0.count", "2 known updates or more, the coalition has 1"),
-        ("{kind='mimic', parties=['p01']}", "behaviours.0.count", "the coalition has 1"),
+        (
+            "{kind='alie', count=1, z=1}",
+            "behaviours.0.count",
+            "2 colluding parties or more, the scenario has 1",
+        ),
+        ("{kind='mimic', parties=['p01']}", "behaviours.0.count", "the scenario has 1"),
         (
             "{kind='local-model-poisoning', against='krum', count=2}",
             "behaviours.0.count",
-            "3 known updates or more",
+            "3 colluding parties or more",
         ),
         ("{kind='alie', count=2}", "behaviours.0.z", "too few: 5 of the 10 honest ones"),
-        ("{kind='alie', count=7}", "behaviours.0.z", "majority by themselves"),
-        ("{kind='alie', count=12}", "behaviours.0.z", "majority by themselves"),
-        ("{kind='scale', count=3, actors=4}", "behaviours.0.actors", "4 of 3 attackers"),
+        ("{kind='alie', count=7}", "behaviours.0.z", "of 12 parties are a majority, so z cannot be computed"),
+        (
+            "{kind='alie', count=12}",
+            "behaviours.0.z",
+            "of 12 parties are a majority, so z cannot be computed",
+        ),
+        ("{kind='scale', count=3, actors=4}", "behaviours.0.actors", "4 are more than the 3 attackers"),
         ("{kind='scale', count=3, placement='concentrate'}", "behaviours.0.placement", "all attackers act"),
-        ("{kind='label-shift', count=1, shift=0}", "behaviours.0.shift", "as it is"),
+        ("{kind='label-shift', count=1, shift=0}", "behaviours.0.shift", "change"),
         (
             "{kind='backdoor', count=1}, {kind='backdoor', count=1, target=2}",
             "behaviours.1.target",
@@ -42,18 +50,18 @@ from tests.unit.scenario.samples import checked, headed, refusal, small
         (
             "{kind='scale', parties=['p01']}, {kind='gaussian', parties=['p01']}",
             "behaviours.1.kind",
-            "p01 cannot show scale and gaussian",
+            "p01 cannot have scale and gaussian in the same round",
         ),
         (
             "{kind='label-flip', parties=['p01'], rounds=[0]},"
             " {kind='backdoor', parties=['p01'], rounds=[1]}",
             "behaviours.1.kind",
-            "p01 cannot show label-flip and backdoor",
+            "p01 cannot have label-flip and backdoor in the same round",
         ),
         (
             "{kind='scale', count=2, knowledge='omniscient'}",
             "behaviours.0.knowledge",
-            "unknown field",
+            "is not a field",
         ),
     ],
 )
@@ -107,10 +115,10 @@ IMAGES = (1, 8, 8)
 @pytest.mark.parametrize(
     ("behaviour", "classes", "shape", "path", "reason"),
     [
-        (Backdoor(count=1, target=10), 10, IMAGES, "behaviours.1.target", "no class 10"),
+        (Backdoor(count=1, target=10), 10, IMAGES, "behaviours.1.target", "10 is not a class"),
         (Backdoor(count=1, size=9), 10, IMAGES, "behaviours.1.size", "images of 8 x 8"),
         (Backdoor(count=1), 80, (40,), "behaviours.1.kind", r"samples have shape \(40,\)"),
-        (LabelShift(count=1, shift=20), 10, IMAGES, "behaviours.1.shift", "every one of 10 labels"),
+        (LabelShift(count=1, shift=20), 10, IMAGES, "behaviours.1.shift", "20 changes none of the 10 labels"),
     ],
 )
 def test_refused_when_the_data_are_known(

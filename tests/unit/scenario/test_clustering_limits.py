@@ -12,10 +12,18 @@ FIXED = ("clustering.fixed=true", "leakage.mode=report")
 @pytest.mark.parametrize(
     ("change", "path", "says"),
     [
-        ("leakage.mode=veto", "clustering.fixed", "whoever starts the run"),
-        ("clustering.reclusterings=2", "clustering.reclusterings", "the same every time"),
-        ("participation.count=9", "participation.count", "out of fixed clusters"),
-        ("participation.fraction=0.5", "participation.fraction", "out of fixed clusters"),
+        (
+            "leakage.mode=veto",
+            "clustering.fixed",
+            "the operator of the server chooses fixed clusters, and can place a",
+        ),
+        (
+            "clustering.reclusterings=2",
+            "clustering.reclusterings",
+            "clusters are fixed, so 2 reclusterings would sum the same updates",
+        ),
+        ("participation.count=9", "participation.count", "break fixed clusters"),
+        ("participation.fraction=0.5", "participation.fraction", "break fixed clusters"),
     ],
 )
 def test_fixed_clusters_are_refused_with(change: str, path: str, says: str) -> None:

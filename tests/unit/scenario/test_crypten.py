@@ -30,7 +30,7 @@ rounds = 1
         ("secure_sum.threshold", "threshold = 3", {"min_survivors": "3"}),
         (
             "secure_sum.min_survivors",
-            "world of size 1",
+            "a CrypTen sum of one member would be its update",
             {"threshold": "1", "min_survivors": "1", "k_anonymity": "1"},
         ),
     ],

@@ -21,15 +21,15 @@ def test_texts_have_no_label_per_sample(kind: tuple[str, ...]) -> None:
     settings = (f"data.partition.{field}" for field in fields)
     error = refusal(*TEXT, f"data.partition.type={tag}", *settings)
     assert error.path == "data.partition.type"
-    assert error.reason.startswith(f"{tag} goes by the label of a sample")
+    assert error.reason.startswith(f"{tag} needs one label per sample")
 
 
 @pytest.mark.parametrize("model", ["softmax", "mlp", "cnn", "group-norm-cnn", "residual-cnn"])
 def test_models_of_samples_on_text(model: str) -> None:
     error = refusal("data.set=shakespeare", f"model.type={model}")
     assert error.path == "model.type"
-    assert error.reason == f"{model} has one label per sample, and shakespeare is text with one per character"
-    assert "lstm" in error.remedy
+    assert error.reason == f"{model} needs one label per sample, and shakespeare has one per character"
+    assert "use lstm" in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_models_of_samples_on_text(model: str) -> None:
 )
 def test_text_models_and_roles_on_images(name: str) -> None:
     error = refusal(f"data.set={name}", "model.type=lstm")
-    assert (error.path, error.reason) == ("model.type", f"lstm reads text, and {name} is none")
+    assert (error.path, error.reason) == ("model.type", f"lstm reads text, and {name} is not text")
     error = refusal(f"data.set={name}", "data.partition.type=roles")
     assert error.path == "data.partition.type"
     assert "shakespeare" in error.remedy
@@ -47,7 +47,7 @@ def test_a_patch_does_not_fit_on_text() -> None:
     error = refusal(*TEXT, 'behaviours=[{kind="label-flip",count=1},{kind="backdoor",count=1}]')
     assert (error.path, error.reason) == (
         "behaviours.1.kind",
-        "backdoor patches images, and shakespeare is text",
+        "backdoor works on images, and shakespeare is text",
     )
 
 
@@ -58,19 +58,19 @@ def test_a_patch_does_not_fit_on_text() -> None:
             ("data.server_fraction=0.1", "data.server_per_class=2"),
             "data.server_per_class",
             "server_fraction is given too",
-            "leave one",
+            "give one of them",
         ),
-        (("data.server_set=mnist",), "data.server_set", "how many samples", "data.server_per_class"),
+        (("data.server_set=mnist",), "data.server_set", "how many samples", "set it, as in 2"),
         (
             ("data.server_set=digits", "data.server_per_class=2"),
             "data.server_set",
-            "digits is what the parties hold",
+            "digits is the data set of the parties already",
             "leave it out",
         ),
         (
             (*TEXT, "data.server_per_class=2"),
             "data.server_per_class",
-            "goes by the label of a sample",
+            "needs one label per sample, and shakespeare has one per character",
             "data.server_fraction",
         ),
         (
@@ -104,7 +104,7 @@ def test_shares_of_the_parties_samples() -> None:
     parties = checked("data.shares=1").participants
     error = refusal(f"data.shares={parties + 1}")
     assert (error.path, error.remedy) == ("data.shares", f"at most {parties}, or leave it out")
-    assert f"{parties + 1} of them for {parties} parties" in error.reason
+    assert f"{parties + 1} shares are more than {parties} parties" in error.reason
     assert refusal(*TEXT, "data.partition.type=roles", "data.shares=1").path == "data.shares"
     assert not [note for note in headed(f"data.shares={parties}") if "shares of data" in note]
     notes = headed("data.shares=2")

@@ -121,42 +121,58 @@ def test_two_groups_part_once_and_have_no_pace() -> None:
     [
         (("groups.count=13",), "groups.count", "12 parties are fewer than 13 groups"),
         (("groups.count=5", "groups.tasks='rotations'"), "groups.count", "4 rotations"),
-        (("groups.count=1", "groups.mode='hidden'"), "groups.count", "no groups at all"),
+        (("groups.count=1", "groups.mode='hidden'"), "groups.count", "is 1: there are no groups"),
         (
             ("groups.pace=3", "groups.warmup=2", "groups.count=2"),
             "groups.pace",
-            "3 rounds between partings, and 2 groups take a single one",
+            "3 rounds between partings, but 2 groups have one",
         ),
-        (("groups={pace=3}",), "groups.count", "1 is no groups at all"),
-        (("groups={warmup=3}",), "groups.count", "1 is no groups at all"),
-        (("groups.pace=3",), "groups.pace", "with groups.warmup = 0 no model is parted"),
+        (("groups={pace=3}",), "groups.count", "is 1: there are no groups"),
+        (("groups={warmup=3}",), "groups.count", "is 1: there are no groups"),
+        (("groups.pace=3",), "groups.pace", "but groups.warmup = 0 has no such rounds"),
         (("groups.count=7",), "clustering.size", "1 in the smallest"),
-        (("groups.sizes=[4,4,4]",), "groups.sizes", "have no groups to size"),
+        (("groups.sizes=[4,4,4]",), "groups.sizes", "needs groups of a known task"),
         (("groups.tasks='rotations'", "groups.sizes=[6,6]"), "groups.sizes", "there are 3 of 12"),
         (("groups.tasks='rotations'", "groups.sizes=[4,4,3]"), "groups.sizes", "11 parties in all"),
         (("groups.tasks='rotations'", "groups.sizes=[6,5,1]"), "clustering.size", "1 in the smallest"),
-        (("clustering.reclusterings=2",), "clustering.reclusterings", "do not go with groups"),
+        (("clustering.reclusterings=2",), "clustering.reclusterings", "be combined with groups"),
         (
             ("clustering.fixed=true", "leakage.mode='report'"),
             "clustering.fixed",
-            "parties change their group",
+            "fixed clusters cannot be combined with groups",
         ),
-        (("clustering.size=4", "clustering.atoms=2"), "clustering.atoms", "atoms stay"),
-        (("participation.count=9",), "participation.count", "draw of participants"),
+        (
+            ("clustering.size=4", "clustering.atoms=2"),
+            "clustering.atoms",
+            "atoms cannot be combined with open groups",
+        ),
+        (("participation.count=9",), "participation.count", "cannot be combined with groups"),
         (("aggregation.rule={type='krum',byzantine=1}",), "aggregation.rule", "a group of 4 makes 2 of 2"),
-        (("aggregation.rule={type='fltrust'}",), "aggregation.rule", "have no group"),
+        (
+            ("aggregation.rule={type='fltrust'}",),
+            "aggregation.rule",
+            "a rule with server data cannot be combined with groups",
+        ),
         (("aggregation.claim='worst-case'",), "aggregation.claim", "may join one group"),
-        (("training.dp_sgd={}",), "groups.count", "one model that everybody learns"),
+        (("training.dp_sgd={}",), "groups.count", "groups cannot be combined with privacy noise or DP-SGD"),
         (
             ("behaviours=[{kind='alie',parties=['p00'],z=1.0}]",),
             "behaviours.0.kind",
-            "knows of one model only",
+            "cannot be combined with groups",
         ),
         ((*HIDDEN, "secure_sum.server='active'"), "groups.mode", "cannot verify"),
         ((*HIDDEN, "secure_sum.threshold=3"), "secure_sum.threshold", "3 of 4 would open the single update"),
-        ((*HIDDEN, "parties=26"), "parties", "26 do not make clusters of 4 only"),
-        ((*HIDDEN, "clustering.atoms=1"), "clustering.atoms", "are the run's atoms"),
-        ((*HIDDEN, "weighting.mode='passthrough'"), "weighting.mode", "whose weights"),
+        ((*HIDDEN, "parties=26"), "parties", "26 parties cannot be split into clusters of exactly 4"),
+        (
+            (*HIDDEN, "clustering.atoms=1"),
+            "clustering.atoms",
+            "hidden groups need atoms of the size of a cluster: changing clusters",
+        ),
+        (
+            (*HIDDEN, "weighting.mode='passthrough'"),
+            "weighting.mode",
+            "weights cannot be combined with hidden groups",
+        ),
         (
             (*HIDDEN, "secure_sum.colluders=0", "secure_sum.k_anonymity=1", "leakage.mode='report'"),
             "secure_sum.k_anonymity",
@@ -191,7 +207,7 @@ ACTIVE = ("secure_sum.server='active'", "secure_sum.verify=off")
 
 def test_an_active_server_may_not_ask_which_model_fits() -> None:
     """The signed choice is a function of the data, for models that the server makes."""
-    with pytest.raises(ConfigError, match="it reads the data from the choices") as refused:
+    with pytest.raises(ConfigError, match="party's data from its choices") as refused:
         check(parse_scenario(OPEN, ACTIVE))
     assert refused.value.path == "groups.choice_epsilon"
     sums = (*ACTIVE, "secure_sum.threshold=4", "secure_sum.min_survivors=4")
@@ -201,10 +217,10 @@ def test_an_active_server_may_not_ask_which_model_fits() -> None:
 def test_colluders_who_name_a_partys_group_cannot_fill_its_cluster() -> None:
     """All q may be its mates: besides them k honest members have to be in every opened sum."""
     four = ("clustering.size=4", "secure_sum.threshold=2", "secure_sum.colluders=2")
-    with pytest.raises(ConfigError, match="all q = 2 colluders can name the group of one party") as refused:
+    with pytest.raises(ConfigError, match="all q = 2 colluders can join the cluster of one party") as refused:
         check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=3")))
     assert (refused.value.path, refused.value.remedy) == ("secure_sum.min_survivors", "at least 4")
-    with pytest.raises(ConfigError, match="2 members rebuild a mate's masks") as rebuilt:
+    with pytest.raises(ConfigError, match="2 members can unmask a party") as rebuilt:
         check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4")))
     assert (rebuilt.value.path, rebuilt.value.remedy) == ("secure_sum.threshold", "at least 3")
     held = check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4", "secure_sum.threshold=3")))

@@ -100,11 +100,15 @@ def test_quorums_of_equal_rosters_share_more_than_the_colluders() -> None:
 TRUNCATE = ("weighting.mode=truncate",)
 
 REFUSED = [
-    ("clustering.size", ("clustering.size=13",), "12 participants do not fill one cluster of 13"),
-    ("clustering.size", ("participation.count=2",), "2 participants do not fill"),
-    ("clustering.size", ("parties=9000", "clustering.size=600"), "a cluster has at most 1024"),
-    ("clustering.size", ("clustering.size=1",), "nothing to hide in"),
-    ("participation.count", ("participation.count=13",), "13 of 12 parties"),
+    ("clustering.size", ("clustering.size=13",), "12 participants are fewer than one cluster of 13"),
+    ("clustering.size", ("participation.count=2",), "2 participants are fewer than one cluster of 3"),
+    (
+        "clustering.size",
+        ("parties=9000", "clustering.size=600"),
+        "clusters of 600 grow to 1199 members if some parties are absent, more",
+    ),
+    ("clustering.size", ("clustering.size=1",), "no secure sum"),
+    ("participation.count", ("participation.count=13",), "13 participants are more than the 12 parties"),
     ("participation.fraction", ("participation.count=6", "participation.fraction=0.5"), "count is given too"),
     ("secure_sum.colluders", ("secure_sum.colluders=12",), "12 of 12 parties collude"),
     (
@@ -121,23 +125,31 @@ REFUSED = [
     (
         "secure_sum.threshold",
         ("secure_sum.threshold=4", "secure_sum.min_survivors=4"),
-        "smallest planned cluster has 3",
+        "smallest cluster has 3",
     ),
     ("secure_sum.threshold", (*ACTIVE, "secure_sum.min_survivors=4"), "2 x 2 - 5 = -1"),
     ("secure_sum.min_survivors", ("secure_sum.min_survivors=1",), "t = 2"),
     ("secure_sum.min_survivors", ("secure_sum.k_anonymity=3",), "k = 3 honest members"),
-    ("secure_sum.min_survivors", ("secure_sum.min_survivors=4",), "smallest planned cluster has 3"),
+    ("secure_sum.min_survivors", ("secure_sum.min_survivors=4",), "smallest cluster has 3"),
     (
         "participation",
         (*ACTIVE, "secure_sum.threshold=3", "secure_sum.min_survivors=3", "participation.count=5"),
-        "cannot give the 8 signatures",
+        "are fewer than the 8 signatures",
     ),
     ("encoding.range", ("encoding.range=1e-6",), "0 steps"),
     ("encoding.range", ("encoding.range=1e10", "encoding.scale_bits=40"), "outside 1 to 2^53 - 1"),
     ("encoding.ring_bits", ("encoding.ring_bits=32", "encoding.range=65536"), "not below 2^31"),
     ("aggregation.rule", ("aggregation.rule={type='trimmed-mean', trim=2}",), "needs 5 clusters"),
-    ("aggregation.rule.beta", ("aggregation.rule={type='trimmed-mean', trim='weight'}",), "how much"),
-    ("aggregation.rule.beta", ("aggregation.rule={type='trimmed-mean', trim=1, beta=0.1}",), "how many"),
+    (
+        "aggregation.rule.beta",
+        ("aggregation.rule={type='trimmed-mean', trim='weight'}",),
+        'trim = "weight" needs beta',
+    ),
+    (
+        "aggregation.rule.beta",
+        ("aggregation.rule={type='trimmed-mean', trim=1, beta=0.1}",),
+        "trim = 1 is a number, so beta has no effect",
+    ),
     ("aggregation.rule", ("aggregation.rule={type='krum', byzantine=2}",), "make 4"),
     ("aggregation.rule", ("aggregation.rule={type='bulyan', byzantine=1}",), "needs 7 clusters"),
     (
@@ -173,7 +185,7 @@ REFUSED = [
         ),
         "median with these parameters and pre_aggregation withstands 0",
     ),
-    ("aggregation.byzantine", ("aggregation.byzantine=13",), "13 of 12"),
+    ("aggregation.byzantine", ("aggregation.byzantine=13",), "is 13, more than the 12 parties"),
     (
         "aggregation.claim",
         ("aggregation.claim=worst-case", "aggregation.byzantine=2", "aggregation.rule.type=median"),
@@ -184,15 +196,27 @@ REFUSED = [
         ("aggregation.claim=worst-case", "aggregation.byzantine=1"),
         "mean with these parameters",
     ),
-    ("weighting.alpha", ("weighting.mode=truncate",), "needs the share"),
-    ("weighting.cap", ("weighting.cap=5",), "truncates nothing"),
-    ("weighting.alpha", ("weighting.mode=ignore", "weighting.alpha=0.1"), "truncates nothing"),
-    ("weighting.use", ("weighting.use=truncated",), "truncates nothing"),
+    (
+        "weighting.alpha",
+        ("weighting.mode=truncate",),
+        "is missing: truncate needs alpha, the share of dishonest parties, or",
+    ),
+    ("weighting.cap", ("weighting.cap=5",), "does not truncate, so this field has no effect"),
+    (
+        "weighting.alpha",
+        ("weighting.mode=ignore", "weighting.alpha=0.1"),
+        "does not truncate, so this field has no effect",
+    ),
+    ("weighting.use", ("weighting.use=truncated",), "does not truncate, so this field has no effect"),
     ("weighting.cap", (*TRUNCATE, "weighting.alpha=0.1", "weighting.cap=5"), "alpha is given too"),
     ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0"), "is 0"),
     ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.5"), "cannot be kept to 0.5"),
     ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.7", "weighting.alpha_star=0.6"), "cannot be kept"),
-    ("weighting.alpha_star", (*TRUNCATE, "weighting.alpha=0.1", "weighting.alpha_star=1.0"), "no minority"),
+    (
+        "weighting.alpha_star",
+        (*TRUNCATE, "weighting.alpha=0.1", "weighting.alpha_star=1.0"),
+        "is 1, but must be below 1",
+    ),
     ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.35", "weighting.alpha_star=0.4"), "= 5 of 12"),
     ("training.steps", ("training.dp_sgd={}", "training.steps=1"), "one step"),
     ("stop.target", ("stop.target=1.5",), "1.5 is not an accuracy"),
@@ -219,8 +243,8 @@ def test_refused(path: str, overrides: tuple[str, ...], reason: str) -> None:
 
 def test_the_line_that_a_person_reads() -> None:
     assert str(refusal(*ACTIVE, "secure_sum.min_survivors=4")) == (
-        "secure_sum.threshold: against an active server two groups of 2 among 5 members must share more than"
-        " f = 0 members, but 2 x 2 - 5 = -1: it could open two sums of one cluster (at least 3)"
+        "secure_sum.threshold: against an active server two groups of 2 among 5 members must share more "
+        "than f = 0 members, but 2 x 2 - 5 = -1: the server could open two sums of a cluster (at least 3)"
     )
     assert str(refusal("encoding.ring_bits=32", "encoding.range=65536")) == (
         "encoding.ring_bits: range 65536 at scale_bits 16 is 4294967296 steps, and a cluster of 5 reaches"
@@ -229,7 +253,7 @@ def test_the_line_that_a_person_reads() -> None:
     assert str(refusal("aggregation.byzantine=2", "aggregation.claim=worst-case")) == (
         "aggregation.claim: 2 Byzantine parties can spoil 2 of 4 clusters, and 2 x 2 >= 4 leaves no rule an"
         " honest majority in the worst case"
-        ' (claim = "average-case", fewer Byzantine parties, or more clusters)'
+        ' (set claim = "average-case", fewer Byzantine parties, or more clusters)'
     )
 
 

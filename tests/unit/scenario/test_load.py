@@ -38,38 +38,38 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
     [
         (
             "[secure_sum]\ntreshold = 2",
-            "secure_sum.treshold: unknown field (did you mean secure_sum.threshold?)",
+            "secure_sum.treshold: is not a field (did you mean secure_sum.threshold?)",
         ),
-        ("threshold = 2", "threshold: unknown field (did you mean secure_sum.threshold?)"),
-        ("clusterin = {}", "clusterin: unknown field (did you mean clustering?)"),
+        ("threshold = 2", "threshold: is not a field (did you mean secure_sum.threshold?)"),
+        ("clusterin = {}", "clusterin: is not a field (did you mean clustering?)"),
         (
             'aggregation.rule = { type = "krum", trim = 1 }',
-            'aggregation.rule.trim: unknown field of type = "krum" (known here: byzantine)',
+            'aggregation.rule.trim: is not a field of type = "krum" (fields here: byzantine)',
         ),
         (
             'aggregation.rule = { type = "trimmed-mean" }',
-            'aggregation.rule.trim: missing (a number, or { trim = "count", beta = 0.1 })',
+            'aggregation.rule.trim: is missing (a number, or { trim = "count", beta = 0.1 })',
         ),
         (
             'aggregation.rule = { type = "mean", trim = 1 }',
-            'aggregation.rule.trim: unknown field of type = "mean" (there is none besides type)',
+            'aggregation.rule.trim: is not a field of type = "mean" (the only field here is type)',
         ),
         (
             'aggregation.rule = { type = "trimed-mean", trim = 1 }',
             'aggregation.rule.type: "trimed-mean" is not a choice'
-            " (did you mean trimmed-mean? one of bulyan, centred-clipping, fltrust,"
+            " (did you mean trimmed-mean? choose one of bulyan, centred-clipping, fltrust,"
             " geometric-median, inner-product, krum, mean, mean-around-median, median, minimum-diameter,"
             " multi-krum, sign-majority, trimmed-mean, zeno++)",
         ),
         (
             "aggregation.rule = { trim = 1 }",
-            "aggregation.rule.type: missing (one of bulyan, centred-clipping, fltrust,"
+            "aggregation.rule.type: is missing (set it to one of bulyan, centred-clipping, fltrust,"
             " geometric-median, inner-product, krum, mean, mean-around-median, median, minimum-diameter,"
             " multi-krum, sign-majority, trimmed-mean, zeno++)",
         ),
         (
             'aggregation.rule = "mean"',
-            'aggregation.rule: expected table, found "mean" (a table such as { type = "mean" })',
+            'aggregation.rule: expected table, found "mean" (write a table such as { type = "mean" })',
         ),
         (
             "clustering.size = 0",
@@ -85,10 +85,10 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ),
         (
             "expect = [{ metric = 'accurcy' }]",
-            'expect.0.metric: "accurcy" is not a choice (did you mean accuracy? one of aborted, accuracy,'
-            " backdoor_success, checks_failed, clusters_lost, dishonest_counted, epsilon, evaluation,"
-            " false_alarms, opened_sums, refusals, rounds, skippers_failed, survivors, updates_refused,"
-            " verified_rounds)",
+            'expect.0.metric: "accurcy" is not a choice (did you mean accuracy? choose one of aborted, '
+            "accuracy, backdoor_success, checks_failed, clusters_lost, dishonest_counted, epsilon, "
+            "evaluation, false_alarms, opened_sums, refusals, rounds, skippers_failed, survivors, "
+            "updates_refused, verified_rounds)",
         ),
         (
             'data.set = "cifar"',
@@ -99,7 +99,7 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ("encoding.clip = nan", "encoding.clip: must be a finite number, found nan"),
         (
             'encoding.clip = "non"',
-            'encoding.clip: "non" is not a choice (did you mean none? one of a number, none)',
+            'encoding.clip: "non" is not a choice (did you mean none? choose one of a number, none)',
         ),
         (
             "secure_sum.validate = { norm = 0 }",
@@ -107,7 +107,7 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ),
         (
             "secure_sum.validate = { norm = 1, norms = 2 }",
-            "secure_sum.validate.norms: unknown field (did you mean secure_sum.validate.norm?)",
+            "secure_sum.validate.norms: is not a field (did you mean secure_sum.validate.norm?)",
         ),
         (
             "secure_sum.validate = 3",
@@ -124,7 +124,7 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ),
         ('data.set = "npz:a\\n"', "data.set: must not hold control characters, found 'npz:a\\n'"),
         ("description = 5", "description: expected string, found 5"),
-        ("", "name: missing (docs/fields.md lists all fields)"),
+        ("", "name: is missing (docs/fields.md lists all fields)"),
     ],
 )
 def test_messages(text: str, message: str) -> None:
@@ -134,7 +134,7 @@ def test_messages(text: str, message: str) -> None:
 
 
 def test_every_table_has_defaults_but_not_who_takes_part() -> None:
-    with pytest.raises(ConfigError, match=r"^parties: missing"):
+    with pytest.raises(ConfigError, match="is missing"):
         parse_scenario('name = "a"')
     smallest = parse_scenario('name = "a"\nparties = 3\ndata.set = "digits"\nmodel.type = "mlp"')
     assert (smallest.secure_sum.threshold, smallest.secure_sum.min_survivors, smallest.stop.rounds) == (
@@ -147,7 +147,7 @@ def test_every_table_has_defaults_but_not_who_takes_part() -> None:
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     absent = tmp_path / "absent.toml"
-    with pytest.raises(ConfigError, match="no such file") as caught:
+    with pytest.raises(ConfigError, match="file not found") as caught:
         load_scenario(absent)
     assert caught.value.path == str(absent)
     with pytest.raises(ConfigError, match="cannot be read"):
@@ -168,7 +168,7 @@ def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
 def test_a_syntax_error_names_file_and_line(tmp_path: Path) -> None:
     broken = tmp_path / "broken.toml"
     broken.write_text('name = "a"\nparties = = 3\nseed = 1\n')
-    with pytest.raises(ConfigError, match="is not TOML: invalid value") as caught:
+    with pytest.raises(ConfigError, match="is not valid TOML: invalid value") as caught:
         load_scenario(broken)
     assert caught.value.path == f"{broken}:2"
     broken.write_text('name = "a"\nparties = [3,')
@@ -222,10 +222,10 @@ class TestOverrides:
             ("parties", "--set parties", "not of the form path=value"),
             ("=3", "--set =3", "not of the form path=value"),
             ("clustering..size=3", "--set clustering..size=3", "not of the form path=value"),
-            ("clustering.sise=3", "clustering.sise", "unknown field"),
+            ("clustering.sise=3", "clustering.sise", "is not a field"),
             ("clustering.size=[", "clustering.size", "is not a TOML value"),
             ("clustering.size=3\nparties=4", "clustering.size", "line break"),
-            ("name.x=3", "name.x", r"neither table nor list \(a table in place of a word is set as a whole"),
+            ("name.x=3", "name.x", r"neither a table nor a list \(set the whole table"),
             ("behaviours.3.kind=drop", "behaviours.3.kind", "the list has 0 entries"),
             ("secure_sum.threshold=two", "secure_sum.threshold", 'found "two"'),
             ("parties=", "parties", "missing"),

@@ -43,38 +43,38 @@ def test_metrics_at_sites_are_feasible() -> None:
 @looped(
     "overrides, said",
     [
-        (("stop.metric='auc'",), "stop.metric: auc is not a number of [evaluation] (one of: scores.auc)"),
+        (("stop.metric='auc'",), "stop.metric: auc is not a metric of [evaluation] (one of: scores.auc)"),
         (("stop.target=0.9",), "stop.target: nobody but a site can say"),
-        (("evaluation={}", "stop.metric='x'"), "stop.metric: x is not a number of [evaluation] (one of:"),
-        (("expect=[{metric='evaluation',at_least=1}]",), "expect.0.of: None is not a number of [evaluation]"),
-        (("expect=[{metric='rounds',of='scores.auc',at_least=1}]",), "expect.0.of: it goes with metric"),
+        (("evaluation={}", "stop.metric='x'"), "stop.metric: x is not a metric of [evaluation] (one of:"),
+        (("expect=[{metric='evaluation',at_least=1}]",), "expect.0.of: None is not a metric of [evaluation]"),
+        (("expect=[{metric='rounds',of='scores.auc',at_least=1}]",), "expect.0.of: is for metric"),
         (
             (metrics("{name='a',kind='mean',lower=1}"),),
             "evaluation.metrics.0.upper: 1 is not above lower = 1",
         ),
-        ((metrics("{name='a',kind='histogram',classes=3}"),), "evaluation.metrics.0.classes: AUC is of 2"),
+        ((metrics("{name='a',kind='histogram',classes=3}"),), "evaluation.metrics.0.classes: AUC needs 2"),
         (
             (metrics("{name='a',kind='confusion',classes=1}"),),
-            "evaluation.metrics.0.classes: confusion counts",
+            "evaluation.metrics.0.classes: confusion needs",
         ),
         (
             (metrics("{name='a',kind='sum',root=true}"),),
-            "evaluation.metrics.0.root: a is a sum, and roots are of means",
+            "evaluation.metrics.0.root: a is a sum, and roots work with means",
         ),
         (
             (metrics("{name='a',kind='mean',lower=-0.5,root=true}"),),
             "evaluation.metrics.0.root: a may be -0.5, which has no root (lower = 0, or no root)",
         ),
         ((metrics("{name='a',kind='mean'}", "{name='a',kind='sum'}"),), "evaluation.metrics: 2 are named a"),
-        (("model={type='mlp'}",), "evaluation.metrics: parties with a mlp train on shards"),
+        (("model={type='mlp'}",), "evaluation.metrics: parties with a mlp are not tested"),
         (
             ("clustering.atoms=1",),
-            "evaluation.repeats: each round sums metrics of the same samples",
+            "evaluation.repeats: metrics of the same samples",
         ),
-        (("clustering.atoms=1", "stop.rounds=1"), "evaluation.repeats: each round sums metrics"),
+        (("clustering.atoms=1", "stop.rounds=1"), "evaluation.repeats: metrics"),
         (
             ("evaluation={}", "behaviours=[{kind='false-metrics',count=1}]"),
-            "behaviours.0.kind: no metrics are declared",
+            "behaviours.0.kind: needs metrics, and none are declared",
         ),
         (
             (
@@ -82,21 +82,21 @@ def test_metrics_at_sites_are_feasible() -> None:
                 "encoding.clip=1.8",
                 "weighting.mode='ignore'",
             ),
-            "secure_sum.validate: the test of norms is of updates without metrics",
+            "secure_sum.validate: cannot be combined with metrics",
         ),
         (("evaluation.samples=9000000000000000000",), "evaluation.samples: "),
-        (("stop.min_gain=0.1",), "stop.min_gain: nothing is stopped or chosen by a gain (stop.metric, or"),
+        (("stop.min_gain=0.1",), "stop.min_gain: has no effect (set stop.metric or"),
         (
             (*NOISE, "stop.metric='scores.auc'", "stop.min_gain=0"),
-            "stop.min_gain: no scores.auc has noise of 0, and none would be used (leave it out, or",
+            "stop.min_gain: no scores.auc has noise of 0, so none would be used (leave it out, or",
         ),
         (
             (metrics("{name='a',kind='mean',lower=-1e308,upper=1e308}"),),
-            "evaluation.metrics.0.upper: -1e+308 to 1e+308 of a is beyond 1e+300 (a larger unit for the",
+            "evaluation.metrics.0.upper: -1e+308 to 1e+308 of a is beyond 1e+300 (use a larger unit for the",
         ),
         (
             (metrics("{name='a',kind='histogram',upper=1e-310}"),),
-            "evaluation.metrics.0.upper: 0 to 1e-310 of a is under 1e-300 wide (a smaller unit)",
+            "evaluation.metrics.0.upper: 0 to 1e-310 of a is under 1e-300 wide (use a smaller unit)",
         ),
         (
             (metrics("{name='a',kind='histogram',lower=1e16,upper=10000000000000002}"),),

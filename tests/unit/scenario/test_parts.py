@@ -139,20 +139,20 @@ def test_ones_own_made_in_python_is_named_as_well(own: Path) -> None:
         (
             "own_for_test:First",
             ", rows = 1",
-            r"^aggregation\.rule\.rows: unknown field \(did you mean ag",
+            "is not a field",
         ),
         ("own_for_test:First", ", row = 'a'", r'^aggregation\.rule\.row: expected int, found "a"'),
         (
             "own_for_test:Half",
             "",
-            r"^aggregation\.rule\.type: own_for_test:Half does not say aggregate \(",
+            "own_for_test:Half lacks aggregate",
         ),
-        ("own_for_test:Named", "", r"^aggregation\.rule\.type: own_for_test:Named calls itself other"),
-        ("own_for_test:Rule", "", r"^aggregation\.rule\.type: own_for_test:Rule calls itself secure"),
+        ("own_for_test:Named", "", r"^aggregation\.rule\.type: own_for_test:Named has the type name other"),
+        ("own_for_test:Rule", "", r"^aggregation\.rule\.type: own_for_test:Rule has the type name secure"),
         (
             "own_for_test:count",
             "",
-            r"^aggregation\.rule\.type: own_for_test:count is no Rule \(a subcl",
+            "own_for_test:count is not a Rule",
         ),
         ("own_for_test:Absent", "", r"^aggregation\.rule\.type: own_for_test:Absent has no Absent"),
         (
@@ -165,7 +165,7 @@ def test_ones_own_made_in_python_is_named_as_well(own: Path) -> None:
             "",
             r"broken_for_test:X cannot be imported: ZeroDivisionError: division",
         ),
-        ("not a module:X", "", r'^aggregation\.rule\.type: "not a module:X" is not a choice \(one of bulyan'),
+        ("not a module:X", "", '"not a module:X" is not a choice'),
     ],
 )
 def test_what_cannot_be_used_is_refused_at_loading(own: Path, kind: str, more: str, message: str) -> None:
@@ -187,9 +187,9 @@ def test_ones_own_attack_says_what_it_sends(own: Path) -> None:
         "Mute": "collude",
         "Still": "poison",
     }.items():
-        with pytest.raises(ConfigError, match=rf"^behaviours\.0\.kind: .* does not say {lacking} "):
+        with pytest.raises(ConfigError, match=rf"^behaviours\.0\.kind: .* lacks {lacking} "):
             parse_scenario(SMALL, (f"behaviours=[{{ kind = 'attack_for_test:{kind}', count = 1 }}]",))
-    with pytest.raises(ConfigError, match="stands for many"):
+    with pytest.raises(ConfigError, match="is an abstract base class"):
         parse_scenario(
             SMALL, ("behaviours=[{ kind = 'securefl.scenario.behaviours:UpdateAttack', count = 1 }]",)
         )

@@ -18,7 +18,7 @@ SMALL = 'name = "small"\nparties = 12\n'
 def test_another_value_is_refused_by_name_with_a_remedy(path: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_scenario(SMALL, (f"{path}=9",))
-    assert str(caught.value).startswith(f"{path}: is no longer a field: ")
+    assert str(caught.value).startswith(f"{path}: was removed from scenarios: ")
     assert caught.value.remedy
 
 

@@ -25,14 +25,14 @@ own: Any = rules
         (lambda: Scenario(name="A B", parties=3), "Scenario.name: expected 1 to 32 of a-z"),
         (
             lambda: Scenario(name="x", parties=3, stop=None),
-            "Scenario.stop: expected Stop, found None (give inst",
+            "Scenario.stop: expected Stop, found None (pass instances;",
         ),
         (
             lambda: Scenario(name="x", parties=3, clustering={"size": 3}),
             "Scenario.clustering: expected Clustering",
         ),
         (lambda: scenario.Stop(rounds=0), "Stop.rounds: expected int >= 1, found 0"),
-        (lambda: scenario.Aggregation(rule="mean"), 'Aggregation.rule: expected Rule, found "mean" (give'),
+        (lambda: scenario.Aggregation(rule="mean"), 'Aggregation.rule: expected Rule, found "mean" (pass'),
         (
             lambda: scenario.Aggregation(pre_aggregation=[Mean()]),
             "Aggregation.pre_aggregation: expected a tuple of PreAggregation, found [Mean()]",

@@ -26,12 +26,12 @@ def test_without_data_a_federation_is_feasible() -> None:
                 "training.dp_sgd={}",
                 "evaluation={samples=9, metrics=[{name='loss',kind='mean',upper=8}]}",
             ),
-            "evaluation.metrics: metrics have no noise that hides records",
+            "evaluation.metrics: metrics cannot be combined with privacy.unit = record",
         ),
-        (("groups.count=2",), "groups.count: a party finds its task group by the losses of all models"),
+        (("groups.count=2",), "groups.count: groups cannot be combined with sites"),
         (
             ("aggregation.rule={type='fltrust'}", "data.server_fraction=0.1"),
-            "aggregation.rule.type: fltrust compares with gradients",
+            "aggregation.rule.type: fltrust needs gradients",
         ),
         (
             ("behaviours=[{kind='label-shift',parties=['p01']}]",),
@@ -39,7 +39,7 @@ def test_without_data_a_federation_is_feasible() -> None:
         ),
         (
             ("clustering.reclusterings=2", "clustering.new_work=true", "clustering.size=3"),
-            "clustering.new_work: sums of one training that is done twice",
+            "clustering.new_work: cannot be combined with sites that train twice",
         ),
         (("stop.target=0.9",), "stop.target: nobody but a site can say"),
         (("stop.patience=3",), "stop.patience: nobody but a site can say"),
@@ -57,11 +57,19 @@ def test_a_site_and_a_model_of_arrays_come_together_or_not_at_all() -> None:
     arrays, scores = parse_scenario(BASE), parse_scenario('name = "data"\nparties = 6\n')
     check_site(arrays, given=True)
     check_site(scores, given=False)
-    with pytest.raises(ConfigError, match=r'--site: model.type = "weights" is trained by sites, and none'):
+    with pytest.raises(
+        ConfigError, match=r'--site: model.type = "weights" is trained by a site of your own, and none'
+    ):
         check_site(arrays, given=False)
     hidden = parse_scenario(BASE, ("training.dp_sgd={}",))
     check_site(hidden, given=True)
-    with pytest.raises(ConfigError, match=r"--site-python: records are hidden by steps that this side makes"):
+    with pytest.raises(
+        ConfigError,
+        match=r"--site-python: cannot be combined with privacy\.unit = record: another process would",
+    ):
         check_site(hidden, given=True, apart=True)
-    with pytest.raises(ConfigError, match=r'--site: model.type = "mlp" is trained on data'):
+    with pytest.raises(
+        ConfigError,
+        match=r'model\.type = "mlp" is trained by securefl on data',
+    ):
         check_site(scores, given=True)

@@ -79,14 +79,17 @@ def test_the_budget_of_the_training_is_not_that_of_the_statistics() -> None:
 @pytest.mark.parametrize(
     ("overrides", "line"),
     [
-        (("statistics={}",), "statistics.features: none are declared"),
-        (("statistics.epsilon=1",), "statistics.epsilon: goes with noise"),
-        ((NOISE,), "statistics.epsilon: the federation has noise"),
+        (("statistics={}",), "statistics.features: is missing"),
+        (("statistics.epsilon=1",), "statistics.epsilon: works with privacy noise only"),
+        ((NOISE,), "statistics.epsilon: is missing: statistics need"),
         (
             (NOISE, "statistics.epsilon=1", "statistics.multiplier=1"),
-            "statistics.epsilon: the federation has noise",
+            "statistics.epsilon: is missing: statistics need",
         ),
-        ((NOISE, "statistics.epsilon=1"), "statistics.samples: noise hides the largest site"),
+        (
+            (NOISE, "statistics.epsilon=1"),
+            "statistics.samples: is missing: the noise must hide the largest site",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_refused(overrides: tuple[str, ...], line: str) -> None:
@@ -97,9 +100,9 @@ def test_what_cannot_be_asked_is_refused(overrides: tuple[str, ...], line: str) 
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ("evaluation.metrics=[]", "nothing but its columns"),
-        ("evaluation.metrics=[{name='loss',kind='mean'}]", "loss is of a model"),
-        ("evaluation.metrics=[{name='c',kind='classes',classes=1}]", "classes counts 2 classes at least"),
+        ("evaluation.metrics=[]", "needs columns"),
+        ("evaluation.metrics=[{name='loss',kind='mean'}]", "loss needs a model"),
+        ("evaluation.metrics=[{name='c',kind='classes',classes=1}]", "classes needs 2 classes or more"),
         ("evaluation.metrics=[{name='c',kind='column',lower=1,upper=1}]", "is not above lower"),
     ],
 )

@@ -121,29 +121,28 @@ def test_the_route_of_the_guide_is_refused_nowhere() -> None:
     [
         (
             3, 6, "active", {"threshold": 2, "min_survivors": 2},
-            "secure_sum.threshold: against an active server two groups of 2 among 3 members must share"
-            " more than f = 1 members, but 2 x 2 - 3 = 1: it could open two sums of one cluster (at"
-            " least 3 and secure_sum.min_survivors at least 3)",
+            "secure_sum.threshold: against an active server two groups of 2 among 3 members must share "
+            "more than f = 1 members, but 2 x 2 - 3 = 1: the server could open two sums of a cluster (at "
+            "least 3 and secure_sum.min_survivors at least 3)",
         ),
         (
             3, 6, "active", {"colluders_per_cluster": 0},
-            "secure_sum.colluders_per_cluster: 0, and members verify the sum of their cluster and so"
-            " learn it: of two survivors each would know the other's update (at least 1 and"
-            " secure_sum.colluders at least 1 and secure_sum.threshold at least 3 and"
-            " secure_sum.min_survivors at least 3, or secure_sum.verify = off)",
+            "secure_sum.colluders_per_cluster: is 0, but members verify the sum of their cluster: of two "
+            "survivors each would learn the other's update (at least 1 and secure_sum.colluders at least 1 "
+            "and secure_sum.threshold at least 3 and secure_sum.min_survivors at least 3, or "
+            "secure_sum.verify = off)",
         ),
         (
             3, 12, "curious", {"colluders_per_cluster": 3},
-            "clustering.size: besides f = 3 colluders k = 2 honest members must remain in every opened"
-            " sum, and the smallest planned cluster has 3 members (at least 5, or"
-            " secure_sum.colluders_per_cluster at most 1 and secure_sum.threshold at most 3 and"
-            " secure_sum.min_survivors at most 3)",
+            "clustering.size: besides f = 3 colluders k = 2 honest members must remain in each sum, but "
+            "the smallest cluster has 3 members (at least 5, or secure_sum.colluders_per_cluster at most 1 "
+            "and secure_sum.threshold at most 3 and secure_sum.min_survivors at most 3)",
         ),
         (
             2, 2, "active", {},
-            "secure_sum.colluders_per_cluster: besides f = 1 colluders k = 2 honest members must remain"
-            " in every opened sum, and the smallest planned cluster has 2 members (at most 0 and"
-            " secure_sum.min_survivors at most 2 and secure_sum.verify = off)",
+            "secure_sum.colluders_per_cluster: besides f = 1 colluders k = 2 honest members must remain in "
+            "each sum, but the smallest cluster has 2 members (at most 0 and secure_sum.min_survivors at "
+            "most 2 and secure_sum.verify = off)",
         ),
     ],
 )  # fmt: skip
@@ -248,5 +247,5 @@ def test_other_fields_count_too(overrides: tuple[str, ...], expected: tuple[int,
 @pytest.mark.parametrize("server", ["curious", "active"])
 def test_participants_who_fill_no_atom_are_refused_in_one_line(size: int, server: str) -> None:
     scenario = loaded(size, 2, server, "clustering.atoms=2", "participation.fraction=0.5")
-    with pytest.raises(ConfigError, match=f"1 participants do not fill one cluster of {size}"):
+    with pytest.raises(ConfigError, match=f"1 participants are fewer than one cluster of {size}"):
         check(scenario)

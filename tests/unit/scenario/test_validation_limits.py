@@ -56,13 +56,17 @@ def test_a_good_one_says_what_it_does_and_what_not() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ('kind = "crypten"', "", "masks cannot be computed with"),
-        ("size = 3", "size = 2", "a cluster of 2 cannot check its members"),
-        ("parties = 12\n[clustering]\nsize = 3", "parties = 75\n[clustering]\nsize = 75", "more triples"),
-        ("size = 3", "size = 3\nreclusterings = 2", "as many sketches"),
-        ("clip = 1.8", "clip = 1.9", "clipped to 1.9, and only up to 0.9 x 2"),
+        ('kind = "crypten"', "", "needs CrypTen sums"),
+        ("size = 3", "size = 2", "a cluster of 2 is too small"),
+        ("parties = 12\n[clustering]\nsize = 3", "parties = 75\n[clustering]\nsize = 75", "too large"),
+        (
+            "size = 3",
+            "size = 3\nreclusterings = 2",
+            "with 2 reclusterings an attacker has as many tries to pass a check",
+        ),
+        ("clip = 1.8", "clip = 1.9", "clipped to 1.9, but validation accepts 0.9 x 2"),
         ("clip = 1.8", "", "are not clipped"),
-        ("clip = 1.8", "clip = 1.8\nring_bits = 32", "ring of 64 bits"),
+        ("clip = 1.8", "clip = 1.8\nring_bits = 32", r"validation needs encoding\.ring_bits = 64"),
         ("clip = 1.8", "clip = 1.8\nscale_bits = 30", "fewer bits after the point"),
         ("norm = 2.0", "norm = 2.0, projections = 32", "take more projections"),
         ("norm = 2.0", "norm = 2.0, projections = 60", "projections"),

@@ -56,20 +56,20 @@ def test_a_feasible_one_says_who_repeats_what() -> None:
 @pytest.mark.parametrize(
     ("overrides", "field", "reason"),
     [
-        (("secure_sum.server=curious",), "secure_sum.verify", "nothing is fixed"),
+        (("secure_sum.server=curious",), "secure_sum.verify", "which a curious"),
         (
             ("secure_sum.colluders_per_cluster=0",),
             "secure_sum.colluders_per_cluster",
-            "each would know the other's update",
+            "each would learn the other's update",
         ),
         (
             ("leakage.colluders=0", "secure_sum.colluders_per_cluster=0"),
             "secure_sum.colluders_per_cluster",
-            "each would know",
+            "each would learn",
         ),
-        (("leakage.colluders=0",), "leakage.colluders", "each would know"),
+        (("leakage.colluders=0",), "leakage.colluders", "each would learn"),
         (("aggregation.rule={type='fltrust'}", "data.server_fraction=0.1"), "secure_sum.verify", "own data"),
-        (("secure_sum.kind=plain",), "secure_sum.verify", "plain sums prove nothing"),
+        (("secure_sum.kind=plain",), "secure_sum.verify", "plain sums have no proofs"),
     ],
 )
 def test_what_it_does_not_go_with(overrides: tuple[str, ...], field: str, reason: str) -> None:
@@ -132,7 +132,9 @@ def test_an_active_server_is_verified_unless_the_scenario_says_otherwise() -> No
         header_of(made("secure_sum.verify=off"))
     )
     assert "NOT VERIFIED" not in " ".join(header_of(curious))
-    with pytest.raises(ConfigError, match=r"each would know .* or secure_sum.verify = off"):
+    with pytest.raises(
+        ConfigError, match="is 0, but members verify the sum of their cluster: of two survivors"
+    ):
         check(parse_scenario(left_open, ("secure_sum.colluders_per_cluster=0",)))
 
 

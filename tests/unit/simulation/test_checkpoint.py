@@ -92,12 +92,12 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
-        ("dead", ("p99",), "parties that there are not"),
-        ("dead", None, "is no checkpoint"),
-        ("version", "securefl simulation 11", "is no checkpoint of a simulation by this version"),
+        ("dead", ("p99",), "is a damaged checkpoint: it names unknown parties"),
+        ("dead", None, r"is not a checkpoint: Expected `array`, got `None` - at `\$\.dead`"),
+        ("version", "securefl simulation 11", "is not a checkpoint of a simulation by this version"),
         ("of", "00", "another scenario, seed or model"),
-        ("training", "other", "a simulation that trains other, this one some"),
-        ("server", b"", "is no checkpoint of a server"),
+        ("training", "other", "belongs to a simulation that trains other, this one trains some"),
+        ("server", b"", "is not a checkpoint of a server"),
     ],
 )
 def test_damage_is_refused(field: str, value: object, reason: str, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_changed_byte_is_refused(at: int, tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[at] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match="checkpoint"):
+    with pytest.raises(ConfigError, match=r"checkpoint|belongs to another scenario, seed or model"):
         read_checkpoint(path, plan, training="some")
 
 

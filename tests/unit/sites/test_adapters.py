@@ -161,7 +161,7 @@ def test_the_command_writes_what_an_app_gets_back(tmp_path: Path) -> None:
     assert complete["norm.num_batches_tracked"].dtype == np.int64
     refused = call("site", "weights", "models_of_tests:Site", *words)
     assert refused.exit_code == 2
-    assert "--local: goes with the model of an app" in refused.stderr
+    assert "refused --local: is for a Flower app only" in refused.stderr
 
 
 def test_what_does_not_travel_is_there_the_next_time(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_what_a_site_calls_order_and_local_is_its_own(python: tuple[str, ...], t
 
 def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
     for parameters, said in [([np.ones(1)], "are list"), ({1: np.ones(1)}, "are other names than text")]:
-        with pytest.raises(ConfigError, match=f"parameters: {said}, expected arrays by name"):
+        with pytest.raises(ConfigError, match=f"parameters: {said}, expected a mapping of arrays by name"):
             write_tensors(tmp_path / "w", parameters)  # type: ignore[arg-type]
 
 
@@ -229,11 +229,19 @@ def test_scripts_are_found_or_refused(tmp_path: Path) -> None:
     scenario = load_scenario(tmp_path / "federation.toml")
     (tmp_path / "train.py").touch()
     for name, python, said in [
-        ("other.py --epochs 2", PYTHON, r"--site other\.py --epochs 2: there is no other\.py here"),
-        ("train.py", None, r"a script runs in a process of its own \(--site-python names"),
-        ("train.py", tmp_path / "no" / "python", r"--site-python: .* is no file"),
+        (
+            "other.py --epochs 2",
+            PYTHON,
+            r"--site other\.py --epochs 2: other\.py was found neither here nor beside the scenario",
+        ),
+        ("train.py", None, r"is a script, which needs a process of its own \(--site-python names"),
+        (
+            "train.py",
+            tmp_path / "no" / "python",
+            r"--site-python: .* is not a file",
+        ),
     ]:
         with pytest.raises(ConfigError, match=said):
             maker_of(name, scenario, python, 0)
-    with pytest.raises(ConfigError, match=r"train\.py: a script has no parameters of its own"):
+    with pytest.raises(ConfigError, match=r"train\.py: has no parameters, as every script"):
         first_of("train.py", PYTHON, ())

@@ -346,9 +346,9 @@ def test_what_cannot_start_is_refused(ward: Path) -> None:
         apart("Prepared")
     with pytest.raises(SiteError, match="AttributeError"):
         apart("Nix")
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         site_apart("ward_apart:Good", SiteProcess(ward / "python"), 5)
-    with pytest.raises(ConfigError, match="names no site"):
+    with pytest.raises(ConfigError, match="'ward_apart' does not name a site"):
         site_apart("ward_apart", SiteProcess(PYTHON), 5)
     assert site_folder("ward_apart:Good") == ward.resolve()
     assert site_folder("numpy:array") is None

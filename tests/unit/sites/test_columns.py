@@ -54,7 +54,7 @@ def test_a_site_tells_tables_of_its_columns_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"age": None}, "there is no column 'age'"),
+        ({"age": None}, "the column 'age' is missing"),
         ({"age": ["old"] * 4}, "'age' holds text, not numbers"),
         ({"age": [1.0] * 3}, "'age' has 3 samples, other columns have 4"),
         ({"outcome": [0, 1, 2, 0]}, "'outcome' has values that are not classes from 0 to 1"),
@@ -72,7 +72,7 @@ def test_a_difference_that_cannot_be_counted_is_refused(change: dict[str, Any], 
 def test_all_differences_are_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         ColumnSite(Source({"outcome": [7]}), ASKED)
-    assert "no column 'age'" in str(caught.value)
+    assert "the column 'age' is missing; 'outcome' has values that are not" in str(caught.value)
     assert "'outcome' has values" in str(caught.value)
 
 
@@ -104,7 +104,7 @@ def test_values_outside_the_range_and_missing_ones_are_counted() -> None:
 
 
 def test_a_site_without_columns_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"it has no columns\(\)"):
+    with pytest.raises(ConfigError, match=r"the site has no method columns\(\)"):
         columns_of(lambda _: type("Bare", (), {"samples": 1, "parameters": dict, "fit": None})(), ASKED)(
             "p00"
         )

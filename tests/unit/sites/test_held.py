@@ -113,5 +113,5 @@ def test_what_no_longer_fits_fails_by_name(change: Callable[[nn.Module], Any], s
 
 
 def test_a_model_without_what_travels_is_refused() -> None:
-    with pytest.raises(ConfigError, match="has no parameter that travels"):
+    with pytest.raises(ConfigError, match="shares no parameter: all are frozen or personal"):
         HeldTensors(linear(), ("*",), "local")

@@ -49,10 +49,10 @@ def test_a_site_is_made_of_the_partys_name(tmp_path: Path, monkeypatch: pytest.M
     assert (made.name, made.samples) == ("p00", 4)
     for name, reason in [
         ("ward_of_tests:Nix", "has no Nix"),
-        ("ward_of_tests:np", "cannot be called"),
+        ("ward_of_tests:np", "is not a class or function"),
         ("no_such_module:Ward", "cannot be imported: ModuleNotFoundError"),
-        ("ward_of_tests", "names no site"),
-        ("ward_of_tests:", "names no site"),
+        ("ward_of_tests", "'ward_of_tests' does not name a site"),
+        ("ward_of_tests:", "'ward_of_tests:' does not name a site"),
     ]:
         with pytest.raises(ConfigError, match=reason) as refused:
             site_maker(name)
@@ -126,10 +126,10 @@ def test_other_names_and_other_shapes_are_another_model(tmp_path: Path) -> None:
         ({"w": np.zeros((0, 3), np.float32)}, "w is empty, or holds"),
         (
             {"a": np.zeros(1, np.float32), "a.b": np.zeros(1, np.float32)},
-            "the array 'a.b' has a name that no",
+            "the array 'a.b' has a name that clashes",
         ),
-        ({"forward": np.zeros(1, np.float32)}, "the array 'forward' has a name that no"),
-        ({"a..b": np.zeros(1, np.float32)}, "the array 'a..b' has a name that no"),
+        ({"forward": np.zeros(1, np.float32)}, "the array 'forward' has a name that clashes"),
+        ({"a..b": np.zeros(1, np.float32)}, "the array 'a..b' has a name that clashes"),
         ({"a" + ".a" * 5000: np.zeros(1, np.float32)}, "has a name of more than 100 dots"),
     ],
 )
@@ -148,7 +148,7 @@ def test_missing_damaged_and_other_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model.file.*cannot be read: No such file"):
         read_tensors(str(path))
     path.write_bytes(b"\x00" * 40)
-    with pytest.raises(ConfigError, match="is no safetensors file"):
+    with pytest.raises(ConfigError, match="is not a safetensors file"):
         read_tensors(str(path))
     write_tensors(path, {"w": np.zeros(2)})
     with pytest.raises(ConfigError, match=r"model.sha256.*the scenario states 00000000"):
@@ -191,9 +191,9 @@ class TestPythonsOwn:
             securefl.run(SCENARIO, site=importable)
 
     def test_an_interpreter_of_its_own_is_not_ignored(self) -> None:
-        with pytest.raises(ConfigError, match="--site-python: /nowhere/python is no file"):
+        with pytest.raises(ConfigError, match="--site-python: /nowhere/python is not a file"):
             securefl.simulate(SCENARIO, site=importable, site_python="/nowhere/python")
-        with pytest.raises(ConfigError, match="--site-memory: limits a process"):
+        with pytest.raises(ConfigError, match="--site-memory: needs a site in a process"):
             securefl.simulate(SCENARIO, site=importable, site_memory=4)
 
 

@@ -66,6 +66,6 @@ def test_they_are_those_of_an_epoch(loader: Any, samples: int) -> None:
     ids=["none", "stream", "own"],
 )
 def test_where_nobody_can_tell_they_are_stated(loader: Any) -> None:
-    with pytest.raises(ConfigError, match=r"does not tell how many samples it gives \(give samples=\)"):
+    with pytest.raises(ConfigError, match=r"has no length \(pass samples=\)"):
         samples_of(loader, None)
     assert samples_of(loader, 7) == 7

@@ -327,28 +327,43 @@ class Stream(torch.utils.data.IterableDataset[Any]):
 @looped(
     "make, said",
     [
-        (lambda: site_of(train=lambda _m, _t: None), r"TorchSite\(train=\): privacy.unit = record takes"),
-        (lambda: site_of(personal=["0.*"]), r"TorchSite\(personal=\): privacy"),
-        (lambda: site_of(keep_optimiser=True), r"TorchSite\(keep_optimiser=\): privacy"),
-        (lambda: site_of(method=securefl.FedProx(mu=1)), r"TorchSite\(method=\): privacy"),
+        (
+            lambda: site_of(train=lambda _m, _t: None),
+            r"TorchSite\(train=\): cannot be used with privacy\.unit = record",
+        ),
+        (
+            lambda: site_of(personal=["0.*"]),
+            r"TorchSite\(personal=\): cannot be used with privacy\.unit = record, where the server",
+        ),
+        (
+            lambda: site_of(keep_optimiser=True),
+            r"TorchSite\(keep_optimiser=\): cannot be used with privacy\.unit = record, where the server",
+        ),
+        (
+            lambda: site_of(method=securefl.FedProx(mu=1)),
+            r"TorchSite\(method=\): cannot be used with privacy\.unit = record, where the server",
+        ),
         (
             lambda: site_of(model=nn.Sequential(nn.Linear(INPUTS, 3), nn.BatchNorm1d(3))),
-            "floating-point state, which is not averaged",
+            "floating-point state, which the server cannot average",
         ),
         (
             lambda: site_of(
                 model=nn.Sequential(nn.Linear(INPUTS, 3), nn.BatchNorm1d(3, track_running_stats=False))
             ),
-            " is a BatchNorm1d: no example has a gradient of its own",
+            " is a BatchNorm1d: DP-SGD needs the gradient of each example by itself",
         ),
-        (lambda: site_of(model=Mixing()), "scores of an example depend on the others in its batch"),
-        (lambda: site_of(Stream(), samples=9), "Stream has no examples by number"),
-        (lambda: site_of(model=Remembering()), "scores of an example depend on those before it"),
-        (lambda: site_of([{"x": 1, "y": 2}] * RECORDS), "first items makes a batch: TypeError"),
-        (lambda: site_of([7] * RECORDS), "first items makes a batch: ValueError"),
+        (lambda: site_of(model=Mixing()), "output of an example depends on others in its batch"),
+        (lambda: site_of(Stream(), samples=9), "Stream cannot be indexed, which drawing"),
+        (lambda: site_of(model=Remembering()), "output of an example depends on earlier ones, which"),
+        (lambda: site_of([{"x": 1, "y": 2}] * RECORDS), "make no batch: TypeError"),
+        (lambda: site_of([7] * RECORDS), "make no batch: ValueError"),
         (lambda: site_of(model=Pair()), "fails on a single example: 'tuple' object"),
         (lambda: site_of(model=Moody()), "fails on a single example in training: not today"),
-        (lambda: SimpleNamespace(samples=3), "--site: SimpleNamespace trains as it likes"),
+        (
+            lambda: SimpleNamespace(samples=3),
+            "SimpleNamespace has its own training loop, and privacy of records",
+        ),
     ],
 )
 def test_refusals(make: Any, said: str) -> None:

@@ -146,31 +146,31 @@ def test_a_loop_and_a_test_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: TorchSite(linear(), loader(), nn.MSELoss()), "has nothing to train with"),
+        (lambda: TorchSite(linear(), loader(), nn.MSELoss()), "TorchSite: cannot train"),
         (
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), samples=13),
             "samples: 13 are stated, and the loader gives 12",
         ),
         (
             lambda: TorchSite(linear, loader(), nn.MSELoss(), sgd()),  # type: ignore[arg-type]
-            "model: function is no torch.nn.Module",
+            "model: function is not a torch.nn.Module",
         ),
         (
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), method="fedprox"),  # type: ignore[arg-type]
-            "method: 'fedprox' is none (such as securefl.FedProx(mu=0.01))",
+            "method: 'fedprox' is not a local method (pass one, such as securefl.FedProx(mu=0.01))",
         ),
         (
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), method=FedProx(mu=-1)),
             "FedProx.mu: expected float > 0.0, found -1",
         ),
-        (lambda: TorchSite(linear(), train=lambda *_: None), "samples: the loader does not tell how many"),
+        (lambda: TorchSite(linear(), train=lambda *_: None), "samples: is missing: the loader has no length"),
         (
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), personal=["nix*"]),
-            "personal: 'nix*' fits no parameter",
+            "personal: 'nix*' matches no trained parameter",
         ),
         (
             lambda: TorchSite(linear(), loader(), nn.MSELoss(), sgd(), personal=["*"]),
-            "has no parameter that travels",
+            "shares no parameter: all are frozen or personal",
         ),
     ],
 )
@@ -232,7 +232,7 @@ class TestBuffers:
             make_site(lambda _: site, PartyId("p00"), Layout(shapes, averaged))
 
     def test_they_are_refused_where_that_is_asked_for(self) -> None:
-        with pytest.raises(ConfigError, match=r"the model has 1\.running_mean, which no sum carries"):
+        with pytest.raises(ConfigError, match=r"the model has 1\.running_mean, which cannot be averaged"):
             self.site(buffers="refuse")
         TorchSite(linear(), loader(), nn.MSELoss(), sgd(), buffers="refuse")
         with pytest.raises(ConfigError, match="'mean' is not a choice"):
@@ -262,7 +262,9 @@ class TestFrozen:
         stated = SiteWeights(frozen_sha256=self.site().frozen_sha256)
         make_site(lambda _: self.site(), PartyId("p03"), layout, stated)
         make_site(lambda _: self.site(base=2.0), PartyId("p03"), layout, SiteWeights())
-        with pytest.raises(ConfigError, match=r"p03: it has frozen parameters with the SHA-256 .* that all"):
+        with pytest.raises(
+            ConfigError, match=r"p03: it has frozen parameters with the SHA-256 .* as all other"
+        ):
             make_site(lambda _: self.site(base=2.0), PartyId("p03"), layout, stated)
         whole = self.site(frozen=False)
         layout = Layout({name: array.shape for name, array in whole.parameters().items()})

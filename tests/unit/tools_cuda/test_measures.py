@@ -153,7 +153,7 @@ def test_a_device_that_is_missing_is_refused(tmp_path: Path, capsys: pytest.Capt
     ]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "torch finds no CUDA device" in done.stdout
+    assert "torch found no CUDA device" in done.stdout
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def test_a_block_adds_its_input_and_takes_the_largest_of_each_four_pixels() -> N
         (GroupNormCnn(channels=(16, 6)), (28, 28), "model.groups", "4 groups cannot share 6 channels"),
         (ResidualCnn(channels=6), (28, 28), "model.groups", "4 groups cannot share 6 channels"),
         (GroupNormCnn(channels=()), (28, 28), "model.channels", "one number per convolution"),
-        (GroupNormCnn(), (1, 8, 8), "model.channels", "leave 0x0 of 8x8 pixels, the pool needs 4x4"),
+        (GroupNormCnn(), (1, 8, 8), "model.channels", "leave 0x0 of 8x8 pixels, but the pool needs 4x4"),
         (GroupNormCnn(), (28, 15), "model.channels", "leave 16x3 of 28x15 pixels"),
         (GroupNormCnn(channels=(4,), kernel=8, pool=1), (8, 8), "model.channels", "needs 2x2"),
         (GroupNormCnn(), (784,), "model.type", "needs images of at least 2x2"),

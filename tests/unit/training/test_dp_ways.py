@@ -154,7 +154,7 @@ def test_batch_norm_is_refused_by_name(kind: type[nn.Module]) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [(dp_models.Centring, "depend on the others"), (dp_models.Whitening, "fails on a single example")],
+    [(dp_models.Centring, "depends on others"), (dp_models.Whitening, "fails on a single example")],
 )
 def test_so_is_whatever_else_mixes_examples(kind: Make, why: str) -> None:
     module = made(kind)

@@ -43,7 +43,7 @@ def test_images_turn_a_quarter_anticlockwise() -> None:
     shard = Shard(image, np.zeros(1, dtype=np.int64), 2, (2, 2))
     assert turned(shard, 1).x.tolist() == [[[1.0, 3.0], [0.0, 2.0]]]
     assert turned(shard, 0) is shard
-    with pytest.raises(ConfigError, match="no square images"):
+    with pytest.raises(ConfigError, match="samples of shape"):
         turned(Shard(np.zeros((1, 4), dtype=np.float32), shard.y, 2, (4,)), 1)
 
 

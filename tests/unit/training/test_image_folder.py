@@ -179,11 +179,11 @@ def two_pages(file: Path) -> None:
     page.save(file, save_all=True, append_images=[page])
 
 
-NO_PICTURE = "is no PNG, JPEG or TIFF picture"
+NO_PICTURE = "is not a PNG, JPEG or TIFF picture"
 DEFECTS: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "no picture": ("a/000.png", lambda file: file.write_bytes(b"not a picture"), NO_PICTURE),
-    "empty": ("a/000.png", lambda file: file.write_bytes(b""), NO_PICTURE),
-    "cut short": ("a/000.png", cut, "is no readable picture"),
+    "lists no party": ("a/000.png", lambda file: file.write_bytes(b""), NO_PICTURE),
+    "cut short": ("a/000.png", cut, "is not a readable picture"),
     "another format": ("a/000.png", lambda file: Image.new("L", (4, 5)).save(file, "GIF"), NO_PICTURE),
     "another size": ("b/001.png", lambda file: put(file, pixels(1, (5, 5, 3))), "is 5x5, and 000.png is 5x4"),
     "transparent": ("a/000.png", lambda file: put(file, pixels(1, (5, 4, 4))), "pixels of kind RGBA"),
@@ -197,9 +197,9 @@ DEFECTS: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "another ending": (
         "a/notes.txt",
         lambda file: file.write_text("x"),
-        "is no file that ends in .png, .jpg, .jpeg, .tif, .tiff",
+        "is not a file that ends in .png, .jpg, .jpeg, .tif, .tiff",
     ),
-    "folder in a class": ("a/deeper.png", lambda file: file.mkdir(), "is no file that ends in"),
+    "folder in a class": ("a/deeper.png", lambda file: file.mkdir(), "is not a file that ends in"),
     "empty class": ("c", lambda file: file.mkdir(), "holds no pictures"),
 }
 
@@ -220,14 +220,14 @@ def test_a_defect_is_one_line_with_the_file(tmp_path: Path, case: str) -> None:
 def test_a_picture_of_absurd_size_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures(tmp_path, {"a": 2, "b": 2})
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 15)
-    with pytest.raises(ConfigError, match=r"000\.png: is no readable picture: Image size \(20 pixels\)"):
+    with pytest.raises(ConfigError, match=r"000\.png: is not a readable picture: Image size \(20 pixels\)"):
         load_folder(tmp_path, HALF)
 
 
 def test_too_many_pixels_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures(tmp_path, {"a": 2, "b": 2})
     monkeypatch.setattr(image_folder, "MAX_BYTES", 3 * 60)
-    with pytest.raises(ConfigError, match=r"001\.png: is one too many for 180 bytes of pixels"):
+    with pytest.raises(ConfigError, match=r"001\.png: exceeds the limit of 180 bytes of pixels"):
         load_folder(tmp_path, HALF)
 
 
@@ -244,8 +244,8 @@ def test_folders_that_are_no_data_set(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ConfigError, match=r"0\.9 takes all 1 samples of class b for the test") as caught:
         load_folder(tmp_path, ImageFolder(test_fraction=0.9))
     assert caught.value.path == "data.images.test_fraction"
-    with pytest.raises(ConfigError, match=r"0\.05 of 5 samples is none \(at least 0\.2\)"):
+    with pytest.raises(ConfigError, match=r"0\.05 of 5 samples is less than one \(at least 0\.2\)"):
         load_folder(tmp_path, ImageFolder(test_fraction=0.05))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(ConfigError, match=r"needs Pillow \(pip install 'securefl\[images\]'\)"):
+    with pytest.raises(ConfigError, match="folder needs Pillow, which is not installed"):
         load_folder(tmp_path, HALF)

@@ -41,7 +41,7 @@ def test_a_bare_pickle_is_never_loaded(tmp_path: Path) -> None:
     path, trace = tmp_path / "a.npz", tmp_path / "trace"
     np.save(tmp_path / "a.npy", np.array([_Loaded(trace)], dtype=object), allow_pickle=True)
     (tmp_path / "a.npy").rename(path)
-    with pytest.raises(ConfigError, match="no readable npz") as caught:
+    with pytest.raises(ConfigError, match="not a readable npz") as caught:
         read_npz(path, ("x",))
     assert "pickle" not in caught.value.reason + caught.value.remedy
     assert not trace.exists()
@@ -59,11 +59,11 @@ def test_no_archive(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     with pytest.raises(ConfigError, match="not found"):
         read_npz(path, ("x",))
-    with pytest.raises(ConfigError, match="no readable npz"):
+    with pytest.raises(ConfigError, match="not a readable npz"):
         read_npz(tmp_path, ("x",))
     for content in (b"", b"PK\3\4 not a zip", b"\x93NUMPY nonsense", b"text"):
         path.write_bytes(content)
-        with pytest.raises(ConfigError, match="no readable npz") as caught:
+        with pytest.raises(ConfigError, match="not a readable npz") as caught:
             read_npz(path, ("x",))
         assert "pickle" not in caught.value.reason + caught.value.remedy
         assert "\n" not in str(caught.value)

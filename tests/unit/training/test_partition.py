@@ -193,7 +193,7 @@ def test_infeasible_splits_name_field_and_remedy() -> None:
         partition(balanced(), 2, LabelsPerParty(labels=11), 0)
     assert caught.value.path == "data.partition.labels"
     lopsided = np.array([0] * 50 + [1], dtype=np.int64)
-    with pytest.raises(ConfigError, match="1 of 4 parties would hold no sample"):
+    with pytest.raises(ConfigError, match="1 of 4 parties would have no samples"):
         partition(lopsided, 4, LabelsPerParty(labels=1), 0)
 
 
@@ -211,7 +211,7 @@ def test_multinomial_sizes_are_the_largest_of_those_drawn() -> None:
     assert min(sizes) == 1
     even = [len(own) for own in partition(balanced(60_000), 80, LogNormalDirichlet(mu=20, sigma=1e-9), 0)]
     assert max(even) - min(even) < 12_500, "20 dropped parties' samples are the largest one's"
-    with pytest.raises(ConfigError, match="100 sizes are drawn for 101"):
+    with pytest.raises(ConfigError, match="100 sizes are fewer than 101"):
         partition(balanced(), 101, LogNormalDirichlet(), 0)
 
 
@@ -227,7 +227,7 @@ class Broken(Partition, frozen=True, kw_only=True):
                 return good[1:]
             case "floats":
                 return [own.astype(np.float64) for own in good]
-            case "empty":
+            case "lists no party":
                 return [np.empty(0, dtype=np.int64), *good[1:]]
             case "outside":
                 return [good[0] + len(labels), *good[1:]]
@@ -238,11 +238,11 @@ class Broken(Partition, frozen=True, kw_only=True):
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ("fewer", "gives 3 shares for 4 parties"),
-        ("floats", "gives a share that is no i64 array of one dimension"),
-        ("empty", "leaves 1 of 4 parties without a sample"),
-        ("outside", "names samples outside of 0 to 99"),
-        ("twice", "gives a sample to two parties"),
+        ("fewer", "returned 3 shares for 4 parties"),
+        ("floats", "returned a share that is not a one-dimensional i64 array"),
+        ("lists no party", "leaves 1 of 4 parties without a sample"),
+        ("outside", "returned samples outside of 0 to 99"),
+        ("twice", "assigned a sample to two parties"),
     ],
 )
 def test_ones_own_partition_is_held_to_what_a_split_is(how: str, reason: str) -> None:

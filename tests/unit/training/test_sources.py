@@ -94,11 +94,11 @@ def test_what_securefl_has_prepared_stays_as_it_is(tmp_path: Path) -> None:
     path = archive(tmp_path, x=x, y=[0, 1, 1], classes=np.int64(2))
     for half in ("train", "test"):
         np.testing.assert_array_equal(own(path, Data(standardise=HALF), half).x, x)
-    assert "has 2 classes, by data.classes there are 3" in refusal(path, Data(classes=3))
-    assert "has samples of shape (2,), by data.shape it is (4,)" in refusal(path, Data(shape=(4,)))
+    assert "has 2 classes, but data.classes states 3" in refusal(path, Data(classes=3))
+    assert "has samples of shape (2,), but data.shape states (4,)" in refusal(path, Data(shape=(4,)))
     assert whole_refusal(Data(set=f"npz:{path}")) == (
-        f"{path}: holds one party's samples x, y, which are standardised already (a data set has x_train, "
-        "y_train, x_test and y_test, as in docs/data.md)"
+        f"{path}: holds one party's samples x, y, which are standardised already (name a file with x_train, "
+        "y_train, x_test and y_test (docs/data.md))"
     )
     path = archive(tmp_path, x=x, y=[0, 1, 1], **halves())
     assert "holds x, one party's prepared samples, and x_test, x_train" in refusal(path, Data())
@@ -108,22 +108,22 @@ BAD_NPZ: dict[str, tuple[dict[str, Any], Data, str]] = {
     "only a test half": (
         {"x_test": BYTES, "y_test": LABELS},
         Data(classes=3),
-        "[x_train]: missing; the archive",
+        "[x_train]: is missing; the archive",
     ),
     "no classes": ({}, Data(), "data.classes: is missing, and "),
     "list of classes": ({"classes": [3]}, Data(), "[classes]: has dtype int64 and shape (1,) (one integer"),
     "real classes": ({"classes": 3.0}, Data(), "[classes]: has dtype float64 and shape ()"),
-    "one class": ({"classes": 1}, Data(), "[classes]: is 1, must lie in [2, 65536]"),
+    "one class": ({"classes": 1}, Data(), "[classes]: is 1, must be in [2, 65536]"),
     "other classes": (
         {"classes": 4},
         Data(classes=3),
-        ": has 4 classes, by data.classes there are 3 (number",
+        ": has 4 classes, but data.classes states 3 (number",
     ),
     "labels beyond": ({}, Data(classes=2), "[y_train]: holds the label 2, but there are 2 classes"),
     "other shape": (
         {},
         Data(classes=3, shape=(3, 4)),
-        "[x_train]: has samples of shape (4, 3), by data.shape it is",
+        "[x_train]: has samples of shape (4, 3), but data.shape states",
     ),
     "objects": (
         {"x_train": np.array([[None]])},
@@ -166,8 +166,10 @@ def test_an_archive_that_unpacks_to_far_more_than_it_has(
 
 
 def test_files_that_are_not_there_and_folders_of_unknown_kind(tmp_path: Path) -> None:
-    assert "file not found (paths start at the working directory)" in refusal(tmp_path / "gone.npz", Data())
-    assert f"is a folder (say of what: idx:{tmp_path} or folder:{tmp_path})" in refusal(tmp_path, Data())
+    assert "file not found (paths are relative to the working directory)" in refusal(
+        tmp_path / "gone.npz", Data()
+    )
+    assert f"is a folder (write idx:{tmp_path} or folder:{tmp_path})" in refusal(tmp_path, Data())
     assert refusal("gone:load", Data()).startswith("data.set: gone:load cannot be imported")
 
 
@@ -242,7 +244,7 @@ def test_a_folder_may_have_a_file_for_each_half(tmp_path: Path, kind: str) -> No
     assert (len(whole.y_train), len(whole.y_test)) == (4, 4)
     np.testing.assert_array_equal(whole.x_test, own(config.set, config, "test").x)
     (tmp_path / f"test.{'csv.gz' if kind == 'csv' else 'pq'}").write_bytes(b"")
-    assert "one file for each half" in refusal(config.set, config, "test")
+    assert "name one file for train" in refusal(config.set, config, "test")
 
 
 def test_labels_may_be_numbers(tmp_path: Path) -> None:
@@ -251,7 +253,7 @@ def test_labels_may_be_numbers(tmp_path: Path) -> None:
     config = Data(table=SCHEMA, classes=3)
     assert own(path, config).y.tolist() == [0, 2]
     path.write_text("age,sex,ill\n30,f,0\n40,m,3\n")
-    assert f"{path}, line 3, column 'ill': holds '3', which is none of the declared 0, 1, 2" in refusal(
+    assert f"{path}, line 3, column 'ill': holds '3', which is not one of the declared 0, 1, 2" in refusal(
         path, config
     )
 
@@ -259,11 +261,12 @@ def test_labels_may_be_numbers(tmp_path: Path) -> None:
 def test_tables_need_a_schema_and_other_files_its_shape(tmp_path: Path) -> None:
     path = table_file(tmp_path, "csv")
     assert refusal(path, Data(classes=2)) == (
-        f"data.table: is missing, and {path} is a table (label, features and classes, as in docs/data.md)"
+        f"data.table: is missing, and {path} is a table file (declare label, features and classes "
+        "(docs/data.md))"
     )
     assert refusal(path, Data(table=SCHEMA)).startswith("data.classes: is missing, and ")
     other = archive(tmp_path, x_train=np.zeros((2, 4)), y_train=[0, 1])
-    assert "has samples of shape (4,), by data.table it is (3,)" in refusal(other, TABLE)
+    assert "has samples of shape (4,), but data.table states (3,)" in refusal(other, TABLE)
     path.write_text("age,sex\n1,f\n")
     assert "has no column 'ill'" in refusal(path, TABLE)
 
@@ -298,7 +301,9 @@ def test_idx_folders(tmp_path: Path) -> None:
     party = own(config.set, config)
     assert (party.input_shape, party.classes, party.y.tolist()) == ((1, 4, 3), 4, LABELS.tolist())
     np.testing.assert_array_equal(party.x[:, 0], BYTES.astype(np.float32) / np.float32(255))
-    assert "has no t10k-images-idx3-ubyte (packed as .gz or not)" in refusal(config.set, config, "test")
+    assert "lacks the file t10k-images-idx3-ubyte (add it, packed as .gz or not)" in refusal(
+        config.set, config, "test"
+    )
     idx_folder(tmp_path, "test", BYTES[:6], LABELS[:6], packed=False)
     whole = load_data(config, None)
     assert (str(whole.x_train.dtype), len(whole.y_test), whole.classes) == ("uint8", 6, 4)
@@ -307,7 +312,7 @@ def test_idx_folders(tmp_path: Path) -> None:
     assert "data.classes: is missing" in refusal(config.set, Data())
     idx_folder(tmp_path, "t10k")
     assert "holds t10k-images-idx3-ubyte.gz and test-images.idx3-ubyte" in refusal(config.set, config, "test")
-    assert "is no folder" in refusal(f"idx:{tmp_path}/gone", config)
+    assert "is not a folder" in refusal(f"idx:{tmp_path}/gone", config)
 
 
 BAD_IDX: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -370,8 +375,8 @@ def test_a_partys_folder_may_lack_a_class_whose_name_is_declared(tmp_path: Path)
     assert (party.y.tolist(), party.classes, party.input_shape) == ([1, 1, 1, 2, 2, 2], 3, (1, 4, 3))
     assert own(given, Data(classes=2)).y.tolist() == [0, 0, 0, 1, 1, 1]
     assert own(given, Data()).classes == 2
-    assert "holds folders of 2 classes, and data.classes is 3 (let" in refusal(given, Data(classes=3))
-    assert f"{tmp_path / 'c'}: is none of data.classes (one of a, b" in refusal(
+    assert "has folders of 2 classes, but data.classes is 3 (list" in refusal(given, Data(classes=3))
+    assert f"{tmp_path / 'c'}: is not one of data.classes (rename it to one of a, b" in refusal(
         given, Data(classes=("a", "b"))
     )
 
@@ -457,12 +462,13 @@ def test_two_torch_data_sets_are_two_halves() -> None:
         ("mixed", "own_torch:mixed, item 2: is float64 (2,), and item 0 is float32 (2,)"),
         (
             "picture",
-            "own_torch:picture, item 0: has a sample of type Image (a tensor or an array; for pictures",
+            "own_torch:picture, item 0: has a sample of type Image (return a tensor or an array; for "
+            "pictures",
         ),
-        ("attached", "own_torch:attached, item 0: is no array: Can't call numpy()"),
-        ("real", "own_torch:real, item 0: has the label 0.5 (the number of a class"),
-        ("crash", "own_torch:crash, item 0: is no pair of sample and label: ZeroDivisionError"),
-        ("bare", "own_torch:bare, item 0: is no pair of sample and label: TypeError"),
+        ("attached", "own_torch:attached, item 0: is not an array: Can't call numpy()"),
+        ("real", "own_torch:real, item 0: has the label 0.5 (return the number of a class"),
+        ("crash", "own_torch:crash, item 0: is not a pair of sample and label: ZeroDivisionError"),
+        ("bare", "own_torch:bare, item 0: is not a pair of sample and label: TypeError"),
     ],
 )
 def test_a_data_set_that_is_none_is_refused_in_one_line(name: str, message: str) -> None:

@@ -111,7 +111,7 @@ def test_label_partitions_that_the_server_set_empties(labels: int) -> None:
         split(data, taken, many, 3)
     # 12 samples for 12 parties, but a class with one sample left cannot serve all who hold it.
     lopsided = labelled(np.array([0] * 12 + [1] * 2, dtype=np.int64))
-    with pytest.raises(ConfigError, match="parties would hold no sample"):
+    with pytest.raises(ConfigError, match="parties would have no samples"):
         split(lopsided, Data(partition=LabelsPerParty(labels=1), server_fraction=0.15), many, 3)
 
 
@@ -147,25 +147,29 @@ def test_by_role_the_server_draws_from_the_roles_in_use() -> None:
 
 
 def test_roles_that_cannot_be() -> None:
-    with pytest.raises(ConfigError, match="roles needs a text by speaking role, labelled is none") as caught:
+    with pytest.raises(
+        ConfigError, match="roles needs a text with speakers, and labelled is not one"
+    ) as caught:
         split(balanced(), Data(partition=ByRole()), PARTIES, 3)
     assert caught.value.path == "data.partition"
     with pytest.raises(ConfigError, match="5 parties, but 4 roles of text have enough text") as caught:
         split(text(), Data(partition=ByRole()), PARTIES, 3)
     assert caught.value.path == "parties"
     assert "at most 4" in caught.value.remedy
-    with pytest.raises(ConfigError, match="2 samples for 3 parties"):
+    with pytest.raises(ConfigError, match="is 2, fewer than 3 parties"):
         split(text(), Data(partition=ByRole(), train_limit=2), PARTIES[:3], 3)
-    with pytest.raises(ConfigError, match="1 of 2 roles would hold no sample") as caught:
+    with pytest.raises(ConfigError, match="1 of 2 roles would have no samples") as caught:
         split(text((40, 1)), Data(partition=ByRole(), server_fraction=0.97), PARTIES[:2], 0)
     assert caught.value.path == "data.partition"
 
 
 @pytest.mark.parametrize("kind", [LabelsPerParty(labels=2), Dirichlet(alpha=1.0), ClassShares()])
 def test_texts_have_no_label_to_go_by(kind: Partition) -> None:
-    with pytest.raises(ConfigError, match="goes by the label of a sample") as caught:
+    with pytest.raises(
+        ConfigError, match="needs one label per sample, and text has one per character"
+    ) as caught:
         split(text(), Data(partition=kind), PARTIES, 3)
-    assert "roles, iid or log-normal" in caught.value.remedy
+    assert "use roles, iid or log-normal" in caught.value.remedy
 
 
 @pytest.mark.parametrize("kind", [Iid(), LogNormal()])

@@ -46,7 +46,7 @@ def test_columns_by_name_and_inputs_of_a_model(tmp_path: Path) -> None:
     assert table.matrix("sex", "age").tolist() == [[1, 0, -2], [0, 1, np.float32(2.05)]]
     assert table.matrix().dtype == np.float32
     assert repr(table) == "DataTable(samples=2, columns=age, sex)"
-    with pytest.raises(ConfigError, match=r"column 'ill' was not asked for \(one of age, sex\)"):
+    with pytest.raises(ConfigError, match="has no column 'ill'"):
         table["ill"]
 
 
@@ -86,7 +86,7 @@ def test_lines_are_counted_as_editors_count_them(tmp_path: Path) -> None:
     path = written(tmp_path, 'note,age\n"two\nlines",1\n\n"x",old\n')
     with pytest.raises(ConfigError) as caught:
         read_table(path, ["age"])
-    assert str(caught.value).startswith(f"{path}, line 5, column 'age': holds 'old', which is no number")
+    assert str(caught.value).startswith(f"{path}, line 5, column 'age': holds 'old', which is not a number")
 
 
 def test_a_column_alone_may_have_empty_lines(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_missing_values_are_refused_dropped_kept_or_filled_as_declared(tmp_path:
     missing = ("", "NA")
     with pytest.raises(ConfigError, match=r"line 3, column 'age': has no value, as have 2 of 4 rows"):
         read_table(path, [AGE, SEX], missing=missing)
-    with pytest.raises(ConfigError, match=r"line 3, column 'age': holds 'NA', which is no number"):
+    with pytest.raises(ConfigError, match=r"line 3, column 'age': holds 'NA', which is not a number"):
         read_table(path, [AGE, SEX])
     dropped = read_table(path, [AGE, SEX], missing=missing, incomplete="drop")
     assert (dropped["age"].tolist(), dropped.samples, dropped.dropped) == ([30], 1, 3)
@@ -116,7 +116,7 @@ def test_missing_values_are_refused_dropped_kept_or_filled_as_declared(tmp_path:
         [50, 0, 1],
     ]
     empty = written(tmp_path, "age\nNA\n", "empty.csv")
-    with pytest.raises(ConfigError, match="has no row without a missing value"):
+    with pytest.raises(ConfigError, match="has a missing value in each row"):
         read_table(empty, ["age"], missing=missing, incomplete="drop")
 
 
@@ -127,34 +127,34 @@ def test_a_category_may_be_a_word_that_elsewhere_is_missing(tmp_path: Path) -> N
 
 
 BAD: dict[str, tuple[str | bytes, str, str]] = {
-    "empty file": ("", "", "begins with no line of column names"),
-    "empty line first": ("\nage,sex\n", "", "begins with no line of column names"),
+    "empty file": ("", "", "has no first line of column names"),
+    "empty line first": ("\nage,sex\n", "", "has no first line of column names"),
     "no rows": ("age,sex\n", "", "has no rows below its first line"),
     "missing column": ("Age,sex\n1,f\n", "", "has no column 'age' (did you mean 'Age'?)"),
-    "nothing alike": ("x,sex\n1,f\n", "", "has no column 'age' (it has 'x', 'sex')"),
+    "nothing alike": ("x,sex\n1,f\n", "", "has no column 'age' (columns: 'x', 'sex')"),
     "column twice": ("age,sex,age\n1,f,1\n", "", "has 2 columns 'age'"),
     "another delimiter": ("age;sex\n1;f\n", "", "has no column 'age'"),
-    "text": ("age,sex\n1,f\nold,f\n", ", line 3, column 'age'", "holds 'old', which is no number"),
-    "decimal comma": ('age,sex\n"1,5",f\n', ", line 2, column 'age'", "holds '1,5', which is no number"),
+    "text": ("age,sex\n1,f\nold,f\n", ", line 3, column 'age'", "holds 'old', which is not a number"),
+    "decimal comma": ('age,sex\n"1,5",f\n', ", line 2, column 'age'", "holds '1,5', which is not a number"),
     "underscores": ("age,sex\n1_0,f\n", ", line 2, column 'age'", "holds '1_0'"),
     "other digits": ("age,sex\n٣,f\n", ", line 2, column 'age'", "holds '٣'"),
-    "nan": ("age,sex\nnan,f\n", ", line 2, column 'age'", "holds 'nan', which is no number"),
-    "infinity": ("age,sex\ninf,f\n", ", line 2, column 'age'", "holds 'inf', which is no number"),
+    "nan": ("age,sex\nnan,f\n", ", line 2, column 'age'", "holds 'nan', which is not a number"),
+    "infinity": ("age,sex\ninf,f\n", ", line 2, column 'age'", "holds 'inf', which is not a number"),
     "too large": ("age,sex\n1e999,f\n", ", line 2, column 'age'", "a number that is not finite"),
-    "too old": ("age,sex\n1,f\n121,f\n", ", line 3, column 'age'", "holds 121, which is not in 0 to 120"),
-    "below": ("age,sex\n-1,f\n", ", line 2, column 'age'", "holds -1, which is not in 0 to 120"),
+    "too old": ("age,sex\n1,f\n121,f\n", ", line 3, column 'age'", "holds 121, outside 0 to 120"),
+    "below": ("age,sex\n-1,f\n", ", line 2, column 'age'", "holds -1, outside 0 to 120"),
     "no value": ("age,sex\n,f\n", ", line 2, column 'age'", "has no value"),
     "no category": ("age,sex\n1,\n", ", line 2, column 'sex'", "has no value"),
     "unknown category": (
         "age,sex\n1,F\n",
         ", line 2, column 'sex'",
-        "holds 'F', which is none of the",
+        "holds 'F', which is not one of the",
     ),
     "long cell": ("age,sex\n" + "9" * 50 + "x,f\n", ", line 2, column 'age'", "holds '" + "9" * 37 + "...'"),
-    "short row": ("age,sex\n1,f\n2\n", ", line 3", "has 1 cells, the first line has 2"),
-    "long row": ("age,sex\n1,f,x\n", ", line 2", "has 3 cells, the first line has 2"),
-    "loose quote": ('age,sex\n"1"x,f\n', ", line 2", "is no CSV"),
-    "open quote": ('age,sex\n1,"f\n', ", line 2", "is no CSV"),
+    "short row": ("age,sex\n1,f\n2\n", ", line 3", "has 1 cells, but the first line has 2"),
+    "long row": ("age,sex\n1,f,x\n", ", line 2", "has 3 cells, but the first line has 2"),
+    "loose quote": ('age,sex\n"1"x,f\n', ", line 2", "is not valid CSV"),
+    "open quote": ('age,sex\n1,"f\n', ", line 2", "is not valid CSV"),
     "endless cell": ("age,sex\n1," + "f" * 200_000 + "\n", ", line 2, column 'sex'", "holds 'fff"),
     "Latin-1": ("age,sex\n1,f\n2,\xe4\n".encode("latin-1"), ", line 3", "is not UTF-8 text"),
     "UTF-16": ("age,sex\n1,f\n".encode("utf-16"), ", line 1", "is not UTF-8 text"),
@@ -182,7 +182,9 @@ def test_a_long_cell_of_a_column_that_nobody_reads_is_no_error(tmp_path: Path, l
 
 
 def test_no_file_a_folder_a_torn_gzip_and_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match=r"not found, its folder exists \(paths start at the working"):
+    with pytest.raises(
+        ConfigError, match=r"not found, its folder exists \(paths are relative to the working"
+    ):
         read_table(tmp_path / "gone.csv", ["age"])
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         read_table(tmp_path, ["age"])
@@ -208,7 +210,7 @@ BAD_PARQUET: dict[str, tuple[dict[str, Any], str, str]] = {
     "text": (
         {"age": ["1"], "sex": ["f"]},
         ", column 'age'",
-        "holds text such as '1', and is declared",
+        "holds text such as '1', but is declared",
     ),
     "dates": (
         {"age": pa.array([0], pa.timestamp("ms")), "sex": ["f"]},
@@ -220,11 +222,11 @@ BAD_PARQUET: dict[str, tuple[dict[str, Any], str, str]] = {
     "null": ({"age": [1.0, None], "sex": ["f", "m"]}, ", row 2, column 'age'", "has no value"),
     "NaN": ({"age": [1.0, math.nan], "sex": ["f", "m"]}, ", row 2, column 'age'", "has no value"),
     "infinity": ({"age": [math.inf], "sex": ["f"]}, ", row 1, column 'age'", "a number that is not finite"),
-    "range": ({"age": [1, 130], "sex": ["f", "m"]}, ", row 2, column 'age'", "holds 130, which is not in"),
+    "range": ({"age": [1, 130], "sex": ["f", "m"]}, ", row 2, column 'age'", "holds 130, outside"),
     "category": (
         {"age": [1], "sex": ["w"]},
         ", row 1, column 'sex'",
-        "holds 'w', which is none of the",
+        "holds 'w', which is not one of the",
     ),
     "all null": (
         {"age": pa.nulls(2), "sex": ["f", "m"]},
@@ -276,13 +278,16 @@ def test_a_parquet_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.Monk
     path = of_arrow(tmp_path / "a.parquet", age=np.zeros(100_000))
     assert path.stat().st_size < 10_000
     monkeypatch.setattr(parquet_cells, "MAX_BYTES", 799_999)
-    with pytest.raises(ConfigError, match=r"unpacks to 800,000 bytes, more than 799,999 \(split the file"):
+    with pytest.raises(ConfigError, match="unpacks to 800,000 bytes, more than the limit of 799,999"):
         read_table(path, ["age"])
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(ConfigError, match=r"Parquet needs pyarrow \(pip install 'securefl\[tables\]'\)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"Parquet needs pyarrow, which is not installed \(pip install 'securefl\[tables\]'\)",
+    ):
         read_table(tmp_path / "a.parquet", ["age"])
 
 
@@ -302,7 +307,7 @@ def test_a_damaged_parquet_file_is_a_config_error_or_a_table(tmp_path: Path) -> 
         read_table(path, [AGE, SEX])
     for cut in (0, 1, 4, 100, len(whole) - 8, len(whole) - 1):
         path.write_bytes(whole[:cut])
-        with pytest.raises(ConfigError, match="is no readable Parquet file: "):
+        with pytest.raises(ConfigError, match="is not a readable Parquet file: "):
             read_table(path, [AGE, SEX])
     for position in range(0, len(whole), 3):
         damaged = bytearray(whole)
@@ -315,20 +320,26 @@ def test_a_damaged_parquet_file_is_a_config_error_or_a_table(tmp_path: Path) -> 
 
 
 BAD_COLUMNS: dict[str, tuple[list[str | Column], str]] = {
-    "none": ([], "columns: none are declared"),
-    "twice": (["a", "a"], "columns: 'a' is there 2 times"),
-    "a word twice": ([Column(name="a", categories=("x", "x"))], "columns.0.categories: 'x' is there 2 times"),
-    "one word": ([Column(name="a", categories=("x",))], "columns.0.categories: one word alone says nothing"),
+    "none": ([], "columns: is empty: no column is declared"),
+    "twice": (["a", "a"], "columns: 'a' is declared 2 times"),
+    "a word twice": (
+        [Column(name="a", categories=("x", "x"))],
+        "columns.0.categories: 'x' is listed 2 times",
+    ),
+    "one word": ([Column(name="a", categories=("x",))], "columns.0.categories: has one word only"),
     "scaled words": (
         [Column(name="a", categories=("x", "y"), mean=1)],
-        "columns.0: a column of categories",
+        "columns.0: has categories, and mean",
     ),
     "filled words": (
         [Column(name="a", categories=("x", "y"), fill="z")],
-        "columns.0.fill: 'z' is none of",
+        "columns.0.fill: 'z' is not one of",
     ),
-    "word for number": ([Column(name="a", fill="z")], "columns.0.fill: 'z' stands in a column of numbers"),
-    "no range": (["b", Column(name="a", lower=2, upper=1)], "columns.1.lower: is 2, and upper is 1"),
+    "word for number": (
+        [Column(name="a", fill="z")],
+        "columns.0.fill: 'z' is text, and the column has numbers",
+    ),
+    "no range": (["b", Column(name="a", lower=2, upper=1)], "columns.1.lower: is 2, not below upper = 1"),
     "filled outside": ([Column(name="a", upper=1, fill=2)], "columns.0.fill: 2 is not in -inf to 1"),
 }
 
@@ -344,7 +355,7 @@ def test_columns_that_contradict_themselves_are_refused_before_the_file_is_read(
 
 @pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
 def test_a_delimiter_is_one_character(delimiter: str) -> None:
-    with pytest.raises(ConfigError, match=r'^delimiter: .* is none \(one character such as ";", or "tab"\)'):
+    with pytest.raises(ConfigError, match="' is not a delimiter"):
         read_table("nowhere.csv", ["a"], delimiter=delimiter)
 
 

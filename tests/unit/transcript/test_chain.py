@@ -126,7 +126,7 @@ def test_a_last_line_that_broke_off_is_left_out(tmp_path: Path, cut: int) -> Non
 def test_half_a_line_after_the_end_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "t.jsonl")
     path.write_bytes(path.read_bytes() + b'{"kind"')
-    assert "entry 7 follows the end" in refusal(path)
+    assert "entry 7 stands after the end of the transcript" in refusal(path)
 
 
 @pytest.mark.parametrize("left", [0, 1, 50])
@@ -144,7 +144,7 @@ def test_the_header_is_there_at_once(tmp_path: Path) -> None:
 
 
 def test_a_header_for_which_there_is_no_room_leaves_no_file(tmp_path: Path) -> None:
-    with disk_of(10), pytest.raises(RunAbortedError, match="free some space"):
+    with disk_of(10), pytest.raises(RunAbortedError, match="cannot be written: File too large"):
         TranscriptWriter(tmp_path / "t.jsonl", HEADER)
     assert not list(tmp_path.iterdir())
 
@@ -248,7 +248,7 @@ def test_a_full_disk_aborts_and_keeps_whole_entries(tmp_path: Path) -> None:
     kept = writer.path.read_bytes()
     writer.append("fact", {"value": "x" * 1000})
     with disk_of(len(kept) + 100):
-        with pytest.raises(RunAbortedError, match="free some space") as caught:
+        with pytest.raises(RunAbortedError, match="cannot be written: File too large") as caught:
             writer.flush()
         assert isinstance(caught.value.__cause__, OSError)
         assert caught.value.__cause__.errno == errno.EFBIG

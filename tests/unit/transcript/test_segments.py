@@ -189,7 +189,7 @@ def test_a_full_disk_in_between_aborts_in_one_line(tmp_path: Path) -> None:
     writer = TranscriptWriter(tmp_path / "server.jsonl", HEADER, 1000)
     writer.append("fact", {"noise": "x" * 1000})
     writer.flush()
-    with disk_of(50), pytest.raises(RunAbortedError, match="free some space"):
+    with disk_of(50), pytest.raises(RunAbortedError, match="cannot be written: File too large"):
         writer.begin_round(1)
     transcript = read_transcript(writer.path)
     assert [entry.kind for entry in transcript.entries] == ["fact"]
@@ -208,7 +208,7 @@ def test_a_first_line_that_was_made_a_segments_is_noticed(tmp_path: Path) -> Non
     path = write(tmp_path / "server.jsonl", 2, bound=None)
     content = lines(path)
     path.write_bytes(b"".join(content[5:]))
-    assert "does not follow the one before" in refusal(path)
+    assert "does not follow the entry before" in refusal(path)
     content[5] = content[5].replace(b'"kind":"fact"', b'"kind":"segment"')
     path.write_bytes(b"".join(content[5:]))
     assert "was altered" in refusal(path)

@@ -45,8 +45,8 @@ def test_files_and_password_count_for_all_and_so_does_the_first_ones_user(tmp_pa
         ("", "broker", "no scheme"),
         ("mqtt://a,", "broker: address 2 of 2", "no scheme"),
         ("mqtt://a,b,mqtt://c", "broker: address 2 of 3", "no scheme"),
-        ("mqtt://a,mqtt://a:1883", "broker: address 2 of 2", "stands twice"),
-        ("mqtt://a,mqtt://:secret@b", "broker: address 2 of 2", "a password without a user name"),
+        ("mqtt://a,mqtt://a:1883", "broker: address 2 of 2", "is listed twice"),
+        ("mqtt://a,mqtt://:secret@b", "broker: address 2 of 2", "a password, but no user name"),
     ],
 )
 def test_a_bad_address_is_named_by_its_place(text: str, where: str, words: str) -> None:
@@ -69,19 +69,22 @@ def test_a_process_needs_a_broker() -> None:
 
 
 def test_what_each_broker_said_is_in_one_line() -> None:
-    away = RunAbortedError("broker mqtt://a:1883 is out of reach: connection refused. Is it running?")
+    away = RunAbortedError(
+        "cannot reach the broker mqtt://a:1883: connection refused; check that it is running, and the host "
+        "and port"
+    )
     refusal = ConfigError("broker", "mqtt://b:2 refuses user 'x'", "check user name and password")
     assert none_of({A: away}) is away
     assert none_of({B: refusal}) is refusal
     both = none_of({A: away, B: refusal})
     assert isinstance(both, RunAbortedError), "one that is away may come back"
     assert str(both) == (
-        "none of 2 brokers is of use: broker mqtt://a:1883 is out of reach: connection refused;"
-        " mqtt://b:2 refuses user 'x'"
+        "none of the 2 brokers can be used: cannot reach the broker mqtt://a:1883: connection refused; "
+        "mqtt://b:2 refuses user 'x'"
     )
     refused = none_of({A: refusal, B: refusal})
     assert isinstance(refused, ConfigError)
-    assert str(refused).startswith("broker: none of 2 brokers takes this process: mqtt://b:2 refuses user")
+    assert str(refused).startswith("broker: all 2 brokers reject this process: mqtt://b:2 refuses user")
 
 
 def test_a_change_is_made_to_each_address() -> None:

@@ -29,7 +29,7 @@ def test_a_wish_is_one_of_three_words() -> None:
         "mosquitto",
         "embedded",
     ]
-    with pytest.raises(ConfigError, match="'hive' is no kind of broker"):
+    with pytest.raises(ConfigError, match="'hive' is not a kind of broker"):
         broker_wish("hive", "--broker")
 
 
@@ -68,7 +68,7 @@ def test_access_rules_need_tls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_wrong_tls_files_are_named(tmp_path: Path) -> None:
     tls = make_local_tls(tmp_path / "tls", ["p1", "p2"])
     junk = tmp_path / "junk.pem"
-    junk.write_text("no certificate")
+    junk.write_text("not a certificate")
     good = BrokerUrl("mqtts", "h", 1, tls.ca_file, *tls.clients["p1"])
     assert tls_context(good).check_hostname
     with pytest.raises(ConfigError, match=r"junk\.pem"):

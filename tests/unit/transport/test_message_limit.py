@@ -151,7 +151,7 @@ def test_a_broker_that_carries_too_little_is_named_with_the_size_it_must_carry(w
         with pytest.raises(ConfigError) as caught:
             await limits.check()
         assert caught.value.path == "broker"
-        assert f"{URL} carries no message of 16,384 bytes" in caught.value.reason
+        assert f"{URL} rejects messages of 16,384 bytes" in caught.value.reason
         assert "message_size_limit 16384" in caught.value.remedy
         assert "max_packet_size 17408" in caught.value.remedy
 

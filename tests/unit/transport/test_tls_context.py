@@ -36,7 +36,7 @@ def test_the_own_certificate_needs_its_own_key(tls: LocalTls) -> None:
 
     one, two = tls.clients["p1"], tls.clients["p2"]
     assert context(one.cert_file, one.key_file)
-    with pytest.raises(ConfigError, match="no certificate with its unencrypted key"):
+    with pytest.raises(ConfigError, match="not a certificate with its unencrypted key"):
         context(one.cert_file, two.key_file)
 
 

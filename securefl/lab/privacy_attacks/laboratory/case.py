@@ -99,18 +99,14 @@ def case_of(recorded: Recorded, truth: GroundTruth | None, data_dir: Path | None
     """
     where = "--attacks"
     if truth is None:
-        raise ConfigError(
-            where, "experiments compare with ground truth", "add --lab (and securefl run --lab)"
-        )
+        raise ConfigError(where, "experiments need recorded updates", "add --lab (and securefl run --lab)")
     if recorded.seed is None:
-        raise ConfigError(
-            where, "no transcript says the seed that split the data", "repeat the run with --lab"
-        )
+        raise ConfigError(where, "no transcript has the seed of the data split", "repeat the run with --lab")
     vectors = Vectors(recorded, truth)
     rounds = tuple(one for one in replay_rounds(recorded, vectors) if one.sums) if vectors.whole() else ()
     if not rounds:
         raise ConfigError(
-            where, "the run kept no whole models and sums", "repeat it with: securefl run --lab"
+            where, "the run has no recorded models and sums", "repeat it with: securefl run --lab"
         )
     scenario = recorded.scenario
     dataset = load_data(scenario.data, data_dir)

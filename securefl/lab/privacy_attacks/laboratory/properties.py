@@ -82,7 +82,7 @@ def learn_labels(
         ConfigError: a model whose last parameters are not one bias per class (an own one, or for text).
     """
     if not scenario.model.class_biases:
-        raise ConfigError("model.type", "has no last layer with one bias per class", "another model")
+        raise ConfigError("model.type", "has no last layer with one bias per class", "use another model")
     rows = np.random.default_rng(seed).integers(0, len(dataset.y_train), parties * samples)
     held = replace(dataset, x_train=dataset.x_train[rows], y_train=dataset.y_train[rows])
     base = simulation.one_cluster(scenario, scenario.clustering.size)

@@ -95,12 +95,12 @@ def _check_z(path: str, parties: int, attackers: int) -> None:
     quantile = alie_quantile(parties, attackers)
     needed = parties // 2 + 1 - attackers
     if quantile >= 1:
-        reason = f"{attackers} of {parties} parties are a majority by themselves, and any z hides"
-        raise ConfigError(path, reason, "give z, as in z = 1.5")
+        reason = f"{attackers} of {parties} parties are a majority, so z cannot be computed"
+        raise ConfigError(path, reason, "set z, as in z = 1.5")
     if quantile <= Fraction(1, 2):
         raise ConfigError(
             path,
             f"{attackers} of {parties} parties are too few: {needed} of the {parties - attackers} honest ones"
             " would have to lie further out, which is not the smaller half",
-            "more attackers, or give z, as in z = 0.3",
+            "add attackers, or set z, as in z = 0.3",
         )

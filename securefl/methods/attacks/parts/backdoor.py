@@ -40,13 +40,13 @@ class Backdoor(scenario.DataAttack, tag="backdoor", frozen=True, kw_only=True):
     def check_on_data(self, path: str, classes: int, shape: tuple[int, ...]) -> None:
         if len(shape) < 2:
             reason = f"a backdoor is a patch on images, and samples have shape {shape}"
-            raise ConfigError(f"{path}.kind", reason, "another attack, or a data set of images")
+            raise ConfigError(f"{path}.kind", reason, "choose another attack, or a data set of images")
         if self.size > min(shape[-2:]):
             reason = f"a patch of {self.size} pixels is larger than images of {shape[-2]} x {shape[-1]}"
-            raise ConfigError(f"{path}.size", reason, f"{min(shape[-2:])} at most")
+            raise ConfigError(f"{path}.size", reason, f"set {min(shape[-2:])} at most")
         if self.target >= classes:
-            reason = f"there is no class {self.target}"
-            raise ConfigError(f"{path}.target", reason, f"they are 0 to {classes - 1}")
+            reason = f"{self.target} is not a class"
+            raise ConfigError(f"{path}.target", reason, f"classes are 0 to {classes - 1}")
 
 
 def backdoored(x: Inputs, y: I64, target: int, fraction: float, size: int) -> tuple[Inputs, I64]:

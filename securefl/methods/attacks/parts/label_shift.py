@@ -23,11 +23,11 @@ class LabelShift(scenario.DataAttack, tag="label-shift", frozen=True, kw_only=Tr
 
     def check(self, path: str, parties: int) -> None:
         if self.shift == 0:
-            raise ConfigError(f"{path}.shift", "0 leaves every label as it is", "as in shift = 1")
+            raise ConfigError(f"{path}.shift", "0 changes no label", "set another one, as in shift = 1")
 
     def check_on_data(self, path: str, classes: int, shape: tuple[int, ...]) -> None:
         if self.shift % classes == 0:
-            reason = f"{self.shift} leaves every one of {classes} labels as it is"
+            reason = f"{self.shift} changes none of the {classes} labels"
             raise ConfigError(f"{path}.shift", reason, "as in shift = 1")
 
 

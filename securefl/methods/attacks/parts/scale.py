@@ -25,7 +25,9 @@ class Scale(scenario.UpdateAttack, tag="scale", frozen=True, kw_only=True):
     def check(self, path: str, parties: int) -> None:
         super().check(path, parties)
         if self.factor == 1:
-            raise ConfigError(f"{path}.factor", "1 leaves the update as it is", "as in factor = -1")
+            raise ConfigError(
+                f"{path}.factor", "1 does not change the update", "set another one, as in factor = -1"
+            )
 
 
 def scaled(update: F64, factor: float) -> F64:

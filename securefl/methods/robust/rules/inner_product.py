@@ -95,7 +95,7 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
         if self.half_life is not None and self.select == "per-round":
             raise ConfigError(
                 f"{path}.half_life",
-                'select = "per-round" keeps no scores that could be forgotten',
+                'select = "per-round" keeps no scores, so half_life has no effect',
                 'leave it out, or select = "accumulated"',
             )
 

@@ -57,10 +57,10 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
 
     def check(self, path: str) -> None:
         if isinstance(self.trim, str) and self.beta is None:
-            reason = f'trim = "{self.trim}" does not say how much is trimmed'
+            reason = f'trim = "{self.trim}" needs beta'
             raise ConfigError(f"{path}.beta", reason, "the share at each end, as in beta = 0.1")
         if isinstance(self.trim, int) and self.beta is not None:
-            reason = f"trim = {self.trim} says how many are trimmed"
+            reason = f"trim = {self.trim} is a number, so beta has no effect"
             raise ConfigError(f"{path}.beta", reason, 'leave it out, or trim = "count" or "weight"')
 
 

@@ -141,5 +141,5 @@ def dealt_sums(scenario: Scenario) -> secure_sum.SecureSum:
     """
     sums = secure_sum.sums_of(scenario)
     if sums.dealer is None:
-        raise ConfigError("secure_sum.validate", "is not given: nothing is to be dealt", "start no dealer")
+        raise ConfigError("secure_sum.validate", "is not set: this run needs no dealer", "do not start one")
     return sums

@@ -170,8 +170,7 @@ def _tried(scenario: Scenario) -> tuple[leakage.Admission, ...]:
     if most < planned:
         raise ConfigError(
             "clustering.reclusterings",
-            f"{planned}, but none of {TRIED_DRAWS} random draws allows more than {most} without"
-            " crossing the limits of leakage",
+            f"{planned}, but {TRIED_DRAWS} trial draws allow at most {most} within the leakage limits",
             f'{most}, new_work = true, lower limits, or leakage.mode = "report" for experiments',
         )
     return tuple(allowed)

@@ -62,7 +62,7 @@ def check_version(text: str) -> None:
     if version < OLDEST:
         raise ConfigError("secure_sum.kind", f"CrypTen {text} is too old, needed is 0.4.1", INSTALL)
     if version >= BEFORE:
-        raise ConfigError("secure_sum.kind", f"CrypTen {text} is newer than what is known to work", INSTALL)
+        raise ConfigError("secure_sum.kind", f"CrypTen {text} is newer than the supported 0.4.1", INSTALL)
 
 
 def check_installed() -> None:
@@ -132,7 +132,7 @@ def device_of(name: str) -> str:
     if name == "auto":
         return "cuda" if has_cuda else "cpu"
     if name != "cpu" and not has_cuda:
-        raise ConfigError("training.device", f'"{name}" is asked for, and torch finds no GPU', 'take "auto"')
+        raise ConfigError("training.device", f'"{name}" was set, but torch finds no GPU', 'set it to "auto"')
     return name
 
 

@@ -25,7 +25,7 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
             raise ConfigError(
                 "data.partition.labels",
                 f"{self.labels} classes per party, but the data has {len(classes)}",
-                f"at most {len(classes)}",
+                f"set at most {len(classes)}",
             )
         holders: list[list[int]] = [[] for _ in classes]
         taken = np.zeros(len(classes), dtype=np.int64)
@@ -50,7 +50,7 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
         if not sizes.all():
             raise ConfigError(
                 "data.partition.labels",
-                f"{int(np.count_nonzero(sizes == 0))} of {parties} parties would hold no sample",
+                f"{int(np.count_nonzero(sizes == 0))} of {parties} parties would have no samples",
                 "use fewer parties, more labels per party or a larger data.train_limit",
             )
         return [rng.permutation(np.concatenate(own)) for own in pieces]

@@ -35,8 +35,8 @@ def _multinomial_sizes(total: int, parties: int, config: LogNormalDirichlet, rng
     if parties > config.drawn:
         raise ConfigError(
             "data.partition.drawn",
-            f"{config.drawn} sizes are drawn for {parties} parties",
-            f"{parties} or more, or fewer parties",
+            f"{config.drawn} sizes are fewer than {parties} parties",
+            f"set {parties} or more, or fewer parties",
         )
     weights = np.exp(config.mu + config.sigma * rng.standard_normal(config.drawn))
     drawn: I64 = rng.multinomial(total, rng.dirichlet(weights)).astype(np.int64)

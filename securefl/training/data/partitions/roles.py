@@ -18,7 +18,7 @@ class ByRole(scenario.Partition, tag="roles", frozen=True, kw_only=True):
         if empty:
             raise ConfigError(
                 "data.partition",
-                f"{empty} of {parties} roles would hold no sample",
+                f"{empty} of {parties} roles would have no samples",
                 "raise data.train_limit, lower data.server_fraction or use fewer parties",
             )
         return shares

@@ -59,7 +59,7 @@ class OwnFunction(SampleSource):
             return tuple(found)
         except (Exception, SystemExit) as error:  # whatever the user's function raises
             reason = f"{self.name} failed: {type(error).__name__}: {error}"
-            raise ConfigError("data.set", reason, "call it by itself to see where") from error
+            raise ConfigError("data.set", reason, "call the function in Python for the traceback") from error
 
     def _items(self, parts: tuple[Any, ...], index: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """All samples and labels of one data set."""
@@ -71,31 +71,37 @@ class OwnFunction(SampleSource):
                 item = dataset[number]
                 x, y = item
             except (Exception, SystemExit) as error:  # whatever the user's data set raises
-                reason = f"is no pair of sample and label: {type(error).__name__}: {error}"
+                reason = f"is not a pair of sample and label: {type(error).__name__}: {error}"
                 raise ConfigError(where, reason, "return (sample, label)") from error
             samples.append(_sample(x, where))
             try:
                 labels.append(operator.index(y))
             except TypeError:
-                raise ConfigError(where, f"has the label {y!r}", "the number of a class, from 0") from None
+                raise ConfigError(
+                    where, f"has the label {y!r}", "return the number of a class, from 0"
+                ) from None
             if not 0 <= labels[-1] < MAX_CLASSES:
-                raise ConfigError(where, f"has the label {labels[-1]}", f"labels lie in [0, {MAX_CLASSES})")
+                raise ConfigError(
+                    where, f"has the label {labels[-1]}", f"labels must be in [0, {MAX_CLASSES})"
+                )
             if samples[-1].shape != samples[0].shape or samples[-1].dtype != samples[0].dtype:
                 now, first = (f"{one.dtype} {one.shape}" for one in (samples[-1], samples[0]))
                 raise ConfigError(where, f"is {now}, and item 0 is {first}", "make all alike")
         if not samples:
-            raise ConfigError(which, "has no items", "one for each sample")
+            raise ConfigError(which, "has no items", "return one item for each sample")
         return np.stack(samples), np.array(labels, dtype=np.int64)
 
 
 def _sample(value: Any, where: str) -> npt.NDArray[Any]:
     if not (isinstance(value, np.ndarray) or hasattr(value, "numpy")):
-        remedy = "a tensor or an array; for pictures, transform = torchvision.transforms.PILToTensor()"
+        remedy = "return a tensor or an array; for pictures, transform = torchvision.transforms.PILToTensor()"
         raise ConfigError(where, f"has a sample of type {type(value).__name__}", remedy)
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ConfigError(where, f"is no array: {error}", "a tensor on the CPU, detached") from error
+        raise ConfigError(
+            where, f"is not an array: {error}", "return a detached tensor on the CPU"
+        ) from error
 
 
 def _is_map_style(found: Any) -> bool:

@@ -21,7 +21,7 @@ class IdxFolder(SampleSource):
     def read(self, half: Half) -> Labelled:
         """See :class:`SampleSource`."""
         if not self.folder.is_dir():
-            raise ConfigError(self.name, "is no folder", "one with MNIST's four files, as in docs/data.md")
+            raise ConfigError(self.name, "is not a folder", "name one with MNIST's four files (docs/data.md)")
         images, labels = self._file(half, "images", 3), self._file(half, "labels", 1)
         x, y = read_idx(images, 3)[:, None], read_idx(labels, 1)
         return Labelled(x, y, str(images), str(labels))
@@ -37,7 +37,7 @@ class IdxFolder(SampleSource):
             reason = f"holds {' and '.join(path.name for path in there)}"
             raise ConfigError(self.name, reason, "leave one of them there")
         if not there:
-            raise ConfigError(self.name, f"has no {names[0]}", "packed as .gz or not")
+            raise ConfigError(self.name, f"lacks the file {names[0]}", "add it, packed as .gz or not")
         return there[0]
 
 

@@ -24,7 +24,7 @@ class NpzFile(SampleSource):
         halves = sorted(names & {"x_train", "y_train", "x_test", "y_test"})
         if "x" in names and halves:
             reason = f"holds x, one party's prepared samples, and {', '.join(halves)}"
-            raise ConfigError(self.name, reason, "one of them, as in docs/data.md")
+            raise ConfigError(self.name, reason, "keep one of them (docs/data.md)")
         return self.path if "x" in names else None
 
     def read(self, half: Half) -> Labelled:
@@ -43,7 +43,7 @@ class NpzFile(SampleSource):
                 )
             classes = int(stated)
             if not 2 <= classes <= npz.MAX_CLASSES:
-                raise ConfigError(where, f"is {classes}, must lie in [2, {npz.MAX_CLASSES}]")
+                raise ConfigError(where, f"is {classes}, must be in [2, {npz.MAX_CLASSES}]")
         return Labelled(arrays[x], arrays[y], f"{self.path}[{x}]", f"{self.path}[{y}]", classes)
 
 

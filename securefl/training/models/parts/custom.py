@@ -26,13 +26,15 @@ class CustomModel(scenario.Model, tag="custom", frozen=True, kw_only=True):
             function = getattr(importlib.import_module(module_name), function_name)
         except AttributeError as error:
             raise ConfigError(
-                "model.factory", f"module {module_name} has no {function_name}", "name a function that it has"
+                "model.factory",
+                f"module {module_name} has no {function_name}",
+                "name a function of this module",
             ) from error
         except Exception as error:  # whatever the user's module raises while it is imported
             raise ConfigError(
                 "model.factory",
-                f"importing {module_name} failed: {type(error).__name__}: {error}",
-                "it must be importable by every party: install it or set PYTHONPATH",
+                f"{module_name} cannot be imported: {type(error).__name__}: {error}",
+                "install it at every party, or set PYTHONPATH",
             ) from error
         made: object = function(input_shape, classes)
         return made

@@ -36,7 +36,7 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
         from securefl.training.models.layers import Images, check_image, dense, normalised
 
         if not self.channels:
-            raise ConfigError("model.channels", "needs one number per convolution", "[16, 16, 16]")
+            raise ConfigError("model.channels", "needs one number per convolution", "as in [16, 16, 16]")
         colours, height, width = check_image(input_shape, "group-norm-cnn", 2)
         lost = len(self.channels) * (self.kernel - 1)
         # Two pixels each way: a group of one value would be normalised to 0, whatever it is.
@@ -44,8 +44,8 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
             raise ConfigError(
                 "model.channels",
                 f"{len(self.channels)} convolutions of {self.kernel}x{self.kernel} without padding leave"
-                f" {max(0, height - lost)}x{max(0, width - lost)} of {height}x{width} pixels, the pool needs"
-                f" {max(2, self.pool)}x{max(2, self.pool)}",
+                f" {max(0, height - lost)}x{max(0, width - lost)} of {height}x{width} pixels, but the pool "
+                f"needs {max(2, self.pool)}x{max(2, self.pool)}",
                 "fewer of them, or a smaller model.kernel or model.pool",
             )
         layers: list[nn.Module] = [Images()]

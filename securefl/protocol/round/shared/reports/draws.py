@@ -59,7 +59,7 @@ class DrawVoided(AnyReport):
     def line(self) -> str:
         """See :class:`AnyReport`."""
         who = text.listed(self.withheld)
-        return f"round {self.round}: draw void, nonce withheld by {who}; drawing again"
+        return f"round {self.round}: clusters are drawn again, since {who} did not answer in time"
 
     def tally(self) -> Mapping[str, int]:
         """See :class:`AnyReport`."""

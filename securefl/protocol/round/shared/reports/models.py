@@ -38,7 +38,7 @@ class ConsultingFailed(AnyReport):
     def line(self) -> str:
         """See :class:`AnyReport`."""
         why = text.printable(self.reason)
-        return f"round {self.round}: no update, the rule needs the server's own data: {why}"
+        return f"round {self.round}: model not changed, the rule could not use the server's own data: {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class ModelKept(AnyReport):
 
     def own_line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"the best model is that of round {self.round}, and is written"
+        return f"best model so far: that of round {self.round}, written to the run's directory"
 
 
 def metrics_text(metrics: Sequence[Measured]) -> str:

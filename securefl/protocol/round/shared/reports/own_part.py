@@ -32,7 +32,7 @@ class NothingLearned(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"round {self.round}: sends zeros, {text.printable(self.reason)}"
+        return f"round {self.round}: training failed, so zeros were sent: {text.printable(self.reason)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LoopStoodStill(AnyReport):
     def line(self) -> str:
         """See :class:`AnyReport`."""
         return (
-            f"round {self.round}: no message could pass for {text.seconds(self.seconds)} while the site"
+            f"round {self.round}: no message was handled for {text.seconds(self.seconds)} while the site"
             " trained: it holds the interpreter lock; --site-python gives it its own process"
         )
 
@@ -71,7 +71,7 @@ class SharesReleased(AnyReport):
 
     def own_line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"round {self.round}: counted, shares released"
+        return f"round {self.round}: the update of this party is in the sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class SatOut(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"round {self.round}: sits out, {text.printable(self.reason)}"
+        return f"round {self.round}: this party does not take part: {text.printable(self.reason)}"
 
     def own_line(self) -> str:
         """See :class:`AnyReport`."""

@@ -62,7 +62,7 @@ class ConnectionLost(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        return "the broker is out of reach; deadlines stand still"
+        return "the broker cannot be reached; deadlines are suspended, and securefl reconnects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class QuorumAwaited(AnyReport):
     def line(self) -> str:
         """See :class:`AnyReport`."""
         waited = text.seconds(self.seconds)
-        return f"round {self.round}: waiting for parties, {waited} so far: {text.printable(self.reason)}"
+        return f"round {self.round}: waiting for more parties, {waited} so far: {text.printable(self.reason)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class EpochLed(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"the run goes on from the checkpoint of round {self.round} (epoch {self.epoch})"
+        return f"the run resumes from the checkpoint of round {self.round} (server start {self.epoch})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class EpochFollowed(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"the server was started again (epoch {self.epoch}); following it"
+        return f"the server was restarted (start {self.epoch}); this party continues with it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class RunPaused(AnyReport):
     def line(self) -> str:
         """See :class:`AnyReport`."""
         why = text.printable(self.reason)
-        return f"the run pauses: {why}; it goes on once the server is started again"
+        return f"the run pauses: {why}; it resumes when the server is started again"
 
 
 _PROGRAMS = Versions("Python", "numpy", "securefl")

@@ -29,7 +29,7 @@ class InstanceRetried(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"{_sum_of(self)} starts over without {text.listed(self.excluded)}"
+        return f"{_sum_of(self)} is repeated without {text.listed(self.excluded)}"
 
     def tally(self) -> Mapping[str, int]:
         """See :class:`AnyReport`."""
@@ -51,7 +51,7 @@ class InstanceLost(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"{_sum_of(self)} lost, {text.printable(self.reason)}"
+        return f"{_sum_of(self)} has no sum in this round: {text.printable(self.reason)}"
 
     def note(self, notes: RoundNotes) -> None:
         """See :class:`AnyReport`."""
@@ -77,7 +77,9 @@ class UpdatesValidated(AnyReport):
 
     def line(self) -> str | None:
         """See :class:`AnyReport`."""
-        refused = f"{_sum_of(self)} refuses {text.listed(self.rejected)}: update too long"
+        refused = (
+            f"{_sum_of(self)} rejected the update of {text.listed(self.rejected)}: its norm is too large"
+        )
         return refused if self.rejected else None
 
     def tally(self) -> Mapping[str, int]:
@@ -186,7 +188,7 @@ class SumChecked(AnyReport):
 
     def line(self) -> str | None:
         """See :class:`AnyReport`."""
-        failed = f"{_sum_of(self)} left out by the checks, {text.printable(self.reason)}"
+        failed = f"{_sum_of(self)} left out of the model by the noise checks: {text.printable(self.reason)}"
         return None if self.ok else failed
 
     def note(self, notes: RoundNotes) -> None:

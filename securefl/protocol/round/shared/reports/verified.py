@@ -44,4 +44,7 @@ class ClaimRefused(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"round {self.round}: its step is void: {text.printable(self.reason)}"
+        return (
+            f"round {self.round}: the model is not changed, verification failed: "
+            f"{text.printable(self.reason)}"
+        )
