@@ -259,7 +259,7 @@ def table(tmp_path: Path, content: str, *columns: Any, **options: Any) -> secure
     [
         ("a,b,a\n1,2,3\n", "a", {}, "has 2 columns 'a'"),
         ("a,b\n1,2\n", "a", {"encoding": "utf-16"}, "is not UTF-8 text"),
-        ("a;b\n1,5;2\n", "a", {}, r"its first line is 'a;b': declare delimiter = \";\""),
+        ("a;b\n1,5;2\n", "a", {}, r"the first line is 'a;b': declare delimiter = \";\""),
         ("a\tb\n1\t2\n", "a", {}, r"declare delimiter = \"tab\""),
         ("a;b\n1,5;2\n", "a", {"delimiter": ";"}, "line 2, column 'a': holds '1,5', which is no number"),
         ("a,b\n1582218195625938945,\n", "a", {}, "holds 1582218195625938945, which no 64-bit"),

@@ -81,5 +81,5 @@ def test_without_its_account_a_party_is_refused_before_it_connects(tmp_path: Pat
         (tmp_path / "p01.account").unlink()
         code, said, complaint = place.start("p01").wait(LIMIT)
         assert (code, said) == (5, "")
-        assert "p01.account: is missing: what p01's key has given away is not known" in complaint
+        assert "p01.account: is missing: it records what the key of p01 has released" in complaint
         assert "securefl account --begin" in complaint

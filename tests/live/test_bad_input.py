@@ -49,7 +49,7 @@ def test_a_broker_that_is_not_trusted_or_does_not_trust_us_is_refused(tmp_path: 
             assert words in refusal(call("run", scenario, *options, "--out", tmp_path / "run"))
         plain = dataclasses.replace(broker.url, scheme="mqtt", ca_file=None)
         reason = refusal(call("run", scenario, "--broker", str(plain), "--out", tmp_path / "run"))
-        assert "probably: a TLS port needs mqtts://" in reason
+        assert "probably: this is a TLS port, which needs mqtts://" in reason
     assert {path for path in files(tmp_path) if not path.startswith(("broker", "run"))} == before
 
 

@@ -92,6 +92,6 @@ def test_two_runs_of_the_same_keys_have_the_same_atoms(
         )
         assert kept == [dict.fromkeys(place.parties, 1)] * 2
         shown = call("account", "--key", tmp_path / "p00.key").stdout
-        assert "metrics: without noise they are summed only together with those of" in shown
+        assert "metrics: without noise only in sums together with" in shown
         audited = call("audit", tmp_path / "second-server")
         assert audited.exit_code == 0, audited.output

@@ -85,7 +85,7 @@ def test_a_server_killed_in_a_round_goes_on(broker: str, step: str, tmp_path: Pa
         killed(first)
         second = place.start("server")
         said = check_end(place, second, parties, 4)
-        assert "the run goes on from the checkpoint of round" in said
+        assert "the run resumes from the checkpoint of round" in said
         audited = call("audit", collected(place))
         assert audited.exit_code == 0, audited.stdout
 

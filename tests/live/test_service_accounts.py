@@ -207,7 +207,7 @@ def test_the_services_of_the_guide_work_as_separate_users(site: Path) -> None:
         lacking = service("server", site, port)
         out, error = lacking.communicate(timeout=LIMIT)
         assert lacking.returncode == 2, out + error
-        assert "every process needs, the server too" in error
+        assert "each process needs it, also the server" in error
         (site / "kept").rename(site / "srv" / "server" / "initial.safetensors")
         running = {name: service(name, site, port) for name in NAMES}
         for process in running.values():

@@ -141,7 +141,10 @@ def test_broken_sites_cost_the_others_nothing(broker: str, scenario: Path, tmp_p
     assert [entry["received"]["b"] for entry in told(ended, "p00")] == pytest.approx(
         [0, 3 / 8, 3 / 8 + 2 / 7], abs=1e-3
     )
-    assert "p02: round 1: sends zeros, fit returned b with numbers that are not finite" in ended.stdout
+    assert (
+        "p02: round 1: training failed, so zeros were sent: fit returned b with numbers that are not finite"
+        in ended.stdout
+    )
     # Nobody but the site itself is told why.
     for file in (ended.directory.path / "transcripts").glob("server*"):
         assert b"patient" not in file.read_bytes()
@@ -263,5 +266,5 @@ def test_nobody_is_waited_for_where_all_parties_refuse(scenario: Path, tmp_path:
     )  # fmt: skip
     assert ended.exit_code == 2
     said = " ".join(ended.stderr.split())
-    assert "refused parties: all of them refuse to begin, p00 since --site ward_of_nobody:Ward: p00: " in said
+    assert "refused parties: no party joined the run; p00 refused: --site ward_of_nobody:Ward: p00: " in said
     assert "OSError: no patients of p00" in said

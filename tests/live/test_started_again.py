@@ -26,5 +26,5 @@ def test_a_server_started_again_after_the_end_is_refused_and_overwrites_nothing(
         assert {"model.safetensors", "summary.json", "transcripts/server.jsonl"} <= left.keys()
         code, said, complaint = place.start("server").wait(LIMIT)
         assert (code, said, len(complaint.splitlines())) == (2, "", 1), complaint
-        assert "it has ended, and nothing is overwritten" in complaint
+        assert "without a checkpoint, and is not overwritten" in complaint
         assert contents(place.out("server")) == left

@@ -50,7 +50,7 @@ def test_processes_pool_what_a_simulation_pools(
         "statistics", file, "--site", "ward_with_columns:Ward", "--out", tmp_path / "here", "--seed", "3"
     )
     assert here.exit_code == 0, here.stderr
-    assert "What the sites measured:" in here.stdout
+    assert "Metrics of the sites:" in here.stdout
     assert "means of clusters" in here.stdout
     assert "dose" in here.stdout
     written = tmp_path / "round.toml"

@@ -914,7 +914,7 @@ def test_a_broker_that_keeps_nothing_is_refused(tmp_path: Path) -> None:
 @needs_mosquitto
 def test_a_broker_that_returns_nothing_is_refused(tmp_path: Path) -> None:
     async def body(address: BrokerUrl) -> None:
-        with pytest.raises(ConfigError, match="carries no message of 16,384 bytes"):
+        with pytest.raises(ConfigError, match="rejects messages of 16,384 bytes"):
             await measure_frame_limit(address, "p", "probe/p", wanted=16 * 1024, within=SECONDS)
 
     with start_mosquitto(tmp_path, extra_lines=("message_size_limit 1000",)) as broker:

@@ -109,7 +109,7 @@ def test_a_metric_outside_its_range_is_noted_at_its_site(
 ) -> None:
     """A loss of 5 counted as one of 2, without a line."""
     securefl.simulate(scenario, site=SITE, out=tmp_path / "run", verbose=True)
-    line = "loss 5 is outside 0 to 2, and counts as 2: declare its range"
+    line = "loss 5 is outside 0 to 2 and counts as 2: declare a wider range"
     assert capsys.readouterr().out.count(f"p02: round 0: {line}") == 1
     assert logged(tmp_path / "run", "p02")[0]["notes"] == [line]
     assert "notes" not in logged(tmp_path / "run", "p00")[0]

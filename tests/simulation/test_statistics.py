@@ -124,4 +124,4 @@ def test_a_site_whose_columns_differ_is_refused_by_name(tmp_path: Path) -> None:
         securefl.statistics(load(tmp_path), site=Other)
     line = str(caught.value)
     assert "\n" not in line
-    assert "p00: there is no column 'dose'; 'outcome' has values that are not classes from 0 to 1" in line
+    assert "p00: the column 'dose' is missing; 'outcome' has values that are not classes from 0 to 1" in line

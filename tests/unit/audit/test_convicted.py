@@ -113,5 +113,5 @@ def test_a_member_is_a_warning_with_its_name() -> None:
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence" / "x.charge").write_bytes(b"\xc0")
-    with pytest.raises(ConfigError, match="holds no charge"):
+    with pytest.raises(ConfigError, match="is not an evidence file"):
         charges_in(tmp_path)

@@ -69,7 +69,7 @@ def test_losses_in_a_third_column(tmp_path: Path) -> None:
         (
             "mode = 'truncate'\nalpha = 0.2\nalpha_star = 0.4",
             "the run itself cut counts by alpha = 0.2",
-            "its rounds with everybody used",
+            "its rounds with all parties used",
         ),
     ],
 )

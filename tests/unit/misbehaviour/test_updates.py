@@ -133,7 +133,7 @@ class Faulty(UpdateAttack, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize(
     ("how", "reason"),
-    [("raises", "Faulty raised KeyError: 'x'"), ("short", r"Faulty gave \(2,\), expected f64")],
+    [("raises", "Faulty raised KeyError: 'x'"), ("short", r"Faulty returned \(2,\), expected f64")],
 )
 def test_a_faulty_attack_of_ones_own_is_blamed_in_one_line(how: str, reason: str) -> None:
     lab = Lab(scenario(6), {"p02": (Faulty(parties=("p02",), how=how),)})

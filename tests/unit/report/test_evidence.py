@@ -71,14 +71,14 @@ def test_a_write_that_was_cut_off_is_no_obstacle(tmp_path: Path) -> None:
 def test_something_else_is_refused(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "x.charge"
     path.write_bytes(raw)
-    with pytest.raises(ConfigError, match="holds no charge"):
+    with pytest.raises(ConfigError, match="is not an evidence file"):
         load_evidence(path)
 
 
 def test_a_second_spelling_is_refused(tmp_path: Path) -> None:
     path = keep_evidence(tmp_path, words())
     path.write_bytes(path.read_bytes().replace(b"\xc4\x50", b"\xc5\x00\x50"))
-    with pytest.raises(ConfigError, match="holds no charge"):
+    with pytest.raises(ConfigError, match="is not an evidence file"):
         load_evidence(path)
 
 

@@ -111,7 +111,7 @@ def test_refusals() -> None:
     many = ("parties=140", "clustering.size=70", "secure_sum.threshold=2", "secure_sum.min_survivors=2")
     error = refusal(*PARTY, exact, *many)
     assert error.path == "secure_sum.min_survivors"
-    assert "68 dropouts are tolerated, and noise is made for 64" in error.reason
+    assert "68 tolerated dropouts are more than the 64" in error.reason
 
 
 def test_without_noise_nothing_of_it_is_left_in_a_cluster_smaller_than_planned() -> None:

@@ -117,4 +117,4 @@ def test_what_no_draw_allows_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         tried_draws(made)
     assert caught.value.path == "clustering.reclusterings"
-    assert "2, but none of 3 random draws allows more than 1" in str(caught.value)
+    assert "2, but 3 trial draws allow at most 1" in str(caught.value)

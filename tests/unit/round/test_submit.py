@@ -138,5 +138,5 @@ def test_a_training_that_has_not_ended_sends_zeros_and_its_party_knows() -> None
 
 
 def test_inputs_that_would_leave_too_late_are_refused() -> None:
-    with pytest.raises(ConfigError, match="inputs leave after 60 s, and the server waits for 60 s"):
+    with pytest.raises(ConfigError, match="parties send updates after 60 s, and the server waits 60 s"):
         check(scenario(6, deadlines__submit="60", deadlines__training="60"))

@@ -105,7 +105,7 @@ def test_what_cannot_be_audited_is_refused() -> None:
     with pytest.raises(ConfigError, match="fixed-size"):
         audit_canaries(fixed, list(fixed.parties), InsecureSeededEntropy(1))
     plain = federation("privacy={unit='none'}")
-    with pytest.raises(ConfigError, match="promises nothing"):
+    with pytest.raises(ConfigError, match="is none: canaries test a privacy guarantee"):
         audit_canaries(plain, list(plain.parties), InsecureSeededEntropy(1))
     with pytest.raises(UsageError, match="no parties"):
         audit_canaries(federation(), [], InsecureSeededEntropy(1))

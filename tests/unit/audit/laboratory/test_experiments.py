@@ -227,5 +227,5 @@ def test_ground_truth_and_whole_vectors_are_asked_for(plain: Path) -> None:
 def test_the_command_line_knows_them_all() -> None:
     assert tuple(EXPERIMENTS) == _EXPERIMENTS
     assert _experiments("canary, membership") == ["canary", "membership"]
-    with pytest.raises(ConfigError, match=r"'inversions' is no experiment \(one of membership"):
+    with pytest.raises(ConfigError, match=r"'inversions' is not an experiment \(one of membership"):
         _experiments("canary,inversions")
