@@ -125,7 +125,9 @@ def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | 
     if isinstance(arrays, Mapping):
         return write_tensors(Path(path), arrays)
     if not hasattr(arrays, "parameters"):
-        raise ConfigError("arrays", f"are {type(arrays).__name__}, expected a mapping of arrays by name, or a site")
+        raise ConfigError(
+            "arrays", f"are {type(arrays).__name__}, expected a mapping of arrays by name, or a site"
+        )
     return write_tensors(Path(path), arrays.parameters(), getattr(arrays, "state_head", {}))
 
 

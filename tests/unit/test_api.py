@@ -129,7 +129,7 @@ def test_a_federation_steps_to_the_bits_of_a_simulation(tmp_path: Path) -> None:
     whole = securefl.simulate("quickstart", rounds=3, seeded=True, out=tmp_path / "whole")
     federation = securefl.Federation("quickstart", rounds=3, seeded=True, out=tmp_path / "steps")
     assert (federation.rounds, federation.ended) == ((), False)
-    with pytest.raises(securefl.ConfigError, match="there is no such model"):
+    with pytest.raises(securefl.ConfigError, match="does not exist"):
         federation.result.arrays()
     first = federation.step()
     assert first is not None
