@@ -261,7 +261,7 @@ def table(tmp_path: Path, content: str, *columns: Any, **options: Any) -> secure
         ("a,b\n1,2\n", "a", {"encoding": "utf-16"}, "is not UTF-8 text"),
         ("a;b\n1,5;2\n", "a", {}, r"the first line is 'a;b': declare delimiter = \";\""),
         ("a\tb\n1\t2\n", "a", {}, r"declare delimiter = \"tab\""),
-        ("a;b\n1,5;2\n", "a", {"delimiter": ";"}, "line 2, column 'a': holds '1,5', which is no number"),
+        ("a;b\n1,5;2\n", "a", {"delimiter": ";"}, "line 2, column 'a': holds '1,5', which is not a number"),
         ("a,b\n1582218195625938945,\n", "a", {}, "holds 1582218195625938945, which no 64-bit"),
         ("größe\n1\n", unicodedata.normalize("NFD", "größe"), {}, r"the file writes it 'gr\\xf6\\xdfe'"),
         (unicodedata.normalize("NFD", "größe\n1\n"), "größe", {}, r"the file writes it 'gro\\u0308\\xdfe'"),

@@ -84,4 +84,4 @@ def test_command() -> None:
     assert len(json.loads(done.output)["rows"]) == PARTS
     refused = CliRunner().invoke(app, ["robust", "--rows", "7y50"])
     assert refused.exit_code == 2
-    assert "is no size" in refused.output
+    assert "is not a size" in refused.output

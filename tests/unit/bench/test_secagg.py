@@ -139,4 +139,4 @@ def test_command() -> None:
     assert len(json.loads(done.output)["rows"]) == 2
     refused = runner.invoke(app, ["secagg", "--rows", "3y10"])
     assert refused.exit_code == 2
-    assert "is no size" in refused.output
+    assert "is not a size" in refused.output

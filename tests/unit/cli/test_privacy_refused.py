@@ -27,7 +27,7 @@ BAD = {
     "budget": (
         ("privacy.budget=0.01", "privacy.multiplier=0.5"),
         "privacy.budget: one release spends epsilon",
-        "(more noise, a larger budget, or smaller batches)",
+        "more noise, a larger budget, or smaller batches)",
     ),
     "epsilon": (
         ("privacy.multiplier=", "privacy.epsilon=0.00001"),

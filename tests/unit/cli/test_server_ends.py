@@ -220,8 +220,8 @@ def test_the_seconds_of_a_run_are_those_of_all_its_servers(
 
 def test_the_header_has_the_odds_and_the_parties_of_the_roster(lead: Callable[..., Result]) -> None:
     shown = lead(told(1.0)).stdout.splitlines()
-    assert shown[0] == "run r1: 6 parties; clusters: 2 of 3"
-    assert any(line.startswith("tolerance: 1 dropout a cluster") for line in shown)
+    assert shown[0] == "run r1: 6 parties; 2 clusters of 3"
+    assert any(line.startswith("tolerance: 1 dropout per cluster") for line in shown)
     assert "server: round 0: accuracy 50.0 %, loss 1.5, 6 of 6 counted, 2 of 2 sums opened, 0.0 s" in shown
     assert shown[-1] == "done: 1 rounds done"
 

@@ -87,7 +87,7 @@ def test_a_run_that_is_not_verified_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    assert "holds no run" in refusal(call("verify", tmp_path))
+    assert "is not the directory of a run" in refusal(call("verify", tmp_path))
 
 
 def test_a_damaged_transcript_is_refused(run: Path) -> None:

@@ -39,7 +39,7 @@ class Faulty(Rule, frozen=True, kw_only=True):
     ("how", "reason"),
     [
         ("raises", "Faulty raised ZeroDivisionError: no weights"),
-        ("bare", "Faulty gave ndarray, expected an AggregationResult of f64 (2,) and bool (3,)"),
+        ("bare", "Faulty returned ndarray, expected an AggregationResult of f64 (2,) and bool (3,)"),
         ("short", "expected an AggregationResult of f64 (2,) and bool (3,)"),
         ("counts", "expected an AggregationResult of f64 (2,) and bool (3,)"),
     ],
@@ -54,6 +54,6 @@ def test_a_faulty_rule_of_ones_own_is_blamed_in_one_line(how: str, reason: str) 
 
 
 def test_a_rule_of_ones_own_withstands_a_number_of_clusters() -> None:
-    with pytest.raises(ConfigError, match=r"^aggregation\.rule\.type: .*Faulty withstands 99 of 4 clusters"):
+    with pytest.raises(ConfigError, match=r"^aggregation\.rule\.type: .*Faulty returned 99 from withstands\(4\)"):
         breakdown(Faulty(how="withstands"), 4)
     assert breakdown(Faulty(how=""), 4) == 0

@@ -110,7 +110,7 @@ def test_the_published_pair_looks_at_single_uploads() -> None:
 def test_checks_without_noise_and_published_tests_of_sums_are_refused() -> None:
     error = refusal("checks.kind=corrected")
     assert error.path == "checks.kind"
-    assert "there is none" in error.reason
+    assert "no noise is added" in error.reason
     error = refusal(*RECORD, "checks.kind=published")
     assert "reject honest sums" in error.reason
     plan = settled()

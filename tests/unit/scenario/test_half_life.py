@@ -46,7 +46,7 @@ def test_it_is_refused_where_no_scores_are_kept() -> None:
     assert (error.path, error.remedy) == (FIELD, 'leave it out, or select = "accumulated"')
     other = complaint(rule("20", "zeno++", ""))
     assert other is not None
-    assert str(other).startswith(f'{FIELD}: unknown field of type = "zeno++"')
+    assert str(other).startswith(f'{FIELD}: is not a field of type = "zeno++"')
 
 
 def test_it_changes_what_is_agreed_upon_and_without_it_nothing_is_said() -> None:

@@ -90,7 +90,7 @@ def test_the_largest_model_that_fits_just_fits() -> None:
     assert proofs_of(made, bits, 1).total == 4 * 12 * 4 + 5 * (3 * 4 + 8 + 4) == 312
     assert most == MAX_PROOF // 24
     check_proofs(made, bits, most)
-    assert "the proof of a step holds 536.9 MB with 22,369,622 parameters" in refused(made, most + 1)
+    assert "the proof of a step needs 536.9 MB with 22,369,622 parameters" in refused(made, most + 1)
     assert MAX_PROOF == MAX_VECTOR
 
 

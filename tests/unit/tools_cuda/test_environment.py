@@ -64,7 +64,7 @@ def test_the_environment_of_this_machine(smi: FakeSmi) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_is_refused_where_torch_finds_none() -> None:
-    with pytest.raises(SystemExit, match="torch found no CUDA device"):
+    with pytest.raises(SystemExit, match="torch finds no CUDA device"):
         describe("cuda")
 
 

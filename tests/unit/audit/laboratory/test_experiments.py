@@ -217,10 +217,10 @@ def test_a_claim_is_put_to_the_test() -> None:
 
 def test_ground_truth_and_whole_vectors_are_asked_for(plain: Path) -> None:
     recorded = load(plain)
-    with pytest.raises(ConfigError, match="ground truth"):
+    with pytest.raises(ConfigError, match="--attacks: experiments need recorded updates"):
         case_of(recorded, None, None, print)
     unknown = replace(recorded, transcripts={})
-    with pytest.raises(ConfigError, match="says the seed"):
+    with pytest.raises(ConfigError, match="no transcript has the seed"):
         case_of(unknown, load_truth(plain, recorded), None, print)
 
 

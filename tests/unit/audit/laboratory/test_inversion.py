@@ -40,7 +40,7 @@ def test_a_single_picture_is_read_off_and_a_crowd_hides() -> None:
 def test_what_is_no_picture_is_refused() -> None:
     flat = digits(40)
     flat = replace(flat, x_train=flat.x_train.reshape(40, -1), input_shape=(64,))
-    with pytest.raises(ConfigError, match="no pictures"):
+    with pytest.raises(ConfigError, match="not pictures"):
         reconstructed(Mlp(hidden=(4,)), flat, np.zeros(1, np.float32), np.zeros(1), np.arange(2), seed=1)
 
 
