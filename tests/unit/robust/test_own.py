@@ -54,6 +54,8 @@ def test_a_faulty_rule_of_ones_own_is_blamed_in_one_line(how: str, reason: str) 
 
 
 def test_a_rule_of_ones_own_withstands_a_number_of_clusters() -> None:
-    with pytest.raises(ConfigError, match=r"^aggregation\.rule\.type: .*Faulty returned 99 from withstands\(4\)"):
+    with pytest.raises(
+        ConfigError, match=r"^aggregation\.rule\.type: .*Faulty returned 99 from withstands\(4\)"
+    ):
         breakdown(Faulty(how="withstands"), 4)
     assert breakdown(Faulty(how=""), 4) == 0
