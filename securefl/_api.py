@@ -20,6 +20,7 @@ from securefl.scenario import (
     DERIVED,
     Scenario,
     load_scenario,
+    own_parts,
     scenario_of,
     stated_sums,
     to_toml,
@@ -73,7 +74,7 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
         field: value for field, value in raw["secure_sum"].items() if field in stated or field not in DERIVED
     }
     if not isinstance(overrides, Mapping):
-        return _checked(scenario_of(raw, tuple(overrides)))
+        return _checked(scenario_of(raw, tuple(overrides), own_parts(scenario)))
     for path, value in overrides.items():
         *tables, field = path.split(".")
         table = raw
@@ -82,7 +83,8 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
             if not isinstance(table, dict):
                 raise ConfigError(path, f"{name} is not a table")
         table[field] = msgspec.to_builtins(value)
-    return _checked(scenario_of(raw))
+    at_hand = own_parts(scenario) | own_parts(overrides)
+    return _checked(scenario_of(raw, at_hand=at_hand))
 
 
 def _checked(scenario: Scenario) -> Scenario:

@@ -40,8 +40,10 @@ from .model import Activation as Activation
 from .model import Model as Model
 from .parts import OWN_NAME as OWN_NAME
 from .parts import SCHEMES as SCHEMES
+from .parts import check_importable as check_importable
 from .parts import load_own as load_own
 from .parts import own_name as own_name
+from .parts import own_parts as own_parts
 from .parts import own_parts_from as own_parts_from
 from .parts import own_sources as own_sources
 from .privacy import DEAL_BYTES as DEAL_BYTES

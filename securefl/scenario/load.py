@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -69,8 +70,17 @@ def parse_scenario(text: str, overrides: tuple[str, ...] = (), source: str = "sc
     return scenario_of(raw, overrides)
 
 
-def scenario_of(table: Mapping[str, Any], overrides: tuple[str, ...] = ()) -> Scenario:
+def scenario_of(
+    table: Mapping[str, Any],
+    overrides: tuple[str, ...] = (),
+    at_hand: Mapping[str, type[Part]] = MappingProxyType({}),
+) -> Scenario:
     """Like :func:`load_scenario`, for a table that :mod:`tomllib` returned; it stays as it is.
+
+    Args:
+        table: of the scenario.
+        overrides: as for :func:`load_scenario`.
+        at_hand: classes of a user's parts by name, which are not imported.
 
     Raises:
         ConfigError: as :func:`load_scenario`.
@@ -85,7 +95,7 @@ def scenario_of(table: Mapping[str, Any], overrides: tuple[str, ...] = ()) -> Sc
             raise ConfigError(field, f"must not hold control characters, found {value!r}")
     without_retired(raw)
     try:
-        scenario = decoded(raw, Scenario)
+        scenario = decoded(raw, Scenario, at_hand)
     except msgspec.ValidationError as error:
         raise explain(error, raw) from None
     if scenario.privacy.clip is not None and scenario.encoding.clip == "none":
@@ -93,7 +103,9 @@ def scenario_of(table: Mapping[str, Any], overrides: tuple[str, ...] = ()) -> Sc
     return with_derived_sums(scenario, raw.get("secure_sum", {}))
 
 
-def decoded(raw: dict[str, Any], kind: type[S]) -> S:
+def decoded(
+    raw: dict[str, Any], kind: type[S], at_hand: Mapping[str, type[Part]] = MappingProxyType({})
+) -> S:
     """A table with the parts in it, each of which its own file says how to read.
 
     Raises:
@@ -101,11 +113,18 @@ def decoded(raw: dict[str, Any], kind: type[S]) -> S:
         msgspec.ValidationError: anything else is.
     """
     parts: list[tuple[tuple[str, ...], Any]] = []
-    rest = _lift(_described(kind), raw, (), parts, raw)
+    rest = _lift(_described(kind), raw, (), parts, _Source(raw, at_hand))
     table = msgspec.convert(rest, kind, strict=True)
     for path, part in parts:
         table = _put(table, path, part)
     return table
+
+
+class _Source(NamedTuple):
+    """Table of a whole scenario, and the classes of a user's parts that are not imported."""
+
+    raw: dict[str, Any]
+    at_hand: Mapping[str, type[Part]]
 
 
 @cache
@@ -119,12 +138,12 @@ def _lift(
     value: Any,
     path: tuple[str, ...],
     parts: list[tuple[tuple[str, ...], Any]],
-    raw: dict[str, Any],
+    source: _Source,
 ) -> Any:
     """``value`` without the tables of parts, which go resolved into ``parts``."""
     if isinstance(node, inspect.VarTupleType) and isinstance(value, list):
         below = enumerate(value)
-        return [_lift(node.item_type, one, (*path, str(i)), parts, raw) for i, one in below]
+        return [_lift(node.item_type, one, (*path, str(i)), parts, source) for i, one in below]
     if not (isinstance(node, inspect.StructType) and isinstance(value, dict)):
         return value
     left = dict(value)
@@ -136,12 +155,12 @@ def _lift(
         many = isinstance(declared, inspect.VarTupleType)
         kind = _kind_of(declared.item_type if isinstance(declared, inspect.VarTupleType) else declared)
         if kind is None:
-            left[name] = _lift(declared, left[name], at, parts, raw)
+            left[name] = _lift(declared, left[name], at, parts, source)
         elif not many:
-            parts.append((at, _resolved(kind, left.pop(name), at, raw)))
+            parts.append((at, _resolved(kind, left.pop(name), at, source)))
         elif isinstance(left[name], list):
             tables = enumerate(left.pop(name))
-            parts.append((at, tuple(_resolved(kind, one, (*at, str(i)), raw) for i, one in tables)))
+            parts.append((at, tuple(_resolved(kind, one, (*at, str(i)), source) for i, one in tables)))
     return left
 
 
@@ -152,14 +171,14 @@ def _kind_of(node: inspect.Type) -> type[Part] | None:
     return next((one for one in structs if issubclass(one, Part)), None)
 
 
-def _resolved(kind: type[Part], table: Any, path: tuple[str, ...], raw: dict[str, Any]) -> Part:
+def _resolved(kind: type[Part], table: Any, path: tuple[str, ...], source: _Source) -> Part:
     """The part that a table names, with its fields."""
     usual = kind.usual if kind.implied else None
     name = table.get(kind.__struct_config__.tag_field, usual) if isinstance(table, dict) else None
     if not isinstance(name, str) or (":" in name and not OWN_NAME.fullmatch(name)):
         raise explain_part(kind, table, path)
     try:
-        part = find(kind, name)
+        part = find(kind, name, source.at_hand)
     except LookupError:
         raise explain_part(kind, table, path) from None
     except ConfigError as error:
@@ -168,7 +187,7 @@ def _resolved(kind: type[Part], table: Any, path: tuple[str, ...], raw: dict[str
     try:
         return msgspec.convert(table, part, strict=True)
     except msgspec.ValidationError as error:
-        raise explain(error, raw, part, path) from None
+        raise explain(error, source.raw, part, path) from None
 
 
 def _put(table: Any, path: tuple[str, ...], part: Any) -> Any:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
+import msgspec
 from msgspec import inspect
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
@@ -101,15 +102,20 @@ def names(kind: type[Part]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def find(kind: type[P], name: str) -> type[P]:
-    """The part called ``name``: of securefl, or one's own as ``module:name``.
+def find(kind: type[P], name: str, at_hand: Mapping[str, type[Part]] = MappingProxyType({})) -> type[P]:
+    """Return the part called ``name``: of securefl, or a user's as ``module:name``.
+
+    Args:
+        kind: base of the part.
+        name: its ``type``.
+        at_hand: classes of a user's parts by name (:func:`own_parts`), which are not imported.
 
     Raises:
         LookupError: there is none of that name.
         ConfigError: a module or a name in it that cannot be used; it names neither field nor table.
     """
     if ":" in name:
-        return _own(kind, name)
+        return _own(kind, name, at_hand.get(name))
     for home in kind.homes:
         module = importlib.import_module(home)
         if hasattr(module, "__path__"):
@@ -185,6 +191,36 @@ def own_name(made: object) -> str:
     return f"{module}:{name}"
 
 
+def own_parts(value: object) -> dict[str, type[Part]]:
+    """Return the classes of the user's parts in a scenario, a table or a part, by name.
+
+    They make a changed copy of the scenario, also if the name of a class cannot be imported (in a function),
+    or another class has it by now (in a notebook).
+    """
+    found: dict[str, type[Part]] = {}
+    if isinstance(value, Part) and value.is_own:
+        found[value.name] = type(value)
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for one in inner:
+        found |= own_parts(one)
+    return found
+
+
+def check_importable(scenario: Section) -> None:
+    """Refuse a user's parts that the processes of a run cannot import.
+
+    Raises:
+        ConfigError: the class is in the main program, a notebook or a function, or another one has its name.
+    """
+    for name, part in own_parts(scenario).items():
+        module, _, attribute = name.partition(":")
+        if module == "__main__" or getattr(sys.modules.get(module), attribute, None) is not part:
+            remedy = "put the class into a module and import it; simulations take it as it is"
+            raise ConfigError(name, "cannot be imported by the processes of a run", remedy)
+
+
 def own_sources(chosen: object) -> dict[str, bytes]:
     """The source files of all modules of one's own that a scenario names as ``module:name``.
 
@@ -214,8 +250,8 @@ def _not_imported(name: str, error: BaseException) -> ConfigError:
     )
 
 
-def _own(kind: type[P], name: str) -> type[P]:
-    part = load_own(name)
+def _own(kind: type[P], name: str, at_hand: type[Part] | None) -> type[P]:
+    part = at_hand or load_own(name)
     if not (isinstance(part, type) and issubclass(part, kind)):
         raise ConfigError(
             name, f"is not a {kind.__name__}", f"write a subclass of {kind.__module__}.{kind.__name__}"

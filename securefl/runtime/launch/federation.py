@@ -32,7 +32,7 @@ from securefl.runtime.process import (
     local_setup,
     scratch_folder,
 )
-from securefl.scenario import Scenario
+from securefl.scenario import Scenario, check_importable
 
 _GOODBYE_SECONDS = 5.0
 """How long parties may take to end by themselves after the server has."""
@@ -293,6 +293,7 @@ def run_here(scenario: Scenario, options: RunOptions, progress: report.Progress)
     """
     feasibility.check(scenario)
     attacks.check_runnable(scenario.behaviours)
+    check_importable(scenario)
     sums = secure_sum.sums_of(scenario)
     sums.check_run()
     sums.check_machine()
