@@ -14,7 +14,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks demo test quick check unit live slow examples interop realistic brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
+.PHONY: help setup hooks demo test quick check unit live slow examples interop compared realistic brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -75,9 +75,14 @@ $(EXAMPLES)/.installed: pyproject.toml constraints.txt examples/requirements.txt
 interop: setup .venv-flower/.installed .venv-nvflare/.installed  ## Flower apps and an NVFlare script, here and there
 	$(TEST) -v -m interop tests/interop $(ARGS)
 
+compared: setup .venv-byzfl/.installed .venv-flower/.installed .venv-pfl/.installed  ## one example in four frameworks, docs/frameworks.md
+	$(TEST) -v -m interop tests/live/test_compared.py $(ARGS)
+
 # Their dependencies and ours do not go together: each has an environment of its own, of the tested versions.
+.venv-byzfl/.installed: PACKAGES := byzfl scikit-learn
 .venv-flower/.installed: PACKAGES := 'flwr[simulation]' torch scikit-learn
 .venv-nvflare/.installed: PACKAGES := nvflare torch scikit-learn
+.venv-pfl/.installed: PACKAGES := pfl torch scikit-learn
 .venv-%/.installed: interop/%.txt
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -c interop/$*.txt $(PACKAGES)
