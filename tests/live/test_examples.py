@@ -96,8 +96,8 @@ def test_notebook(name: str, tmp_path: Path) -> None:
         words_expected, numbers_expected = words_and_numbers(expected)
         words_found, numbers_found = words_and_numbers(text)
         assert words_found == words_expected
-        # Floats of another processor, and the chance of a live run.
-        np.testing.assert_allclose(numbers_found, numbers_expected, atol=0.1)
+        # A live run draws clusters by chance; simulations differ by the floats of another processor only.
+        np.testing.assert_allclose(numbers_found, numbers_expected, atol=0.3 if "live" in text else 0.1)
 
 
 @pytest.mark.live
