@@ -20,7 +20,7 @@ fixed-size        the pair of poisson at m / 2         pld: the pair of poisson 
 Halving m is replace-one's double sensitivity; ``dp_accounting`` leaves it to the caller (issue 378 of
 google/differential-privacy), except in the PLD of Poisson sampling, where a replaced record shows up only
 when it is drawn and halving as well would count twice. In fixed-size batches a record that is drawn displaces
-another one, so the sensitivity is 2 under both relations. ``docs/privacy.md`` has the proof.
+another one, so the sensitivity is 2 under both relations. ``docs/adr/0012-accountants.md`` has the proof.
 """
 
 import functools
