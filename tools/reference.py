@@ -90,6 +90,7 @@ def page() -> str:
     lines = [
         "# Reference of the Python API",
         "",
+        "All public names of securefl, for users who write Python.",
         "Made from the docstrings by `python tools/reference.py`.",
         "",
     ]

@@ -15,6 +15,12 @@ FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs" / "adr", ROOT / "docs" / "results"
 PAGES = sorted(path for folder in FOLDERS for path in folder.glob("*.md"))
 HISTORY = {ROOT / "CHANGELOG.md", *(ROOT / "docs" / "adr").glob("*.md")}
 """What tells of earlier versions, whose names and paths were others."""
+GENERATED = {"api.md", "fields.md"}
+"""Pages of `docs` that are made from docstrings."""
+MOST_WORDS = 36_000
+"""Words of the hand-written pages of `docs` that a new user can still read: two hours at 300 a minute."""
+MOST_WORDS_OF_A_CELL = 20
+"""A longer table cell is a sentence, which belongs below the table."""
 PATH = re.compile(r"`((?:securefl|tests|scenarios|examples|tools|parties|docs)/[\w./-]+)`")
 FORMER = (
     "arrays|behaviours|bench|clustering|config|crypto|encoding|entropy|errors|groups|ids|kernel|launch|learning|messages|planning|"
@@ -91,6 +97,72 @@ def test_every_page_is_reached_from_the_index() -> None:
 def test_titles_are_no_relative_clauses(page: Path) -> None:
     titles = re.findall(r"^#+ (.+)$", unfenced(page), flags=re.MULTILINE)
     assert [title for title in titles if re.match(r"(What|Where|Whom?|Whose|How|When|Why)\b", title)] == []
+
+
+def test_the_pages_are_short() -> None:
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED]
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in pages}
+    assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda item: -item[1])
+
+
+def first_paragraph(text: str) -> str:
+    """The first paragraph below the title of a page."""
+    return text.partition("\n")[2].lstrip("\n").partition("\n\n")[0]
+
+
+def is_prose(paragraph: str) -> bool:
+    """True if a paragraph is text of at least eight words: no heading, table, list, picture or code."""
+    return not re.match(r"#|\||[-*+] |\d+\. |>|!|`{3}| {4}", paragraph) and len(cell_words(paragraph)) >= 8
+
+
+@looped("page", sorted((ROOT / "docs").glob("*.md")))
+def test_pages_begin_with_their_purpose(page: Path) -> None:
+    paragraph = first_paragraph(page.read_text(encoding="utf-8"))
+    assert is_prose(paragraph), paragraph
+
+
+@looped(
+    "paragraph",
+    [
+        "| a | b |\n|---|---|",
+        "- " + "word " * 9,
+        "1. " + "word " * 9,
+        "    " + "word " * 9,
+        "## A part",
+        "Seven words are not enough for this.",
+        "`a` " * 9,
+    ],
+)
+def test_a_table_list_or_code_is_no_purpose(paragraph: str) -> None:
+    assert not is_prose(paragraph)
+    assert is_prose(
+        first_paragraph("# Page\n\nThis page explains to users all that they need.\n\n" + paragraph)
+    )
+
+
+def cell_words(cell: str) -> list[str]:
+    """The words of a table cell or paragraph outside of spans of code and targets of links."""
+    text = re.sub(r"`[^`]*`", " ", cell)
+    return re.findall(r"[^\W_][\w'.,-]*", re.sub(r"\]\([^)\s]*\)", "]", text))
+
+
+def long_cells(text: str) -> list[str]:
+    """Table cells with too many words."""
+    rows = [line for line in text.splitlines() if line.lstrip().startswith("|")]
+    cells = [cell.strip() for row in rows for cell in re.split(r"(?<!\\)\|", re.sub(r"`[^`]*`", "` `", row))]
+    return [cell for cell in cells if len(cell_words(cell)) > MOST_WORDS_OF_A_CELL]
+
+
+@looped("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+def test_table_cells_are_short(page: Path) -> None:
+    assert long_cells(unfenced(page)) == []
+
+
+def test_long_cells_are_found() -> None:
+    words = "one two " * 10
+    assert long_cells(f"| {words} | `{words}` {words} | [{words}](a/b.md) |\n\n{words} {words}") == []
+    assert long_cells(f"| a | {words} three |") == [f"{words} three"]
+    assert len(long_cells(f"| a `b | c` {words} three | {words} \\| four |")) == 2
 
 
 def test_anchors_are_made_as_forges_make_them(tmp_path: Path) -> None:
