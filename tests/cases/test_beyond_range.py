@@ -84,7 +84,7 @@ def test_it_stops_after_the_first_round_and_names_the_field(how: str, site: str,
     code, shown = ran(folder, how, site)
     assert code == 1
     line = (
-        "round 0: updates of p00 and 2 more were cut"
+        "round 0: updates of p00 and 2 more were cut off"
         " (1 coordinate beyond encoding.range = 256): raise encoding.range"
     )
     assert line in " ".join(shown.split())
@@ -100,7 +100,7 @@ def test_it_stops_after_the_first_round_and_names_the_field(how: str, site: str,
 def test_a_single_party_in_a_later_round_stops_it_there(how: str, folder: Path) -> None:
     code, shown = ran(folder, how, "One")
     assert code == 1
-    assert "round 1: updates of p01 were cut (1 coordinate" in " ".join(shown.split())
+    assert "round 1: updates of p01 were cut off (1 coordinate" in " ".join(shown.split())
     assert [row["beyond_range"] for row in rows(folder)] == [{}, {"p01": 1}]
 
 

@@ -193,7 +193,7 @@ def test_arrays_without_a_site_are_completed_by_a_module(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        (nn.Linear(4, 1), r"module: has no 0\.bias, which the model has \(the module of the sites\)"),
+        (nn.Linear(4, 1), r"module: has no 0\.bias, which the model has \(pass the module of the sites\)"),
         (
             nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 1)),
             r"module: 0\.weight has shape \(5, 4\), the model has \(3, 4\)",

@@ -295,6 +295,7 @@ def test_outputs_and_targets_of_other_shapes_are_refused() -> None:
 
 def test_an_optimiser_that_needs_a_closure_is_refused_at_once() -> None:
     with pytest.raises(
-        securefl.ConfigError, match=r"optimiser: LBFGS computes the loss several times.*train="
+        securefl.ConfigError,
+        match=r"optimiser: LBFGS needs a closure, which computes the loss several times.*train=",
     ):
         securefl.TorchSite(linear(), loader(), MSE, lambda weights: torch.optim.LBFGS(list(weights)))

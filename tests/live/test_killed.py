@@ -164,7 +164,7 @@ def assert_a_kill_leaves_nothing(folder: Path, whom: str, *arguments: str) -> No
         if whom == "fork server":
             _, complaint = running.process.communicate(timeout=LIMIT)
             assert running.process.returncode == 3
-            assert "the run ended: the run ended: the server process died" in complaint
+            assert "the run ended: the server process died" in complaint
         assert_nothing_is_left(family, running)
     # What was written until then is whole, or has a gap that is named.
     audited = call("audit", folder / "run")

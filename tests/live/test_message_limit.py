@@ -354,7 +354,7 @@ def test_connections_that_stand_but_carry_nothing_are_no_progress() -> None:
             assert not many.done(), "it has tried for more than twice its patience"
             many.cancel()
             await asyncio.wait({many})
-            with pytest.raises(RunAbortedError, match="gave up on") as caught:
+            with pytest.raises(RunAbortedError, match="no connection to") as caught:
                 await sending
             assert "with messages of up to 1,000 bytes under way" in str(caught.value)
             await sender.close()

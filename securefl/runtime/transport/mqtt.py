@@ -314,12 +314,12 @@ class MqttTransport:
     def _ended_at_once(self) -> SecureflError:
         """Return the probable reason why a connection ended, for a run that meets nothing else."""
         reason = "the broker ends each connection at once"
-        whether = f"check that no other program uses the client id {self._client_id!r}"
+        remedy = f"check that no other program uses the client id {self._client_id!r}"
         largest = None if self._outbound is None else self._outbound.largest
         if largest is not None:
             reason += f", with messages of up to {largest:,} bytes under way"
-            whether += ", or does the broker refuse such messages"
-        return RunAbortedError(f"{reason}; {whether}?")
+            remedy += ", and that the broker accepts such messages"
+        return RunAbortedError(f"{reason}; {remedy}")
 
     def _stands(self, *, kept: bool) -> None:
         """Tell that the connection stands, and see to it that what may be lost is sent before all else."""
