@@ -446,6 +446,10 @@ class Scenario(section.Section, frozen=True, kw_only=True):
     expect: tuple[Expect, ...] = ()
     """Expected outcome."""
 
+    def __repr__(self) -> str:
+        rule, kind = self.aggregation.rule.name, self.secure_sum.kind
+        return f"<Scenario {self.name}: {self.parties} parties, {self.stop.rounds} rounds, {kind}, {rule}>"
+
     @property
     def submit_seconds(self) -> float | None:
         """Seconds from the draw until all parties send their inputs; None: when their training ends."""

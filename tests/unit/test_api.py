@@ -84,6 +84,11 @@ def test_a_result_is_shown_in_a_line(simulated: securefl.RunResult) -> None:
     assert repr(simulated) == shown
 
 
+def test_a_scenario_is_shown_in_a_line() -> None:
+    shown = repr(securefl.load("quickstart"))
+    assert shown == "<Scenario quickstart: 12 parties, 8 rounds, masking, trimmed-mean>"
+
+
 def test_records_are_given_as_rounds_end(tmp_path: Path) -> None:
     seen: list[securefl.RoundRecord] = []
     scenario = securefl.load("quickstart", SMALL)
