@@ -73,9 +73,13 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
     raw["secure_sum"] = {
         field: value for field, value in raw["secure_sum"].items() if field in stated or field not in DERIVED
     }
+    if isinstance(overrides, str):
+        overrides = (overrides,)
     if not isinstance(overrides, Mapping):
         return _checked(scenario_of(raw, tuple(overrides), own_parts(scenario)))
     for path, value in overrides.items():
+        if not isinstance(path, str) or not all(path.split(".")):
+            raise ConfigError("overrides", f"{path!r:.40} is not a path", 'such as "stop.rounds"')
         *tables, field = path.split(".")
         table = raw
         for name in tables:

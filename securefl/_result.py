@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from securefl.base.errors import ConfigError
+from securefl.base.text import count
 from securefl.runtime import report
 from securefl.scenario import Scenario
 
@@ -37,7 +38,10 @@ class RunResult:
 
     def __repr__(self) -> str:
         reached = "" if math.isnan(self.accuracy) else f", accuracy {self.accuracy:.3f}"
-        return f"<RunResult {self.scenario.name}: {self.summary.outcome.reason}{reached}, in {self.path}>"
+        missed = sum(not one.ok for one in self.summary.judgements)
+        expected = f", {count(missed, 'expectation')} missed" if missed else ""
+        outcome = f"{self.summary.outcome.reason}{reached}{expected}"
+        return f"<RunResult {self.scenario.name}: {outcome}, in {self.path}>"
 
     @property
     def rounds(self) -> tuple[report.RoundRecord, ...]:
@@ -144,7 +148,8 @@ class RunResult:
             raise ConfigError(
                 "frame()", "needs pandas, which is not installed", "pip install pandas"
             ) from None
-        return pd.DataFrame([_row(record) for record in self.rounds]).set_index("round")
+        rows = [_row(record) for record in self.rounds]
+        return pd.DataFrame(rows, columns=None if rows else ["round", "accuracy", "loss"]).set_index("round")
 
 
 def _without_controls(arrays: dict[str, Array]) -> dict[str, Array]:

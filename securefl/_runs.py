@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import sys
 import tempfile
 import threading
 import warnings
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
 
 from securefl._api import load, with_overrides
 from securefl._result import RunResult
-from securefl.base.errors import ConfigError
+from securefl.base.errors import EXIT_REFUSED, ConfigError
 from securefl.methods.metrics import Statistics
 from securefl.runtime import launch, report
 from securefl.scenario import Scenario, own_name, statistics_round
@@ -60,6 +62,7 @@ class Federation:
         resume: bool = False,
         verbose: bool = False,
     ) -> None:
+        _check_hook(on_round)
         named = isinstance(site, str) or (site is not None and (site_python is not None or site_memory > 0))
         options = launch.SimulationOptions(
             data_dir=_path(data_dir),
@@ -312,6 +315,8 @@ def run(
     >>> len(result), (result.path / "transcripts" / "server.jsonl").exists()
     (1, True)
     """
+    _refuse_import()
+    _check_hook(on_round)
     options = launch.RunOptions(
         broker=broker,
         data_dir=_path(data_dir),
@@ -377,6 +382,21 @@ async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArgu
 def _wanted(scenario: Scenario | str | Path, rounds: int | None) -> Scenario:
     found = scenario if isinstance(scenario, Scenario) else load(scenario)
     return found if rounds is None else with_overrides(found, {"stop.rounds": rounds})
+
+
+def _check_hook(on_round: object) -> None:
+    if on_round is not None and not callable(on_round):
+        raise ConfigError("on_round", f"is {on_round!r:.40}, expected a function of a RoundRecord")
+
+
+def _refuse_import() -> None:
+    """End a process of a run that imports the script which starts the run, in one line.
+
+    multiprocessing sets the flag while a new process imports the main module.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        print('securefl.run: put the call under if __name__ == "__main__":', file=sys.stderr)
+        raise SystemExit(EXIT_REFUSED)
 
 
 def _whole(seed: int) -> int:

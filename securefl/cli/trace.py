@@ -15,6 +15,7 @@ import typer
 from securefl.base import crypto, files
 from securefl.base.errors import EXIT_EXPECTED, EXIT_UNEXPECTED, ConfigError, PeerError
 from securefl.base.ids import EVERYONE, PartyId, RunId
+from securefl.base.text import count
 from securefl.cli.console import answers, say
 from securefl.cli.options import JsonOption
 from securefl.protocol import wire
@@ -40,14 +41,25 @@ def trace(
     """
     with answers(only=as_json) as stdout:
         known = None if roster is None else crypto.read_roster(roster)
-        found = [facts(one, known, f"{frame}: frame {number}") for number, one in enumerate(frames(frame), 1)]
+        found, others = [], 0
+        for one in frames(frame):
+            try:
+                found.append(facts(one, known))
+            except PeerError as error:
+                others, reason = others + 1, error.reason
+        if not found:
+            raise ConfigError(
+                str(frame), f"has no frame of securefl: {reason}", "a frame as it travels, or its hex digits"
+            )
         if as_json:
-            stdout.write(json.dumps({"frames": found}) + "\n")
+            stdout.write(json.dumps({"frames": found, "other_messages": others}) + "\n")
         else:
-            for one in found:
-                for label, value in one.items():
+            for item in found:
+                for label, value in item.items():
                     say(f"{label.replace('_', ' ')}: {value}")
                 say("")
+            if others:
+                say(f"{count(others, 'message')} of other kinds, such as probes of the broker, left out")
     wrong = any(one["signature"] not in {"valid", UNCHECKED} for one in found)
     raise typer.Exit(EXIT_UNEXPECTED if wrong else EXIT_EXPECTED)
 
@@ -71,18 +83,13 @@ def frames(path: Path) -> Iterator[bytes]:
         yield content
 
 
-def facts(frame: bytes, roster: crypto.Roster | None, place: str) -> dict[str, Any]:
+def facts(frame: bytes, roster: crypto.Roster | None) -> dict[str, Any]:
     """Return the fields of a frame's header, its sizes in bytes and the state of its signature.
 
     Raises:
-        ConfigError: it is not a frame; the error names ``place``.
+        PeerError: it is not a frame.
     """
-    try:
-        payload = wire.peek(frame, "the file")
-    except PeerError as error:
-        raise ConfigError(
-            place, f"is not a frame of securefl: {error.reason}", "a frame as it travels, or its hex digits"
-        ) from None
+    payload = wire.peek(frame, "the file")
     header = payload.header
     to = "all" if header.recipient == EVERYONE else header.recipient
     scope = {"round": header.round, "reclustering": header.reclustering, "cluster": header.cluster}

@@ -61,9 +61,13 @@ def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) ->
     """
     path, tag = ".".join(segments), kind.__struct_config__.tag_field
     if not isinstance(value, dict):
-        remedy = f'write a table such as {{ {tag} = "{kind.usual}" }}'
+        meant = text.closest(value, parts.names(kind)) if isinstance(value, str) else None
+        remedy = f'write {{ {tag} = "{meant or kind.usual}" }}'
         return ConfigError(path, f"expected table, found {short(value)}", remedy)
     if tag not in value:
+        other = next((name for name in ("type", "kind") if name in value), None)
+        if other is not None:
+            return ConfigError(f"{path}.{other}", "is not a field here", f"write {tag} in its place")
         return ConfigError(f"{path}.{tag}", "is missing", f"set it to one of {', '.join(parts.names(kind))}")
     if not isinstance(value[tag], str):
         return ConfigError(f"{path}.{tag}", f"expected string, found {short(value[tag])}")
@@ -184,5 +188,5 @@ def _remedy_for_type(node: inspect.Type) -> str:
     if table is not None and table.tag is None:
         return " or ".join([*_choices(node), f"a table of {', '.join(f.encode_name for f in table.fields)}"])
     if table is not None:
-        return f'write a table such as {{ {table.tag_field} = "{_choices(node)[0]}" }}'
+        return f'write {{ {table.tag_field} = "{_choices(node)[0]}" }}'
     return "" if isinstance(node, inspect.StrType) else _REFERENCE

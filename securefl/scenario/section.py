@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Struct, StructMeta
 
 from securefl.base.errors import ConfigError
+from securefl.base.text import closest
 
 Positive = Annotated[int, Meta(ge=1)]
 NonNegative = Annotated[int, Meta(ge=0)]
@@ -63,6 +64,16 @@ class CheckedMeta(StructMeta):
         Raises:
             ConfigError: a value is of the wrong type or outside its range; it names class and field.
         """
+        table: Any = cls
+        known = msgspec.structs.fields(table)
+        names = [one.name for one in known]
+        for name in fields.keys() - set(names):
+            hint = closest(name, names)
+            remedy = f"did you mean {hint}?" if hint else f"fields: {', '.join(names)}"
+            raise ConfigError(f"{cls.__name__}.{name}", "is not a field", remedy)
+        missing = [one.name for one in known[len(args) :] if one.required and one.name not in fields]
+        if missing:
+            raise ConfigError(f"{cls.__name__}.{missing[0]}", "is missing")
         made = super().__call__(*args, **fields)
         for name, value in fields.items():
             checked = _checked(cls, name, value)
@@ -109,8 +120,22 @@ def _checked(cls: type, name: str, value: Any) -> Any:
     try:
         return msgspec.convert(value, declared.plain, strict=True)
     except msgspec.ValidationError as error:
-        reason = plain(str(error).partition(" - at ")[0]) + (f" or {wanted}" if wanted else "")
+        reason = plain(str(error).partition(" - at ")[0])
+        if "enum value" in reason:
+            reason = f"expected {_one_of(declared.plain)}"
+        reason += f" or {wanted}" if wanted else ""
         raise ConfigError(f"{cls.__name__}.{name}", f"{reason}, found {short(value)}") from None
+
+
+def _one_of(declared: Any) -> str:
+    """The words of a type in quotes, and its numbers."""
+    words = [f'"{word}"' for one in (declared, *typing.get_args(declared)) for word in _literals(one)]
+    numbers = ["a whole number"] if int in {declared, *typing.get_args(declared)} else []
+    return " or ".join((*words, *numbers))
+
+
+def _literals(declared: Any) -> tuple[Any, ...]:
+    return typing.get_args(declared) if typing.get_origin(declared) is typing.Literal else ()
 
 
 @cache

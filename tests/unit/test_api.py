@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,8 +46,10 @@ def test_overrides_as_values_and_as_words() -> None:
     [
         ({"stop.rounds": 0}, "stop.rounds: expected int >= 1, found 0"),
         ({"stop.round": 3}, "stop.round: "),
-        ({"name.first": 3}, "name.first: name is no table"),
+        ({"name.first": 3}, "name.first: name is not a table"),
         ({"secure_sum.threshold": 7}, "secure_sum.threshold: "),
+        ({"aggregation.rule": "medain"}, "aggregation.rule: expected table, found "),
+        ({"": 1}, "overrides: '' is not a path"),
     ],
 )
 def test_a_bad_override_is_refused_in_one_line(overrides: dict[str, object], words: str) -> None:
@@ -154,7 +157,7 @@ def test_a_federation_is_stopped_and_resumed(tmp_path: Path) -> None:
         federation.step()
         assert repr(federation) == f"<Federation quickstart: 1 of 3 rounds, in {tmp_path / 'part'}>"
     stopped = federation.stop()
-    assert f"by the caller; to go on: resume it in {tmp_path / 'part'}" in repr(stopped)
+    assert f"stopped by the caller; to go on: resume it in {tmp_path / 'part'}" in repr(stopped)
     assert (federation.step(), len(stopped)) == (None, 1)
     rest = securefl.Federation("quickstart", rounds=3, seeded=True, out=tmp_path / "part", resume=True)
     assert len(rest.rounds) == 1
@@ -173,6 +176,22 @@ def test_an_error_closes_a_federation_and_leaves_it_to_be_resumed(tmp_path: Path
         federation.step()
     rest = securefl.Federation("quickstart", rounds=3, seeded=True, out=out, resume=True)
     assert [record.round for record in rest] == [1, 2]
+
+
+def test_missed_expectations_are_shown(tmp_path: Path) -> None:
+    result = securefl.simulate("quickstart", rounds=1, out=tmp_path / "run")
+    assert re.search(r", accuracy 0\.\d+, \d expectations? missed, in ", repr(result))
+
+
+def test_a_table_of_no_rounds_is_empty(tmp_path: Path) -> None:
+    assert len(securefl.Federation("quickstart", out=tmp_path / "run").result.frame()) == 0
+
+
+def test_a_hook_must_be_a_function(tmp_path: Path) -> None:
+    hook: Any = 3
+    with pytest.raises(securefl.ConfigError, match=r"^on_round: is 3, expected a function"):
+        securefl.simulate("quickstart", on_round=hook, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_rounds_as_a_table(simulated: securefl.RunResult) -> None:
@@ -232,6 +251,18 @@ def test_live_audited_and_with_the_bits_of_the_simulation(
     assert report.exit_code == 0
     with pytest.raises(securefl.ConfigError, match="p99"):
         securefl.audit(live.path, colluders=["p99"])
+
+
+@pytest.mark.live
+def test_a_script_without_a_guard_is_told_in_one_line(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import securefl\nsecurefl.run('quickstart', broker='embedded', rounds=1)\n")
+    ended = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, check=False, capture_output=True, text=True
+    )
+    assert ended.returncode != 0
+    assert 'securefl.run: put the call under if __name__ == "__main__":' in ended.stderr
+    assert ended.stderr.count("Traceback") <= 1
 
 
 @pytest.mark.live

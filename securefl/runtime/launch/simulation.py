@@ -171,7 +171,7 @@ class Simulation:
             RunAbortedError: the disk is full or gone.
         """
         self.close()
-        self.end = end = self.end or _interrupted("by the caller", self._checkpoint, self._options)
+        self.end = end = self.end or _interrupted("stopped by the caller", self._checkpoint, self._options)
         summary = self._summary(end, write=True)
         if not end.interrupted:
             self._checkpoint.unlink(missing_ok=True)

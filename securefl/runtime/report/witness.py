@@ -1,6 +1,7 @@
 """The witness of a process: its transcript on disk, and news for whoever launched it."""
 
 import hashlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -187,7 +188,8 @@ class ProcessWitness:
         if isinstance(item, RoundStarted | TriplesDealt):
             self._begin_round(item.round)
         kind, fields = entry_of(item, self._run, self._lab, self._length)
-        _LOG.debug("%s: %s, round %s", self._name, kind, getattr(item, "round", "-"))
+        level = logging.INFO if isinstance(item, RoundStarted | RoundDone) else logging.DEBUG
+        _LOG.log(level, "%s: %s, round %s", self._name, kind, getattr(item, "round", "-"))
         self._writer.append(kind, {"time": now, **fields})
         # Reports are few and mark what matters: a process that is killed later has not lost them.
         self._writer.flush()

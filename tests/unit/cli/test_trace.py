@@ -64,6 +64,12 @@ def test_several_frames_come_from_standard_input(frame: bytes) -> None:
     assert output.count("signature: not checked") == 2
 
 
+def test_messages_that_are_no_frames_are_counted(frame: bytes) -> None:
+    code, output = traced("-", stdin=f"{b'probe'.hex()}\n{frame.hex()}\n".encode())
+    assert code == 0
+    assert "1 message of other kinds" in output
+
+
 @pytest.mark.parametrize("place", [0, -1])
 def test_a_wrong_signature_ends_with_1(
     place: int, frame: bytes, roster: tuple[dict[PartyId, crypto.Identity], Path], tmp_path: Path
@@ -77,7 +83,7 @@ def test_a_wrong_signature_ends_with_1(
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"", "is empty"), (b"nothing", "is not a frame"), (b"ab" * 80, "is")]
+    ("content", "words"), [(b"", "is empty"), (b"nothing", "has no frame of securefl"), (b"ab" * 80, "is")]
 )
 def test_what_is_no_frame_is_refused(content: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / "frame").write_bytes(content)

@@ -69,7 +69,7 @@ def test_defaults_and_integers_where_reals_are_expected() -> None:
         ),
         (
             'aggregation.rule = "mean"',
-            'aggregation.rule: expected table, found "mean" (write a table such as { type = "mean" })',
+            'aggregation.rule: expected table, found "mean" (write { type = "mean" })',
         ),
         (
             "clustering.size = 0",

@@ -37,11 +37,21 @@ own: Any = rules
             lambda: scenario.Aggregation(pre_aggregation=[Mean()]),
             "Aggregation.pre_aggregation: expected a tuple of PreAggregation, found [Mean()]",
         ),
-        (lambda: scenario.Aggregation(claim="all"), "Aggregation.claim: invalid enum value 'all'"),
+        (
+            lambda: scenario.Aggregation(claim="all"),
+            'Aggregation.claim: expected "none" or "average-case" or',
+        ),
         (lambda: own.TrimmedMean(trim=-1), "TrimmedMean.trim: expected int >= 0, found -1"),
         (
             lambda: own.TrimmedMean(trim=True),
             "TrimmedMean.trim: expected int or string, found True",
+        ),
+        (lambda: Scenario(parties=3), "Scenario.name: is missing"),
+        (lambda: scenario.Stop(ruonds=3), "Stop.ruonds: is not a field (did you mean rounds?)"),
+        (lambda: own.Krum(bizantine=1), "Krum.bizantine: is not a field (did you mean byzantine?)"),
+        (
+            lambda: scenario.SecureSum(server="x"),
+            'SecureSum.server: expected "curious" or "active", found "x"',
         ),
         (lambda: NormClipping(radius=0), "NormClipping.radius: expected float > 0.0, found 0"),
     ],
@@ -58,7 +68,7 @@ def test_a_list_of_tables_is_no_table() -> None:
 
 def test_a_word_may_stand_for_a_table_where_the_field_says_so() -> None:
     assert scenario.SecureSum(validate="none").validate == "none"
-    with pytest.raises(ConfigError, match=r"^SecureSum.validate: invalid enum value 'all' or Validate"):
+    with pytest.raises(ConfigError, match=r'^SecureSum.validate: expected "none" or Validate'):
         scenario.SecureSum(validate="all")
 
 
