@@ -198,7 +198,7 @@ def own_parts(value: object) -> dict[str, type[Part]]:
     or another class has it by now (in a notebook).
     """
     found: dict[str, type[Part]] = {}
-    if isinstance(value, Part) and value.is_own:
+    if isinstance(value, Part) and ":" in value.name:
         found[value.name] = type(value)
     if isinstance(value, msgspec.Struct):
         value = msgspec.structs.asdict(value)

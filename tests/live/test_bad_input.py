@@ -55,7 +55,7 @@ def test_a_broker_that_is_not_trusted_or_does_not_trust_us_is_refused(tmp_path: 
 
 @pytest.mark.parametrize(
     ("factory", "words"),
-    [("nosuch:thing", "importing nosuch failed"), ("os.path:join", "os.path:join(")],
+    [("nosuch:thing", "nosuch cannot be imported"), ("os.path:join", "os.path:join(")],
 )
 def test_a_model_that_cannot_be_made_is_refused_once_and_before_any_process(
     tmp_path: Path, factory: str, words: str
@@ -90,7 +90,7 @@ def test_a_disk_that_fills_up_ends_the_run_and_loses_nothing_written(tmp_path: P
     assert ended.returncode == 3, ended.stderr
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
     assert "server.jsonl: cannot be written: File too large" in ended.stderr
-    assert "free some space" in ended.stderr
+    assert "free disk space" in ended.stderr
     directory = RunDirectory.open(tmp_path / "run")
     rounds = len(directory.read_metrics())
     assert 0 < rounds < 200

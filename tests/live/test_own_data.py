@@ -78,4 +78,4 @@ def test_a_party_whose_samples_differ_is_told_what_differs(tmp_path: Path) -> No
         np.savez(tmp_path / "odd.npz", x_train=np.zeros((9, 4)), y_train=np.arange(9) % 2)
         code, _, line = deployed.start("p01", "--data", str(tmp_path / "odd.npz")).wait(LIMIT)
         assert code == 2
-        assert "odd.npz[x_train]: has samples of shape (4,), by data.table it is (3,)" in line
+        assert "odd.npz[x_train]: has samples of shape (4,), but data.table states (3,)" in line

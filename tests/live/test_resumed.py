@@ -134,7 +134,7 @@ def test_a_server_killed_after_the_end_writes_down_the_outcome(tmp_path: Path) -
         assert (again["exit_code"], again["reason"]) == (0, told["reason"]) == (0, "3 rounds done")
         code, said, complaint = place.start("server").wait(LIMIT)
         assert (code, len(complaint.splitlines())) == (2, 1)
-        assert "no checkpoint" in complaint
+        assert "without a checkpoint" in complaint
 
 
 def test_a_server_killed_in_every_round_of_a_verified_run_goes_on(tmp_path: Path) -> None:

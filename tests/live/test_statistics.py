@@ -65,7 +65,7 @@ def test_without_columns_or_site_it_says_so(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "columns.toml"
     file.write_text(TEXT)
-    assert "--site: none is named" in refusal(call("statistics", file))
+    assert "--site: is missing" in refusal(call("statistics", file))
     lacking = call("statistics", file, "--set", "statistics={}", "--write", tmp_path / "x.toml")
-    assert "statistics.features: none are declared" in refusal(lacking)
+    assert "statistics.features: is missing" in refusal(lacking)
     assert not (tmp_path / "x.toml").exists()
