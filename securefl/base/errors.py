@@ -42,7 +42,7 @@ class PeerError(SecureflError):
     """A peer sent something wrong, early, late or forged. The receiver's state is unchanged."""
 
     def __init__(self, culprit: str, reason: str, evidence: bytes = b"") -> None:
-        super().__init__(f"{culprit}: {reason}")
+        super().__init__(f"rejected a message of {culprit}: {reason}")
         self.culprit = culprit
         self.reason = reason
         self.evidence = evidence

@@ -49,7 +49,7 @@ def test_whoever_comes_after_the_end_is_told_and_nobody_else_can_end_a_run(
         keep(place.broker, topic, goodbye(place, "server", "another-run"))
         parties = {name: place.start(name) for name in place.parties[:-1]}
         parties["p03"] = place.start("p03", dies_at=(1, "Reveals"))
-        until_said(parties["p00"], "frame of run 'another-run', this is 'deployed'")
+        until_said(parties["p00"], "belongs to run 'another-run', not 'deployed'")
         keep(place.broker, topic, goodbye(place, "p01", place.run))
         server = place.start("server")
         code, said, complaint = server.wait(LIMIT)

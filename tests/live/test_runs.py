@@ -149,7 +149,10 @@ def test_each_game_of_a_malicious_server_ends_in_refusals_or_in_rightly_released
         refused = ended.transcript(party).of_kind("refused")
         said = [str(entry.fields["reason"]) for entry in refused if entry.fields["culprit"] == "server"]
         assert any(" of round 6 " in reason for reason in said), party
-        certificates = ("something else than endorsements", "fixes another sum of round 1 ")
+        certificates = (
+            "the certificate has signatures of another",
+            "lists other inputs than the receipts of round 1 ",
+        )
         assert any(reason for reason in said if any(one in reason for one in certificates)), party
     # The deceived party is the first; the sum of a round without it is opened, and does not hold it.
     assert "p00" not in splits_model["survivors"]

@@ -65,11 +65,11 @@ from tests.simulation.world import RUN, Node, Op, World
 from tests.tiers import covering, examples, sampled
 
 FAULTS = {
-    "another model": "claims another model than the sums of round 0 make",
-    "one parameter": "claims another model than the sums of round 0 make",
-    "another first model": "claims that round 0 began with another link than it announced",
-    "another certificate": "claims an outcome of another round than was certified as 0",
-    "a sum that is said to be lost": "claims a model of a part of the certified sums",
+    "another model": "claims another model than the sums of round 0 give",
+    "one parameter": "claims another model than the sums of round 0 give",
+    "another first model": "claims that round 0 began from another state than it announced",
+    "another certificate": "claims a result of another round than the certified 0",
+    "a sum that is said to be lost": "claims a model that uses only some of the certified sums",
 }
 """Conviction for a lie; a proof of a sum that fails for all others."""
 TOLD = [lie for lie in LIES if lie not in {"all sums but one", "another state"}]

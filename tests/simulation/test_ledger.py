@@ -116,7 +116,7 @@ def sat_out(world: World, reason: str) -> set[PartyId]:
     return {name for name in world.parties if any(reason in r.reason for r in world.reports(SatOut, name))}
 
 
-CROSSED = "asks for sums that cross limits of leakage"
+CROSSED = "asks to open sums that exceed the leakage limits"
 both = pytest.mark.parametrize("kind", ["curious", "active"])
 
 
@@ -237,7 +237,9 @@ class TestRetries:
     def test_are_refused_by_the_ledger_too(self, kind: str) -> None:
         """Whether or not the server says that it opened the first."""
         world, spy = attempted("retry", kind, forgetful(), guarded=True)
-        assert sat_out(world, "cross limits of leakage: p00, its update follows from the sums") == set(P[1:6])
+        assert sat_out(world, "exceed the leakage limits: p00, its update follows from the sums") == set(
+            P[1:6]
+        )
         assert_hidden(spy)
 
     @both
@@ -266,7 +268,7 @@ class TestMissingFromOneReclusteringOnly:
     @both
     def test_is_counted_nowhere(self, kind: str) -> None:
         world, spy = attempted("missing from one reclustering", kind, guarded=True)
-        assert refusals(world, "counts members that share no masks") >= {P[1], P[2], P[8]}
+        assert refusals(world, "lists survivors without masks") >= {P[1], P[2], P[8]}
         assert_hidden(spy, [P[7]])
 
     @both
@@ -311,7 +313,7 @@ class TestOwnConfiguration:
         world, spy = self._world(
             clusters_are(ALONE), self.ONE_DIGEST, patch_seen(server, "on_hello", any_hello)
         )
-        assert V in refusals(world, "with other limits than its configuration has")
+        assert V in refusals(world, "with other leakage limits than it configured")
         assert not any(name == V for _, name in spy.masked)
 
     def test_limits_that_others_said_for_it_do_not_bind_it(self) -> None:
@@ -356,5 +358,5 @@ class TestCertifiedPrimes:
 
         with patch.object(Question, "answer", answer):
             world, spy = attacked(small("active"), ALONE)
-        assert refusals(world, "chosen to mislead the leakage ledger") == set(P[:5])
+        assert refusals(world, "would evade the leakage limits") == set(P[:5])
         assert_hidden(spy)

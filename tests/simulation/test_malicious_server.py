@@ -203,7 +203,7 @@ class TestSurvivorSets:
         )
         world, spy = attacked(seam, scenario(6, server="active"))
         assert released(world) == set(P[:5])
-        assert refusals(world, "something else than endorsements of our statement") == {P[5]}
+        assert refusals(world, "the certificate has signatures of another statement") == {P[5]}
         assert_nothing_leaks(spy)
 
     @both
@@ -315,7 +315,7 @@ class TestLists:
     def test_the_member_refuses(self) -> None:
         with self._any_receipt():
             world, spy = attacked(self._few_boxes(), self.MADE)
-        assert refusals(world, "leaves fewer than min_survivors members") == {P[0]}
+        assert refusals(world, "with fewer than min_survivors members") == {P[0]}
         assert not any(name == P[0] for _, name in spy.masked)
         assert_nothing_leaks(spy, self.COLLUDERS)
 
@@ -323,7 +323,7 @@ class TestLists:
         with self._any_receipt(), self._any_boxes():
             world, spy = attacked(self._few_boxes(), self.MADE)
         assert not released(world)
-        assert refusals(world, "was not shown our lists") >= set(P[1:4])
+        assert refusals(world, "for our lists") >= set(P[1:4])
         assert_nothing_leaks(spy, self.COLLUDERS)
 
     def test_without_both_checks_the_member_is_alone(self) -> None:
@@ -347,7 +347,7 @@ class TestLists:
 
         world, spy = attacked(changing(Freeze, cut), scenario(6, server=kind))
         assert not released(world)
-        assert refusals(world, "was not shown our lists") == set(P[:6])
+        assert refusals(world, "for our lists") == set(P[:6])
         assert_nothing_leaks(spy)
 
     @both
@@ -357,7 +357,7 @@ class TestLists:
 
         world, spy = attacked(changing(Freeze, doubled), scenario(6, server=kind))
         assert not released(world)
-        assert refusals(world, "relays two receipts of") == set(P[:6])
+        assert refusals(world, "sends two receipts of") == set(P[:6])
         assert_nothing_leaks(spy)
 
     @both
@@ -389,7 +389,7 @@ class TestLists:
         claim = InstanceAttempt(reclustering=0, cluster=0, attempt=1)
         seam = changing(Freeze, lambda _to, m: msgspec.structs.replace(m, attempts=(claim,)))
         world, spy = attacked(seam, scenario(6))
-        assert len(refusals(world, "freezes another attempt")) == 3
+        assert len(refusals(world, "lists survivors of another attempt")) == 3
         assert_nothing_leaks(spy)
 
 
@@ -431,8 +431,8 @@ class TestCountedInOneSumOnly:
 
     def test_its_mates_refuse(self) -> None:
         world, spy, accused = self._run("curious")
-        assert len(refusals(world, "counts members that share no masks")) == 2
-        assert refusals(world, "although it has not submitted everywhere") == {accused, P[7]}
+        assert len(refusals(world, "lists survivors without masks")) == 2
+        assert refusals(world, "although it has not sent all of its inputs") == {accused, P[7]}
         assert_nothing_leaks(spy, [P[7]])
 
     def test_without_the_check_its_update_is_a_difference(self) -> None:
@@ -611,7 +611,7 @@ class TestDraws:
             world = World(scenario(6))
             world.server.seam = rewriting(Reveals, again)
             world.run()
-        assert refusals(world, "invites to draw 3 of round 0 out of turn") == set(P[:6])
+        assert refusals(world, "starts draw 3 of round 0 at the wrong time") == set(P[:6])
         assert len(world.messages(Hello, P[0])) == 3
         assert not spy.advertised
 
@@ -619,7 +619,7 @@ class TestDraws:
     def test_a_withheld_nonce_is_not_skipped(self, skipped: int) -> None:
         seam = changing(Reveals, lambda _to, m: Reveals(reveals=m.reveals[skipped:]))
         world, spy = attacked(seam, scenario(6))
-        assert refusals(world, "not those of the announced parties") == set(P[:6])
+        assert refusals(world, "sends nonces of other parties than it announced") == set(P[:6])
         assert not spy.advertised
 
     def test_a_nonce_other_than_committed_to_is_blamed_on_its_party(self) -> None:
@@ -647,15 +647,15 @@ class TestCertificates:
     @pytest.mark.parametrize(
         ("how", "reason"),
         [
-            ("none", "certificate with 0 signatures"),
-            ("too few", "certificate with 3 signatures"),
-            ("one, often", "holds two endorsements of p00"),
+            ("none", "the certificate has 0 signatures"),
+            ("too few", "the certificate has 3 signatures"),
+            ("one, often", "has two signatures of p00"),
             ("forged", "not authentic"),
-            ("by the server", "something else than endorsements of our statement"),
-            ("of another statement", "something else than endorsements of our statement"),
-            ("of another round", "something else than endorsements of our statement"),
-            ("of another ledger", "something else than endorsements of our statement"),
-            ("something else", "something else than endorsements of our statement"),
+            ("by the server", "the certificate has signatures of another statement"),
+            ("of another statement", "the certificate has signatures of another statement"),
+            ("of another round", "the certificate has signatures of another statement"),
+            ("of another ledger", "the certificate has signatures of another statement"),
+            ("something else", "the certificate has signatures of another statement"),
         ],
     )
     def test_is_refused(self, how: str, reason: str) -> None:
@@ -751,6 +751,6 @@ class TestReopening:
             world.server.seam = seam
             world.run()
         assert refusals(world, "sends the model of round 0 again") == set(P[:6])
-        assert refusals(world, "freezes round 0, this is round 1") == set(P[:6])
+        assert refusals(world, "sends the survivors of round 0 in round 1") == set(P[:6])
         assert len(world.reports(SumOpened)) == 4
         assert_nothing_leaks(spy)

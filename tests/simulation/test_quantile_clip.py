@@ -126,7 +126,7 @@ def test_no_update_leaves_more_than_the_clip() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clip", "reason"), [(1e7, "outside 1e-06 to 1e+06"), (3.0, "invites with another model")]
+    ("clip", "reason"), [(1e7, "outside 1e-06 to 1e+06"), (3.0, "starts the round with another model")]
 )
 def test_a_clip_that_the_digest_does_not_cover_is_refused(clip: float, reason: str) -> None:
     run = world()
@@ -145,7 +145,7 @@ def test_an_invitation_without_a_clip_is_refused() -> None:
         ),
     )
     run.run()
-    assert any("without a clip" in one.reason for one in run.nodes[PartyId("p00")].rejects)
+    assert any("without the value clip" in one.reason for one in run.nodes[PartyId("p00")].rejects)
 
 
 def test_a_party_that_is_told_another_clip_gives_nothing() -> None:

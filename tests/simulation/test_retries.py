@@ -102,23 +102,25 @@ class TestMembers:
         phase = kept.at(client.Advertised)
         others = [name for name in kept.world.parties if name not in mates_of(phase)]
         strange = tuple(sorted((ME, *others[:4])))
-        assert "not fewer of the same" in refused(kept, phase, strange)
+        assert "repeats a sum, but not with fewer of its members" in refused(kept, phase, strange)
         one = tuple(sorted({ME, *mates_of(phase)[:4], others[0]}))
-        assert "not fewer of the same" in refused(kept, phase, one)
+        assert "repeats a sum, but not with fewer of its members" in refused(kept, phase, one)
 
     def test_the_same_members_or_a_list_out_of_order_are_refused(self) -> None:
         kept = Kept(masked())
         phase = kept.at(client.Advertised)
         members = mates_of(phase)
-        assert "not fewer of the same" in refused(kept, phase, members)
-        assert "not fewer of the same" in refused(kept, phase, members[:5][::-1])
-        assert "not fewer of the same" in refused(kept, phase, (*members[:4], members[3]))
+        assert "repeats a sum, but not with fewer of its members" in refused(kept, phase, members)
+        assert "repeats a sum, but not with fewer of its members" in refused(kept, phase, members[:5][::-1])
+        assert "repeats a sum, but not with fewer of its members" in refused(
+            kept, phase, (*members[:4], members[3])
+        )
 
     def test_too_few_members_are_refused(self) -> None:
         kept = Kept(masked())
         phase = kept.at(client.Advertised)
         fewer = tuple(sorted({ME, *mates_of(phase)[1:3]}))
-        assert "fewer than min_survivors" in refused(kept, phase, fewer)
+        assert "fewer members than min_survivors" in refused(kept, phase, fewer)
 
 
 def test_attempts_are_bounded() -> None:
@@ -133,7 +135,7 @@ def test_attempts_are_bounded() -> None:
     assert isinstance(effect, Reject)
     assert effect.reason == "asks for more than 2 attempts"
     # The attempt in between is of no party's: a retry names the next one.
-    assert "attempt 2, we are in 0" in refused(kept, phase, members, attempt=2)
+    assert "attempt 2, this is attempt 0" in refused(kept, phase, members, attempt=2)
 
 
 NO_RETRY = (*validated_phases.NO_RETURN[:3], Submitted)
@@ -155,7 +157,7 @@ def test_there_is_no_retry_after_a_reveal(kind: type) -> None:
         )
     )
     phase = kept.at(kind)
-    assert "sketch may be known" in refused(kept, phase, mates_of(phase)[:4])
+    assert "repeats a validated sum" in refused(kept, phase, mates_of(phase)[:4])
     before = kept.at(validated_phases.Advertised, validated_phases.Gathering)
     after, _ = kept.step(before, place_of(before), Retry(members=mates_of(before)[:4]))
     assert instance_of(after).setup.members == mates_of(before)[:4]
@@ -181,7 +183,7 @@ class TestTwoOutsideColluders:
 
     def test_the_victim_refuses(self) -> None:
         kept, phase, _, members = self.attack()
-        assert "not fewer of the same" in refused(kept, phase, members)
+        assert "repeats a sum, but not with fewer of its members" in refused(kept, phase, members)
 
     def test_without_the_check_they_open_its_update_before_any_freeze(self) -> None:
         kept, phase, place, members = self.attack()

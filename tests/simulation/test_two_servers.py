@@ -350,7 +350,7 @@ class TestParties:
         shown = structs.replace(event.message, hellos=(*event.message.hellos[:5], frame))
         _, effects = world.nodes[P[0]].machine.step(phase, replace(event, message=shown))
         (refused,) = [one for one in effects if isinstance(one, Reject)]
-        assert refused == Reject(SERVER, "announces p05, who has said hello to another server")
+        assert refused == Reject(SERVER, "announces p05, which joined another server")
         assert not any(isinstance(one, Send) for one in effects)
 
     def test_nor_does_the_server_take_a_hello_to_another_one_of_its_epoch(self) -> None:
@@ -362,7 +362,7 @@ class TestParties:
         after, effects = world.server.machine.step(phase, replace(event, message=elsewhere))
         assert isinstance(after, Greeting)
         assert not after.hellos
-        assert Reject(event.sender, "says hello to another server") in effects
+        assert Reject(event.sender, "sends a Hello for another server") in effects
 
     def test_nor_for_a_party_that_is_started_again(self, tmp_path: Path) -> None:
         """A server may end the run for parties that a service starts again: it must not draw anew by that."""
@@ -414,7 +414,7 @@ class TestParties:
         after, effects = machine.step(outside, led)
         assert after is outside
         (refused,) = [one for one in effects if isinstance(one, Reject)]
-        assert refused.reason == f"sends {type(model.message).__name__} before it leads the run"
+        assert refused.reason == f"sends {type(model.message).__name__} before it took over the run"
 
     def test_a_choice_for_a_second_draw_is_left_with_its_server(self) -> None:
         """The first draw was announced; the next server does not begin the round again."""
@@ -502,7 +502,7 @@ class TestServers:
         assert isinstance(after, Releasing)
         assert after.released == phase.released
         refused = [one.reason for one in effects if isinstance(one, Reject)]
-        assert refused == ([] if again else ["releases twice"])
+        assert refused == ([] if again else ["releases shares twice"])
 
 
 class TestReleases:

@@ -262,7 +262,7 @@ def test_a_slow_dealer_costs_the_sum_and_what_comes_late_is_refused() -> None:
     ]
     assert opened(world) == {1: ((P0, P1, P2), 3)}
     assert [(r.culprit, r.reason) for r in world.server.rejects] == [
-        (DEALER, "sends Dealt for an instance that does not exist")
+        (DEALER, "sends Dealt for a cluster that does not exist")
     ]
 
 

@@ -86,7 +86,7 @@ def test_nobody_goes_back_to_an_earlier_link_that_more_than_q_vouch_for() -> Non
     assert START not in models(trained, 1), "it made a model, to be gone back from"
     assert not models(trained, 2) | models(trained, 3)
     for name in HONEST:
-        assert any("earlier link" in one.reason for one in world.nodes[name].rejects)
+        assert any("an earlier state" in one.reason for one in world.nodes[name].rejects)
 
 
 def test_they_go_on_from_the_link_in_their_journals() -> None:

@@ -306,7 +306,7 @@ def test_a_first_model_that_does_not_follow_from_the_seed_is_refused() -> None:
 
     world = Elsewhere(made, length=16, initial=other).run()
     assert not world.reports(RoundDone)[0].survivors
-    assert all("another chain" in world.nodes[name].rejects[0].reason for name in P)
+    assert all("of another or an earlier state" in world.nodes[name].rejects[0].reason for name in P)
 
 
 def clusters(made: Scenario, round_: int = 0) -> tuple[tuple[PartyId, ...], ...]:
@@ -396,10 +396,10 @@ def test_a_verifier_attests_one_root_a_round() -> None:
     assert any(isinstance(one, Send) for one in effects)
     claim = structs.replace(event.message.claim, model=bytes(32))
     other = reclaimed(ctx, past, event.place, event.message, claim)
-    with pytest.raises(PeerError, match="two outcomes") as caught:
+    with pytest.raises(PeerError, match="signed two results") as caught:
         on_proof(ctx, after, event.place, other)
     found = convicts(charge_from(caught.value.evidence), ctx.plan)
-    assert found == ("server", "claims two outcomes of round 0")
+    assert found == ("server", "signed two results of round 0")
 
 
 def test_an_earlier_link_is_no_answer() -> None:
@@ -409,14 +409,14 @@ def test_an_earlier_link_is_no_answer() -> None:
     model = last.message.claim.model
     place = last.place
     assert follow(ctx, past, place, last.message, model)[2], "the true one"
-    with pytest.raises(PeerError, match="not of the chain") as other:
+    with pytest.raises(PeerError, match="outside the verified chain") as other:
         follow(ctx, past, place, resigned(ctx, past, place, early, model=model), model)
-    what = "announces a model for round 2 that is not of the chain"
+    what = "starts round 2 with a model outside the verified chain"
     assert convicts(charge_from(other.value.evidence), ctx.plan) == (SERVER, what)
     following, *_ = follow(ctx, past, place, last.message, model)
-    with pytest.raises(PeerError, match="earlier link") as back:
+    with pytest.raises(PeerError, match="earlier state") as back:
         follow(ctx, following, place, resigned(ctx, past, place, early), early.claim.model)
-    what = "announces two links for round 2"
+    what = "signed two states for round 2"
     assert convicts(charge_from(back.value.evidence), ctx.plan) == (SERVER, what)
 
 
@@ -434,6 +434,6 @@ def test_too_few_attests_confirm_nothing(keep: int | str) -> None:
     altered = structs.replace(said, attests=frames)
     with pytest.raises(PeerError, match="signature"):
         follow(ctx, past, event.place, altered, said.claim.model)
-    with pytest.raises(PeerError, match=r"attest|authentic") as caught:
+    with pytest.raises(PeerError, match=r"confirmation|authentic") as caught:
         follow(ctx, past, event.place, resigned(ctx, past, event.place, altered), said.claim.model)
     assert convicts(charge_from(caught.value.evidence), ctx.plan) == (SERVER, caught.value.reason)

@@ -167,7 +167,7 @@ class TestLostSums:
     def test_a_step_takes_all_of_them(self) -> None:
         run = losing(five(), 2)
         assert [round_ for round_, _ in run.refused] == [0]
-        assert "1 certified sum did not open, and a step takes all of them" in run.refused[0][1]
+        assert "1 certified sum could not be opened, but the model needs all of them" in run.refused[0][1]
         assert run.models(1, P[:20]) <= {START}
 
     def test_a_server_that_claims_one_as_lost_is_refused(self) -> None:
@@ -175,4 +175,4 @@ class TestLostSums:
             run = followed(five())
         assert run.confirmed == []
         assert isinstance(run.world.server.outcome, Aborted)
-        assert "a part of the certified sums" in run.reasons(P[:20])
+        assert "only some of the certified sums" in run.reasons(P[:20])

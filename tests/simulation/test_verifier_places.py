@@ -74,7 +74,7 @@ class TestAttests:
 class TestProofs:
     @pytest.mark.parametrize(
         ("kind", "reason"),
-        [(OpeningProof, "which this party is not in"), (StepProof, "not of its committee")],
+        [(OpeningProof, "which this party is not in"), (StepProof, "outside the committee")],
     )
     def test_of_another_attempt(self, kind: type[Any], reason: str) -> None:
         seen = taken(kind)
@@ -147,7 +147,7 @@ class TestDigests:
             (structs.replace(claim, place=event.place._replace(attempt=1)), RUN),
             (structs.replace(claim, contents=bytes(31) + b"1"), RUN),
         ):
-            with pytest.raises(PeerError, match="without its signature"):
+            with pytest.raises(PeerError, match="without a valid signature"):
                 check_signed(changed, roster, run)
 
     def test_of_an_announcement(self) -> None:
@@ -210,10 +210,10 @@ class TestServer:
         after = on_attest(ctx, phase.standing, sender, place, event.message, event.signed)
         assert after.claims.pending is not None
         assert after.claims.pending.attests[place][sender] == event.signed
-        with pytest.raises(PeerError, match="what it is not to attest"):
+        with pytest.raises(PeerError, match="that it should not verify"):
             on_attest(ctx, phase.standing, sender, place, Attest(root=bytes(32)), event.signed)
         for standing, frame in ((after, event.signed), (phase.standing, b"")):
-            with pytest.raises(PeerError, match="attests out of turn"):
+            with pytest.raises(PeerError, match="sends a confirmation at the wrong time"):
                 on_attest(ctx, standing, sender, place, event.message, frame)
 
     def test_goes_back_to_all_that_a_void_round_began_with(self) -> None:

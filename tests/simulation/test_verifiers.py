@@ -96,7 +96,7 @@ def refused(seen: Seen, message: Any, reason: str, past: Past | None = None) -> 
     """For that reason if the server signs it so; if it does not, for that."""
     ctx, before, event = seen
     if message.claim == event.message.claim:
-        with pytest.raises(PeerError, match="without its signature"):
+        with pytest.raises(PeerError, match="without a valid signature"):
             on_proof(ctx, past or before, event.place, message)
         message = resigned(ctx, past or before, event.place, message)
     with pytest.raises(PeerError, match=reason):
@@ -231,7 +231,7 @@ class TestSteps:
         step = unsealed(seen, Step)
         for moments in (b"", step.moments[:-8], step.moments[:-3], step.moments * 2):
             message = resealed(seen, seen[2].message, structs.replace(step, moments=moments))
-            refused(seen, message, "a state of another length")
+            refused(seen, message, "a state of another size")
 
     def test_a_sum_too_many_and_one_too_few(self) -> None:
         seen = taken(StepProof)
@@ -247,14 +247,14 @@ class TestSteps:
         ctx, past, event = seen
         claim = structs.replace(event.message.claim, sums=(LOST, *event.message.claim.sums[1:]))
         message = reclaimed(ctx, past, event.place, event.message, claim)
-        refused(seen, message, "a part of the certified sums")
+        refused(seen, message, "only some of the certified sums")
 
     def test_a_party_outside_the_committee_repeats_no_step(self) -> None:
         ctx, past, event = taken(StepProof)
         certified = past.verifying.certified  # type: ignore[union-attr]
         members = committee(ctx.plan, certified)
         outsider = next(p for p in certified.drawn.assignment.participants if p not in members)
-        with pytest.raises(PeerError, match="a party that is not of its committee"):
+        with pytest.raises(PeerError, match="a party outside the committee"):
             on_proof(replace(ctx, me=outsider), past, event.place, event.message)
 
 
@@ -295,7 +295,7 @@ class TestAttests:
         mine = [signed(party, step, Attest(root=link.root)) for party in members]
         check_attests(ctx.plan, certified, link, [*others, *mine])
         foreign = signed(outsider, step, Attest(root=link.root))
-        with pytest.raises(PeerError, match=f"an attest of {outsider}, who has none to give"):
+        with pytest.raises(PeerError, match=f"a confirmation of {outsider}, which is not a verifier"):
             check_attests(ctx.plan, certified, link, [*others, *mine[1:], foreign])
 
     @pytest.mark.parametrize("how", ["another root", "one twice", "of another cluster"])
@@ -337,7 +337,7 @@ class TestNewcomers:
             assert follow(again, fresh, event.place, said, said.claim.model)[2] is sure
         for reached in (said.claim.round, said.claim.round + 1):
             further = replace(ctx, root=bytes(31) + b"1", rooted=reached)
-            with pytest.raises(PeerError, match="earlier link"):
+            with pytest.raises(PeerError, match="earlier state"):
                 follow(further, fresh, event.place, said, said.claim.model)
 
 

@@ -115,7 +115,7 @@ class Roster(Mapping[PartyId, PublicIdentity]):
         try:
             return self[PartyId(name)]
         except KeyError:
-            raise PeerError(name, "is not on the roster") from None
+            raise PeerError(name, "is not a member of the roster") from None
 
     def digest(self) -> bytes:
         """SHA-256 over names and keys in sorted order: equal exactly for equal rosters (32 bytes)."""

@@ -161,7 +161,7 @@ def _revealed(
     reveals = dict(_said(plan, place, message.reveals, messages.Reveal))
     for party, said in reveals.items():
         if party not in hellos:
-            raise PeerError(SERVER, f"{party} reveals a nonce and was not announced")
+            raise PeerError(SERVER, f"{party} reveals a nonce, but was not announced")
         if (
             clustering.commitment(said.nonce, plan.run, place.round, place.attempt, party)
             != hellos[party].commitment
@@ -254,9 +254,9 @@ def _said(
     for frame in frames:
         one = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
         if one.place != place or not isinstance(one.message, kind) or one.sender in known:
-            raise PeerError(SERVER, f"it holds something else than one {kind.__name__} of each party")
+            raise PeerError(SERVER, f"the list must have one {kind.__name__} of each party")
         if one.sender not in plan.roster.parties:
-            raise PeerError(SERVER, f"it holds a {kind.__name__} of {one.sender}, who is no party")
+            raise PeerError(SERVER, f"the list has a {kind.__name__} of {one.sender}, which is not a party")
         known.add(one.sender)
         yield one.sender, one.message
 

@@ -126,7 +126,7 @@ def _kept(
     digest = hashlib.sha256(wire.encode(message)).hexdigest()
     stated = (sender, place, fields["message"], fields["sha256"])
     if stated != (said.sender, said.place, type(message).__name__, digest):
-        raise PeerError(by, "the frame that was kept is of another message than the entry says")
+        raise PeerError(by, "the kept message is not the one of the entry")
     return KeptMessage(sender, by, place, message, digest, signed, evidence)
 
 
@@ -148,7 +148,7 @@ def _check_claim_signed(
         except PeerError:
             continue
         return
-    raise PeerError(by, "its server has not signed the claim in it")
+    raise PeerError(by, "the claim in it is not signed by the server")
 
 
 def _content(recorded: Recorded, name: str) -> bytes:

@@ -104,6 +104,6 @@ def _check(counts: Counts) -> None:
         count: object = counts[party]
         # True is an integer to Python, not to us.
         if not isinstance(count, int) or isinstance(count, bool):
-            raise PeerError(party, f"declared a sample count that is no integer: {count!r}")
+            raise PeerError(party, f"declared a sample count that is not an integer: {count!r}")
         if not 1 <= count <= MAX_COUNT:
             raise PeerError(party, f"declared {count} samples, outside [1, {MAX_COUNT}]")

@@ -33,7 +33,7 @@ def read_key_list(
     """Return the adverts by member number (ascending), and the digest of the list.
 
     Raises:
-        PeerError: the server relayed something that is not an advert of this attempt, a member twice, a key
+        PeerError: the server sends something else than a key of this attempt, a member twice, a key
             twice, or fewer than ``min_survivors`` members.
     """
     adverts: dict[int, messages.KeyAdvert] = {}
@@ -42,10 +42,10 @@ def read_key_list(
     for frame in frames:
         delivery = wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
         if delivery.place != setup.place or not isinstance(delivery.message, messages.KeyAdvert):
-            raise PeerError(SERVER, f"relayed something that is not an advert of {setup.describe()}")
+            raise PeerError(SERVER, f"sends something else than a key of {setup.describe()}")
         index = setup.index(delivery.sender)
         if index in adverts:
-            raise PeerError(SERVER, f"relayed two adverts of {delivery.sender}")
+            raise PeerError(SERVER, f"sends two keys of {delivery.sender}")
         fresh = {delivery.message.mask_key, delivery.message.box_key}
         if len(fresh) != 2 or fresh & keys:
             raise PeerError(delivery.sender, f"reuses a key in {setup.describe()}")
@@ -54,5 +54,7 @@ def read_key_list(
         adverts[index] = delivery.message
         by_index[index] = frame
     if len(adverts) < setup.min_survivors:
-        raise PeerError(SERVER, f"key list of {setup.describe()} has fewer than min_survivors members")
+        raise PeerError(
+            SERVER, f"sends a key list of {setup.describe()} with fewer than min_survivors members"
+        )
     return {index: adverts[index] for index in sorted(adverts)}, key_list_digest(by_index)

@@ -158,13 +158,13 @@ def on_advert(
     """
     index = phase.setup.index(sender)
     if index in phase.adverts:
-        raise PeerError(sender, f"advertises twice in {phase.setup.describe()}")
+        raise PeerError(sender, f"sends its key twice in {phase.setup.describe()}")
     known = {key for other in phase.adverts.values() for key in (other.mask_key, other.box_key)}
     if advert.mask_key == advert.box_key or {advert.mask_key, advert.box_key} & known:
         raise PeerError(sender, f"reuses a key in {phase.setup.describe()}")
     check_advert(phase.setup, sender, advert)
     if not signed:
-        raise PeerError(sender, "key advert in several frames")
+        raise PeerError(sender, "sends its key in several messages")
     return replace(phase, adverts={**phase.adverts, index: advert}, frames={**phase.frames, index: signed})
 
 
@@ -186,7 +186,7 @@ def on_input(phase: InputsT, sender: PartyId, message: messages.MaskedInput, sto
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or index in phase.inputs:
-        raise PeerError(sender, f"sends a masked input out of turn in {setup.describe()}")
+        raise PeerError(sender, f"sends a masked input at the wrong time in {setup.describe()}")
     expected = setup.length * setup.ring_bits // 8
     if len(message.vector) != expected:
         raise PeerError(sender, f"masked input of {len(message.vector)} bytes, expected {expected}")
@@ -205,9 +205,9 @@ def on_receipt(phase: InputsT, sender: PartyId, message: messages.Receipt, signe
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or index in phase.receipts or not signed:
-        raise PeerError(sender, f"sends a receipt out of turn in {setup.describe()}")
+        raise PeerError(sender, f"sends a receipt at the wrong time in {setup.describe()}")
     if message.lists_digest != phase.lists_digest:
-        raise PeerError(sender, f"masked its input under other lists in {setup.describe()}")
+        raise PeerError(sender, f"used other lists for its mask in {setup.describe()}")
     digests = _stated(phase, sender, evidence.stated_input(message))
     return replace(phase, receipts={**phase.receipts, index: signed}, digests=digests)
 
@@ -219,7 +219,7 @@ def _stated(phase: CollectingInputs, sender: PartyId, stated: bytes) -> Mapping[
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if bool(stated) != setup.verified or phase.digests.get(index, stated) != stated:
-        raise PeerError(sender, f"states another masked input than it sends in {setup.describe()}")
+        raise PeerError(sender, f"states another masked input than it sent in {setup.describe()}")
     return {**phase.digests, index: stated} if stated else phase.digests
 
 

@@ -303,7 +303,7 @@ class ServerEnd(ABC):
         setup = phase.setup
         submitted = setup.index(sender) in phase.inputs.keys() | phase.receipts.keys()
         if sender == accused or submitted or over or not {sender, accused} <= phase.names(phase.sharers):
-            raise PeerError(sender, f"complains about {accused} out of turn in {setup.describe()}")
+            raise PeerError(sender, f"complains about {accused} at the wrong time in {setup.describe()}")
         return phase
 
     def doubt(self, _phase: CollectingInputs, _opened: Ring, _weights: Mapping[PartyId, float]) -> str:
@@ -422,4 +422,4 @@ def own(phase: object, kind: type[PhaseT]) -> PhaseT:
 
 def out_of_turn(sender: PartyId, what: str, phase: ServerPhase) -> PeerError:
     """The refusal of a message that the server's phase does not wait for."""
-    return PeerError(sender, f"sends {what} out of turn in {phase.setup.describe()}")
+    return PeerError(sender, f"sends {what} at the wrong time in {phase.setup.describe()}")

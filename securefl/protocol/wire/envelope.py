@@ -88,22 +88,20 @@ def peek(frame: bytes, culprit: str) -> Payload:
         PeerError: too long, too short, malformed or not canonical. ``culprit`` is whoever delivered it.
     """
     if not SIGNATURE < len(frame) <= messages.MAX_FRAME:
-        raise PeerError(
-            culprit, f"frame of {len(frame)} bytes (allowed: {SIGNATURE + 1} to {messages.MAX_FRAME})"
-        )
+        raise PeerError(culprit, f"has {len(frame)} bytes (allowed: {SIGNATURE + 1} to {messages.MAX_FRAME})")
     start = SIGNATURE + 1
     end = start + frame[SIGNATURE]
     encoded = frame[start:end]
     try:
         header = _decoder.decode(encoded)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(culprit, f"malformed frame: {quoted(error)}") from error
+        raise PeerError(culprit, f"is malformed: {quoted(error)}") from error
     if _encoder.encode(header) != encoded:
-        raise PeerError(culprit, "the header of a frame is not in its canonical encoding")
+        raise PeerError(culprit, "its header is not in canonical encoding")
     if header.kind != CARRIER and header.kind not in messages.KINDS:
-        raise PeerError(culprit, f"frame of the unknown kind {header.kind!r}")
+        raise PeerError(culprit, f"has the unknown kind {header.kind!r}")
     if header.part >= header.parts:
-        raise PeerError(culprit, f"part {header.part} of {header.parts}")
+        raise PeerError(culprit, f"is part {header.part} of {header.parts}, which is impossible")
     return Payload(header, memoryview(frame)[end:])
 
 
@@ -117,11 +115,11 @@ def open_frame(
     """
     digest = hashlib.sha256(memoryview(frame)[SIGNATURE:]).digest()
     if not sender.verify(DOMAIN + digest, frame[:SIGNATURE]):
-        raise PeerError("broker", f"frame in the name of {sender.name!r} is not signed by it")
+        raise PeerError("broker", f"a message of {sender.name!r} has a wrong signature")
     header = payload.header
     if header.sender != sender.name:
-        raise PeerError("broker", f"frame in the name of {header.sender!r} is signed by {sender.name!r}")
+        raise PeerError("broker", f"a message of {header.sender!r} is signed by {sender.name!r}")
     if header.run != run:
-        raise PeerError(header.sender, f"frame of run {header.run!r}, this is {run!r}")
+        raise PeerError(header.sender, f"belongs to run {header.run!r}, not {run!r}")
     if header.recipient != recipient and (header.recipient != EVERYONE or recipient == SERVER):
-        raise PeerError(header.sender, f"frame for {header.recipient!r} arrived at {recipient!r}")
+        raise PeerError(header.sender, f"is for {header.recipient!r}, not for {recipient!r}")

@@ -94,9 +94,9 @@ class _Session:
         if known == digest:
             return (header.seq, header.part) not in self.again
         if known is not None:
-            raise PeerError(header.sender, f"equivocates: two messages with sequence number {header.seq}")
+            raise PeerError(header.sender, f"signed two different messages with sequence number {header.seq}")
         if header.seq <= self.floor:
-            raise PeerError(header.sender, f"stale sequence number {header.seq}")
+            raise PeerError(header.sender, f"has an old sequence number, {header.seq}")
         return False
 
     def least_needed(self) -> int:
@@ -223,7 +223,7 @@ class Inbox:
         payload = envelope.peek(frame, delivered_by)
         header = payload.header
         if header.sender not in self._roster:
-            raise PeerError(delivered_by, f"frame in the name of {header.sender!r}, who is not on the roster")
+            raise PeerError(delivered_by, f"was sent by {header.sender!r}, which is not on the roster")
         member = self._roster.member(header.sender)
         envelope.open_frame(frame, payload, member, self._run, self._me)
         self._check_size(header, len(payload.body))
@@ -264,7 +264,7 @@ class Inbox:
         """
         header = envelope.peek(frame, carrier.sender).header
         if header.kind == envelope.CARRIER or header.sender != carrier.sender:
-            raise PeerError(carrier.sender, f"carriers bring a {header.kind} of {header.sender!r}")
+            raise PeerError(carrier.sender, f"repeats a {header.kind} of {header.sender!r}, which it may not")
         return self.take(frame, carrier.sender, now)
 
     def _largest(self, header: envelope.Header) -> tuple[int, int]:
@@ -292,7 +292,7 @@ class Inbox:
         if header.session == sender.current:
             return sender
         if header.session in sender.retired:
-            raise PeerError("broker", f"replayed frame of an earlier session of {header.sender}")
+            raise PeerError("broker", f"repeats a message of an earlier session of {header.sender}")
         if sender.current:
             sender.retired[sender.current] = None
         if len(sender.retired) > MAX_SESSIONS:
@@ -307,9 +307,9 @@ class Inbox:
             return
         epoch, known = carried.epoch_of(session), carried.epoch_of(self._leader)
         if epoch < known:
-            raise PeerError("broker", f"frame of the server of epoch {epoch}, and epoch {known} is led")
+            raise PeerError("broker", f"comes from an earlier server process (epoch {epoch}, now {known})")
         if epoch == known and self._leader:
-            raise PeerError(SERVER, f"two servers lead epoch {epoch}: this one was not the first")
+            raise PeerError(SERVER, f"two server processes run at once (epoch {epoch}): this is the second")
         self._leader = session
 
     def _assemble(self, sender: _Sender, payload: envelope.Payload, now: float) -> bytes | None:
@@ -318,7 +318,7 @@ class Inbox:
         first = msgspec.structs.replace(header, part=0)
         assembly = session.open.get(header.seq) or _Assembly(first, now)
         if assembly.header != first:
-            raise PeerError(header.sender, f"equivocates: parts of two messages with number {header.seq}")
+            raise PeerError(header.sender, f"signed parts of two different messages with number {header.seq}")
         largest, _ = self._largest(header)
         if assembly.size + len(payload.body) > largest:
             raise PeerError(header.sender, f"{header.kind} exceeds {largest} bytes")
@@ -354,9 +354,9 @@ def open_relayed(
         member = roster.member(header.sender)
         envelope.open_frame(frame, payload, member, run, recipient)
     except PeerError as error:
-        raise PeerError(relayed_by, f"relayed a frame that is not authentic ({error.reason})") from error
+        raise PeerError(relayed_by, f"passed on a message that is not authentic ({error.reason})") from error
     if header.parts != 1:
-        raise PeerError(relayed_by, "relayed a part of a message")
+        raise PeerError(relayed_by, "passed on a part of a message")
     return Delivery(member.name, header.place, _message_of(header, bytes(payload.body)), frame)
 
 

@@ -169,9 +169,7 @@ class TestWhatHolds:
         assert not any(one.signed for one in kept if one.place.round == 2)
         assert look(directory).proved
         received(directory, "p03", "ChainedAnnounce", 2, other_model, whole=False)
-        assert "in round 2 that proves nothing: its server has not signed the claim" in breaches(
-            look(directory)
-        )
+        assert "in round 2 that proves nothing: the claim in it is not signed" in breaches(look(directory))
 
     def test_anybody_s_transcript_has_the_quorums_of_all_rounds_but_the_last(
         self, copied: RunDirectory
@@ -210,7 +208,7 @@ class TestWhatHolds:
         directory = ran(tmp_path / "run", ops=lost, settings=momentum)
         run = look(directory, final=final_of(directory))
         assert run.lines[0].verdict is LinkVerdict.VOID
-        assert "0 members attest the sum" in run.lines[0].why
+        assert "0 members confirm the sum" in run.lines[0].why
         assert run.proved
         (replay,) = [one for one in audit(load(directory.path)).chapters if one.audit == "replay"]
         assert not [one for one in replay.findings if one.severity is Severity.BREACH]
@@ -281,7 +279,7 @@ class TestForgedTranscripts:
             return [(kind, fields)]
 
         retold(copied, "p03", later)
-        assert "is of another message than the entry says" in breaches(look(copied))
+        assert "is not the one of the entry" in breaches(look(copied))
 
     def test_attests_that_are_left_out(self, copied: RunDirectory) -> None:
         def without(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -295,10 +293,8 @@ class TestForgedTranscripts:
     def test_an_announcement_that_nobody_signed(self, copied: RunDirectory) -> None:
         invented(copied, "p03", "ChainedAnnounce", 2, other_model)
         run = look(copied)
-        found = (
-            "p03 has a ChainedAnnounce of server in round 2 that proves nothing: its server has not signed"
-        )
-        assert breaches(run) == f"{found} the claim in it."
+        found = "p03 has a ChainedAnnounce of server in round 2 that proves nothing: the claim in it"
+        assert breaches(run) == f"{found} is not signed by the server."
         assert [line.verdict for line in run.lines] == ["confirmed"] * 3
 
     @pytest.mark.parametrize("kind", ["ChainedAnnounce", "Reveals", "BindingFreeze", "Certificate"])
@@ -402,7 +398,10 @@ class TestServersThatLie:
             )
         run = look(copied)
         assert run.lines[1].verdict is LinkVerdict.WRONG
-        assert "The link of round 1 does not hold: the server claims what nobody confirms" in breaches(run)
+        assert (
+            "The link of round 1 does not hold: the server claims a result without enough confirmations"
+            in breaches(run)
+        )
 
     def test_attests_of_who_has_none_to_give(self, copied: RunDirectory) -> None:
         for name in NAMES:
@@ -413,7 +412,7 @@ class TestServersThatLie:
                 2,
                 lambda s: structs.replace(s, attests=(*s.attests[:-1], s.attests[0])),
             )
-        assert "who has none to give" in breaches(look(copied))
+        assert "which is not a verifier" in breaches(look(copied))
 
     def test_a_claim_without_the_signature_over_it(self, copied: RunDirectory) -> None:
         received(
@@ -424,7 +423,7 @@ class TestServersThatLie:
             lambda s: structs.replace(s, signature=bytes(64)),
             inner=False,
         )
-        assert "In the announcement of round 2 the server sends a claim without its" in breaches(look(copied))
+        assert "In the announcement of round 2 the server sends a result without a" in breaches(look(copied))
 
     def test_too_few_signatures(self, copied: RunDirectory) -> None:
         for name in NAMES:
@@ -440,7 +439,7 @@ class TestServersThatLie:
         run = look(directory, final=final_of(directory))
         assert [line.verdict for line in run.lines] == [LinkVerdict.WRONG] * 3
         assert [(line.sums, line.step) for line in run.lines] == [("6/6", "3/3")] * 3
-        assert "claims another model than the sums of round 0 make" in breaches(run)
+        assert "claims another model than the sums of round 0 give" in breaches(run)
         assert "is not what the rule makes" in run.sentence
 
     def test_another_rounding_is_a_warning(self, tmp_path: Path) -> None:
@@ -462,7 +461,7 @@ class TestServersThatLie:
     def test_a_lie_that_nobody_attests_is_named_and_void(self, tmp_path: Path) -> None:
         run = look(ran(tmp_path / "run", lie=other_outcome(params=past_rounding)))
         assert {line.verdict for line in run.lines} == {LinkVerdict.VOID}
-        assert "claims another model than the sums of round 0 make" in breaches(run)
+        assert "claims another model than the sums of round 0 give" in breaches(run)
         assert "is the first one" in run.sentence
         assert run.exit_code == 1
 

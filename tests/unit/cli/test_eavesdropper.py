@@ -137,7 +137,7 @@ def test_frames_are_recorded_by_metadata_and_hash_and_whole_only_in_the_lab(tmp_
             hashlib.sha256(one).hexdigest() for one in (frame, forged())
         ]
         assert (entries[0]["message"], entries[0]["from"], entries[0]["round"]) == ("Hello", "a", 4)
-        assert "not signed by it" in entries[1]["unreadable"]
+        assert "has a wrong signature" in entries[1]["unreadable"]
         assert "119" not in json.dumps({**entries[0], "time": 0, "sha256": ""})
         assert (folder / "lab" / LAB_FRAMES).exists() is lab
         assert next(observations.conclusions()).startswith("broker's view: 2 frames, 1 of them unreadable")

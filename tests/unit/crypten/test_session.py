@@ -180,9 +180,9 @@ def test_a_share_of_the_wrong_length_names_its_sender() -> None:
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (Incoming(0, 0, b""), "no other member"),
-        (Incoming(3, 0, b""), "no other member"),
-        (Incoming(-1, 0, b""), "no other member"),
+        (Incoming(0, 0, b""), "not another member"),
+        (Incoming(3, 0, b""), "not another member"),
+        (Incoming(-1, 0, b""), "not another member"),
         (Incoming(1, MAX_AHEAD, b""), "far too early"),
         (Incoming(1, 3, b""), "again"),
         (Incoming(1, -1, b""), "again"),

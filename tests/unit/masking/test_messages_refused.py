@@ -87,14 +87,14 @@ class TestKeyLists:
     @pytest.mark.parametrize(
         ("how", "reason"),
         [
-            ("twice", "two adverts"),
+            ("twice", "sends two keys"),
             ("few", "fewer than min_survivors"),
             ("forged", "not authentic"),
-            ("another message", "not an advert"),
-            ("another attempt", "not an advert"),
+            ("another message", "something else than a key"),
+            ("another attempt", "something else than a key"),
             ("a stranger", "not a member"),
-            ("without me", "own advert"),
-            ("another of mine", "own advert"),
+            ("without me", "without this member's own key"),
+            ("another of mine", "without this member's own key"),
         ],
     )
     def test_refused_by_a_member(self, how: str, reason: str) -> None:
@@ -143,9 +143,9 @@ class TestBoxLists:
         ("how", "reason", "culprit"),
         [
             ("few", "fewer than min_survivors", SERVER),
-            ("twice", "twice or not in the key list", SERVER),
-            ("stranger", "twice or not in the key list", SERVER),
-            ("mine", "twice or not in the key list", SERVER),
+            ("twice", "with a member twice or unknown", SERVER),
+            ("stranger", "with a member twice or unknown", SERVER),
+            ("mine", "with a member twice or unknown", SERVER),
             ("moved", "does not open", NAMES[1]),
         ],
     )
@@ -186,7 +186,7 @@ class TestServer:
             with pytest.raises(PeerError, match=reason) as caught:
                 collecting.on_advert(state, sender, advert, frame)
             assert caught.value.culprit == sender
-        with pytest.raises(PeerError, match="several frames"):
+        with pytest.raises(PeerError, match="several messages"):
             collecting.on_advert(fresh, NAMES[0], advert, b"")
 
     def test_boxes(self) -> None:
@@ -199,18 +199,27 @@ class TestServer:
         _, good = client.on_key_list(phase, key_list, roster(), cluster.entropy)
         change = msgspec.structs.replace
         for bad, reason in (
-            (change(good, boxes=good.boxes[1:]), "one box per listed member"),
-            (change(good, boxes=(*good.boxes, (3, good.boxes[0][1]))), "one box per listed member"),
-            (change(good, boxes=(good.boxes[0],) * 2), "one box per listed member"),
-            (change(good, share_digests=good.share_digests[:3]), "not the advertised ones"),
-            (change(good, share_digests=good.share_digests[::-1]), "not the advertised ones"),
+            (change(good, boxes=good.boxes[1:]), "has not encrypted one share for each member"),
+            (
+                change(good, boxes=(*good.boxes, (3, good.boxes[0][1]))),
+                "has not encrypted one share for each member",
+            ),
+            (change(good, boxes=(good.boxes[0],) * 2), "has not encrypted one share for each member"),
+            (
+                change(good, share_digests=good.share_digests[:3]),
+                "sends other share digests than with its key",
+            ),
+            (
+                change(good, share_digests=good.share_digests[::-1]),
+                "sends other share digests than with its key",
+            ),
         ):
             with pytest.raises(PeerError, match=reason) as caught:
                 server.on_boxes(state, NAMES[0], bad)
             assert caught.value.culprit == NAMES[0]
-        with pytest.raises(PeerError, match="out of turn"):
+        with pytest.raises(PeerError, match="at the wrong time"):
             server.on_boxes(state, NAMES[3], good)
-        with pytest.raises(PeerError, match="out of turn"):
+        with pytest.raises(PeerError, match="at the wrong time"):
             server.on_boxes(server.on_boxes(state, NAMES[0], good), NAMES[0], good)
 
     def test_inputs_and_receipts(self) -> None:
@@ -218,15 +227,15 @@ class TestServer:
         cluster.unpack(lists)
         masked, receipt = cluster.submit(NAMES[0], vectors(CASE, 1)[NAMES[0]])
         state = cluster.inputs
-        with pytest.raises(PeerError, match="out of turn"):
+        with pytest.raises(PeerError, match="at the wrong time"):
             collecting.on_input(state, NAMES[0], masked, cluster.store)
-        with pytest.raises(PeerError, match="out of turn"):
+        with pytest.raises(PeerError, match="at the wrong time"):
             collecting.on_receipt(state, NAMES[0], receipt, b"frame")
         with pytest.raises(PeerError, match="expected 16"):
             collecting.on_input(state, NAMES[1], MaskedInput(vector=bytes(15)), cluster.store)
         with pytest.raises(PeerError, match="other lists"):
             collecting.on_receipt(state, NAMES[1], Receipt(lists_digest=bytes(32)), b"frame")
-        with pytest.raises(PeerError, match="out of turn"):
+        with pytest.raises(PeerError, match="at the wrong time"):
             collecting.on_receipt(state, NAMES[1], receipt, b"")
         assert state.submitted == {NAMES[0]}
 

@@ -52,7 +52,7 @@ def test_verified_rounds_refuse_it_and_go_on_from_the_model_of_the_rule(verify: 
     assert [one.round for one in lab.reports(ClaimConfirmed)] == [0, 2]
     refused = [r for name, n in lab.nodes.items() if name != "server" for r in n.rejects]
     assert {r.culprit for r in refused} == {"server"}
-    assert {r.reason for r in refused} == {"announces a model that is not of the chain"}
+    assert {r.reason for r in refused} == {"starts a round with a model outside the verified chain"}
     assert len(refused) == 12
 
 

@@ -73,7 +73,7 @@ def test_two_survivor_sets_release_nothing(kind: type[ServerBehaviour], recluste
     assert releases(lab, 1) == []
     assert lab.sums(1) == {}
     refusals = [r for name in lab.nodes if name != "server" for r in lab.refusals(name)]
-    assert sum("the certificate holds something else" in reason for reason in refusals) == 11
+    assert sum("the certificate has signatures of another statement" in reason for reason in refusals) == 11
     if kind is lying.AsksBothShares:
         assert sum("sends Freeze" in reason for reason in refusals) == 11
 

@@ -402,7 +402,7 @@ def test_nobody_but_a_party_itself_can_say_that_it_is_here() -> None:
     ], "the earlier process until the present one is heard, what another says as its own"
     unsigned, replayed = witness.refusals
     assert unsigned[0] == p01
-    assert replayed == ("broker", "replayed frame of an earlier session of p01")
+    assert replayed == ("broker", "repeats a message of an earlier session of p01")
 
 
 def test_what_becomes_of_the_connection_reaches_the_machine() -> None:

@@ -25,7 +25,7 @@ def test_a_transcript_stays_small_and_says_how_many_there_were(tmp_path: Path) -
     witness = ProcessWitness(settings(tmp_path), told.append, 32)
     for number in range(20_000):
         witness.refused(1.0, "p01", f"frame {number} is not authentic")
-        witness.refused(1.0, f"nobody{number}", "is not on the roster")
+        witness.refused(1.0, f"nobody{number}", "is not a member of the roster")
     witness.report(2.0, drawn(0))
     witness.refused(3.0, "p01", "again")
     witness.close(Finished("done"))

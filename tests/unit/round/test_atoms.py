@@ -145,7 +145,7 @@ def test_a_server_that_splits_an_atom_gets_nothing() -> None:
     for name in world.parties:
         assert not world.reports(SharesReleased, name)
         if name != "p04":
-            assert "the survivor set splits an atom" in [r.reason for r in world.nodes[name].rejects]
+            assert "lists survivors that split an atom" in [r.reason for r in world.nodes[name].rejects]
 
 
 def hello(atom_seed: bytes) -> Hello:
@@ -189,8 +189,8 @@ def test_the_atoms_that_hellos_state(
         ((X, Y), X, 0, "different atoms"),
         ((X, Y), b"", 0, "different atoms"),
         ((Y, b""), X, 0, "different atoms"),
-        ((X, b"", b""), b"", 1, "1 parties vouch for, needed: 2"),
-        ((X, X, b""), b"", 2, "2 parties vouch for, needed: 3"),
+        ((X, b"", b""), b"", 1, "1 parties confirm, 2 are needed"),
+        ((X, X, b""), b"", 2, "2 parties confirm, 3 are needed"),
     ],
 )
 def test_a_server_that_mixes_atoms_or_has_colluders_vouch_is_refused(
@@ -237,7 +237,7 @@ def test_shortage_counts_members_of_whole_atoms() -> None:
     assert shortage(plan, everybody, X) is None
     one_of_each = {atom[0] for atom in atoms}
     assert len(one_of_each) == 6
-    assert shortage(plan, one_of_each) == "7 are needed, more than half of the roster"
+    assert shortage(plan, one_of_each) == "7 are needed: more than half of the roster"
     with patch.object(RunPlan, "majority", PropertyMock(return_value=6)):
         assert shortage(plan, one_of_each) is None, "unknown before the atoms are formed"
         found = shortage(plan, one_of_each, X)

@@ -62,7 +62,7 @@ def test_of_an_active_server_only_if_this_party_has_worked_on_it() -> None:
     active = context("secure_sum.server='active'", "secure_sum.verify='off'")
     assert on_best(active, past(PARAMS + 1, PARAMS), Place(3), MESSAGE)
     for phase in (past(), past(PARAMS + 1)):
-        with pytest.raises(PeerError, match="names a best model of round 3, which this party has not"):
+        with pytest.raises(PeerError, match="names a best model of round 3, which this party does not know"):
             on_best(active, phase, Place(3), MESSAGE)
 
 
@@ -73,5 +73,5 @@ def test_of_an_active_server_only_if_this_party_has_worked_on_it() -> None:
 def test_nobody_asked_for_another(overrides: tuple[str, ...], params: bytes) -> None:
     scenario = parse_scenario(TEXT if not overrides else TEXT.replace('metric = "loss"', ""))
     ctx = PartyContext(plan_of(scenario), PartyId("p00"), 10, None)  # type: ignore[arg-type]
-    with pytest.raises(PeerError, match="names a best model of"):
+    with pytest.raises(PeerError, match="sends a best model of"):
         on_best(ctx, past(PARAMS), Place(3), BestModel(params=params))

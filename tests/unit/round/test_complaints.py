@@ -37,7 +37,7 @@ def test_whoever_has_submitted_cannot_make_the_others_start_over() -> None:
     world.run()
     assert not world.reports(InstanceRetried)
     assert Reject(P0, world.server.rejects[0].reason) == world.server.rejects[0]
-    assert "complains about p03 out of turn" in world.server.rejects[0].reason
+    assert "complains about p03 at the wrong time" in world.server.rejects[0].reason
     assert len(world.reports(RoundDone)[0].survivors) == 6
 
 

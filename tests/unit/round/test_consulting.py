@@ -232,7 +232,7 @@ def test_messages_come_too_late_but_who_joins_is_heard(moment: tuple[World, Cons
     assert effects[0] == Reject(party, "late: Release of round 0, the server is consulting")
     early: Received[AnyMessage] = Received(9.0, party, Place(5), Release(sealed=b"x"))
     _, effects = take(moment, early)
-    assert effects[0] == Reject(party, "Release of round 5 came too early, the server is consulting")
+    assert effects[0] == Reject(party, "Release of round 5 arrived too early: the server is consulting")
     gone, _ = take(moment, PresenceHint(9.0, party))
     assert values_of(gone) == values_of(
         replace(

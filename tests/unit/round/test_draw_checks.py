@@ -29,7 +29,7 @@ def redrawn() -> Recorded:
 class TestInvitations:
     def test_to_a_draw_that_is_not_the_next(self) -> None:
         one = redrawn().first(Informed, Invite)
-        assert "out of turn" in refused(one, place=one.event.place._replace(attempt=1))
+        assert "at the wrong time" in refused(one, place=one.event.place._replace(attempt=1))
 
     @pytest.mark.parametrize(
         ("field", "reason"),
@@ -55,11 +55,11 @@ class TestAnnouncements:
     @pytest.mark.parametrize(
         ("how", "reason"),
         [
-            ("other limits", "with other limits than its configuration has"),
+            ("other leakage limits", "with other leakage limits than it configured"),
             ("another model", "with another model or configuration"),
             ("another configuration", "with another model or configuration"),
-            ("of another draw", "something else than one Hello per party"),
-            ("twice", "something else than one Hello per party"),
+            ("of another draw", "must send one Hello of each party"),
+            ("twice", "must send one Hello of each party"),
         ],
     )
     def test_with_another_hello_of_somebody(self, how: str, reason: str) -> None:
@@ -67,7 +67,7 @@ class TestAnnouncements:
         other, place = _other(one), one.event.place
         at = int(other[1:])
         match how:
-            case "other limits":
+            case "other leakage limits":
                 limits: Limits = msgspec.structs.replace(hello.limits, k_anonymity=5)
                 hello = msgspec.structs.replace(hello, limits=limits)
             case "another model":
@@ -110,7 +110,7 @@ class TestWithheldNonces:
     def test_whoever_is_left_out_says_no_hello(self) -> None:
         one = redrawn().first(Greeting, Hello, attempt=1)
         reason = refused(one, sender=LATE)
-        assert reason == "says hello out of turn"
+        assert reason == "sends a Hello at the wrong time"
 
     def test_every_draw_has_nonces_of_its_own(self) -> None:
         reveals = [sent for sent in redrawn().world.sent if isinstance(sent.message, Reveal)]

@@ -64,7 +64,7 @@ def test_rounds_without_a_cluster_are_skipped_and_the_run_goes_on() -> None:
     world.run()
     (skipped,) = world.reports(RoundSkipped)
     assert skipped.round == 1
-    assert skipped.reason == "2 parties are there; 4 are needed, more than half of the roster"
+    assert skipped.reason == "2 parties are there; 4 are needed: more than half of the roster"
     assert [len(done.survivors) for done in world.reports(RoundDone)] == [6, 0, 6]
     assert isinstance(world.server.outcome, Finished)
 

@@ -55,7 +55,7 @@ def test_a_seat_is_any_of_its_slot() -> None:
 
 def test_counts_of_another_round_are_refused() -> None:
     one = hidden().first(Counted, SlotCounts)
-    assert "tells counts of round 1" in refused(one, place=one.event.place._replace(round=1))
+    assert "sends group counts of round 1" in refused(one, place=one.event.place._replace(round=1))
 
 
 def test_an_honest_server_waits_for_slots_that_may_be_opened_only() -> None:

@@ -165,7 +165,7 @@ def test_limits_that_are_not_those_of_the_signed_configuration_are_refused() -> 
     world.nodes[PartyId("p03")].seam = demand
     world.run()
     assert [r.culprit for r in world.server.rejects] == ["p03"]
-    assert "other limits" in world.server.rejects[0].reason
+    assert "other leakage limits" in world.server.rejects[0].reason
     (done,) = world.reports(RoundDone)
     assert set(done.survivors) == set(world.parties) - {"p03"}
 

@@ -31,9 +31,9 @@ def active() -> Recorded:
 @pytest.mark.parametrize(
     ("phase", "message", "reason"),
     [
-        (Working, KeyList, "for an instance that is not ours"),
-        (Working, Freeze, "freezes round 1, this is round 0"),
-        (Endorsed, Certificate, "certifies round 1, this is round 0"),
+        (Working, KeyList, "for a cluster of other parties"),
+        (Working, Freeze, "sends the survivors of round 1 in round 0"),
+        (Endorsed, Certificate, "sends a certificate of round 1 in round 0"),
     ],
 )
 def test_messages_of_another_round(phase: type, message: type, reason: str) -> None:
@@ -43,7 +43,7 @@ def test_messages_of_another_round(phase: type, message: type, reason: str) -> N
 
 def test_messages_of_an_attempt_that_is_over() -> None:
     one = active().first(Working, KeyList, attempt=1)
-    assert "of attempt 0, we are in 1" in refused(one, place=one.event.place._replace(attempt=0))
+    assert "of attempt 0, this is attempt 1" in refused(one, place=one.event.place._replace(attempt=0))
 
 
 def test_attempts_have_no_secret_in_common() -> None:
@@ -62,7 +62,7 @@ class TestFreeze:
         mates = next(c for c in one.phase.assignment.clusters[0] if one.node.name in c)
         survivors = tuple(name for name in one.event.message.survivors if name in mates)
         reason = refused(one, message=changed(one, survivors=survivors))
-        assert f"{len(survivors)} survivors cannot make a certificate of 7" in reason
+        assert f"{len(survivors)} survivors are fewer than the 7 signatures of a certificate" in reason
 
     def test_an_earlier_attempt_than_was_submitted(self) -> None:
         one = next(
@@ -71,7 +71,7 @@ class TestFreeze:
             if isinstance(one.event.message, Freeze)
             and any(i.setup.instance.attempt for i in one.phase.instances.values() if i)
         )
-        assert "freezes another attempt" in refused(one, message=changed(one, attempts=()))
+        assert "lists survivors of another attempt" in refused(one, message=changed(one, attempts=()))
 
     def test_a_receipt_of_another_attempt(self) -> None:
         one = active().first(Working, Freeze)
@@ -94,7 +94,7 @@ class TestFreeze:
         assert after is one.phase
         (effect,) = effects
         assert isinstance(effect, Reject)
-        assert "cross limits of leakage: p00, follows" in effect.reason
+        assert "exceed the leakage limits: p00, follows" in effect.reason
 
     def test_a_part_of_a_sum_that_opens_with_all_its_members_only(self) -> None:
         made = scenario(8, size="4", min_survivors="2", secure_sum__kind='"crypten"')
@@ -102,7 +102,7 @@ class TestFreeze:
         (instance,) = one.phase.instances.values()
         mate = next(name for name in instance.setup.members if name != one.node.name)
         survivors = tuple(name for name in one.event.message.survivors if name != mate)
-        assert "freezes a part of those that share" in refused(one, message=changed(one, survivors=survivors))
+        assert "lists some of the members only" in refused(one, message=changed(one, survivors=survivors))
 
 
 class TestEndorsements:
@@ -112,7 +112,7 @@ class TestEndorsements:
     def test_of_something_else(self, field: str) -> None:
         one = active().first(Certifying, Endorse)
         reason = refused(one, message=changed(one, **{field: bytes(32)}))
-        assert reason == "endorses another statement than the frozen one"
+        assert reason == "signs other survivors than the server listed"
 
     def test_twice(self) -> None:
         one = active().first(Certifying, Endorse)
@@ -120,6 +120,6 @@ class TestEndorsements:
         assert isinstance(after, Certifying)
         again, effects = one.node.machine.step(after, one.event)
         (effect,) = (effect for effect in effects if isinstance(effect, Reject))
-        assert effect.reason == "endorses twice"
+        assert effect.reason == "signs the survivors twice"
         assert isinstance(again, Certifying)
         assert again.endorsements == after.endorsements

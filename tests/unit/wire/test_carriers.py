@@ -151,7 +151,7 @@ def test_a_carried_frame_of_another_sender_is_refused() -> None:
     (frame,) = outbox(B, frame_limit=MAX_FRAME).frames(SERVER, PLACE, LONG)
     box = inbox()
     error = refused(box, carriers_of(frame))
-    assert (error.culprit, error.reason) == (A, "carriers bring a MaskedInput of 'b'")
+    assert (error.culprit, error.reason) == (A, "repeats a MaskedInput of 'b', which it may not")
     # And B's own copy counts.
     assert isinstance(box.take(frame, B, 0.0), Delivery)
 
@@ -159,7 +159,7 @@ def test_a_carried_frame_of_another_sender_is_refused() -> None:
 def test_a_forged_frame_is_refused_within_carriers_too() -> None:
     (frame,) = outbox(frame_limit=MAX_FRAME).frames(SERVER, PLACE, LONG)
     error = refused(inbox(), carriers_of(frame[:-1] + b"?"))
-    assert error.reason == "frame in the name of 'a' is not signed by it"
+    assert error.reason == "a message of 'a' has a wrong signature"
 
 
 def test_carriers_carry_no_carriers() -> None:
@@ -167,7 +167,7 @@ def test_carriers_carry_no_carriers() -> None:
     inner = carriers_of(frame, seq=8, room=len(frame))
     assert len(inner) == 1
     error = refused(inbox(), carriers_of(inner[0]))
-    assert (error.culprit, error.reason) == (A, "carriers bring a Carrier of 'a'")
+    assert (error.culprit, error.reason) == (A, "repeats a Carrier of 'a', which it may not")
 
 
 @pytest.mark.parametrize("garbage", [bytes(5), bytes(5000)])
@@ -181,7 +181,7 @@ def test_what_is_carried_is_no_longer_than_a_frame() -> None:
     room = MAX_FRAME // 4
     whole = carriers_of(bytes(MAX_FRAME), room=room)
     assert take(box, whole[:-1]) == [FramePart(A)] * 3
-    assert refused(box, whole[-1:]).reason.startswith("malformed frame"), "it came to be read as a frame"
+    assert refused(box, whole[-1:]).reason.startswith("is malformed: "), "it came to be read as a frame"
     more = carriers_of(bytes(MAX_FRAME + 1), seq=8, room=room)
     assert refused(box, more).reason == f"Carrier exceeds {MAX_FRAME} bytes"
     most = MAX_FRAME // MIN_PIECE + 1
@@ -199,7 +199,7 @@ def test_pieces_of_carriers_are_no_smaller_than_those_of_messages() -> None:
 def test_two_frames_in_carriers_of_one_number_are_equivocation() -> None:
     box = inbox()
     take(box, carriers_of(bytes(10_000))[:1])
-    assert "equivocates" in refused(box, carriers_of(b"\1" * 10_000)[:1]).reason
+    assert "two different messages" in refused(box, carriers_of(b"\1" * 10_000)[:1]).reason
 
 
 def test_unfinished_carriers_are_given_up_before_messages_are() -> None:

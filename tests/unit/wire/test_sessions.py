@@ -70,7 +70,10 @@ def test_a_later_epoch_ends_an_earlier_one_for_good() -> None:
     assert box.accept(first.frame(), "broker", 0.0) is not None
     assert box.accept(second.frame(), "broker", 0.0) is not None
     error = refusal(box, first.frame())
-    assert (error.culprit, error.reason) == ("broker", "frame of the server of epoch 1, and epoch 2 is led")
+    assert (error.culprit, error.reason) == (
+        "broker",
+        "comes from an earlier server process (epoch 1, now 2)",
+    )
     assert "epoch 1" in refusal(box, Server(9, 1).frame()).reason, "one that was never heard"
     assert box.accept(second.frame(), "broker", 0.0) is not None
 
@@ -79,7 +82,10 @@ def test_of_two_servers_in_one_epoch_the_first_is_believed() -> None:
     box, first, second = inbox(), Server(1, 3), Server(2, 3)
     assert box.accept(first.frame(), "broker", 0.0) is not None
     error = refusal(box, second.frame())
-    assert (error.culprit, error.reason) == (SERVER, "two servers lead epoch 3: this one was not the first")
+    assert (error.culprit, error.reason) == (
+        SERVER,
+        "two server processes run at once (epoch 3): this is the second",
+    )
     assert box.accept(first.frame(), "broker", 0.0) is not None
 
 
@@ -87,7 +93,7 @@ def test_what_was_followed_before_a_restart_counts() -> None:
     earlier = Server(1, 5)
     box = inbox(earlier.session)
     assert "epoch 4" in refusal(box, Server(2, 4).frame()).reason
-    assert "two servers lead epoch 5" in refusal(box, Server(3, 5).frame()).reason
+    assert "two server processes run at once (epoch 5)" in refusal(box, Server(3, 5).frame()).reason
     assert box.accept(earlier.frame(), "broker", 0.0) is not None
 
 
@@ -99,7 +105,7 @@ def test_who_asks_ends_nobodys_session_and_is_told_from_a_replay() -> None:
     assert box.accept(leading.frame(), "broker", 0.0) is not None
     assert box.accept(asked, "broker", 0.0) is None, "a duplicate"
     assert box.accept(Server(3).frame(), "broker", 0.0) is not None
-    assert "replayed frame" in refusal(box, asking.frame()).reason
+    assert "repeats a message of an earlier session" in refusal(box, asking.frame()).reason
 
 
 def test_a_partys_session_is_random() -> None:

@@ -105,7 +105,7 @@ class DealerMachine:
         self, phase: Dealing, event: kernel.Received[AnyMessage]
     ) -> tuple[DealerPhase, reports.Effects]:
         if event.sender != SERVER:
-            raise PeerError(event.sender, "a dealer takes messages from the server only")
+            raise PeerError(event.sender, "the dealer accepts messages of the server only")
         awake = kernel.WakeAt(event.now + self._patience)
         match event.message:
             case Goodbye(reason=reason, aborted=aborted):
@@ -125,7 +125,7 @@ class DealerMachine:
         self, phase: Dealing, place: kernel.Place, request: DealRequest, awake: kernel.WakeAt
     ) -> tuple[DealerPhase, reports.Effects]:
         if place in phase.dealt:
-            raise PeerError(SERVER, f"asks for triples of {tuple(place)} again: each is used once")
+            raise PeerError(SERVER, f"requests triples of {tuple(place)} again, but each is used once")
         entropy = instance_entropy(self._entropy, place)
         messages = self._sums.deal(request, place, self._roster, self._run, entropy)
         report = kernel.Report(reports.TriplesDealt(*place, len(messages)))

@@ -66,11 +66,11 @@ def on_best(
         PeerError: it is of another length, nobody asked for it, or it is not among those.
     """
     if len(message.params) != 4 * ctx.plan.broadcast or ctx.plan.scenario.stop.metric is None:
-        raise PeerError(SERVER, f"names a best model of {len(message.params)} bytes, and none is expected")
+        raise PeerError(SERVER, f"sends a best model of {len(message.params)} bytes, which was not expected")
     params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
     seen = frozenset[bytes]() if isinstance(phase, phases.Ended) else phase.past.seen
     if ctx.plan.limits.quorum is not None and statement.model_digest(params) not in seen:
-        reason = f"names a best model of round {place.round}, which this party has not worked on"
+        reason = f"names a best model of round {place.round}, which this party does not know"
         raise PeerError(SERVER, reason)
     return (kernel.Report(reports.ModelKept(place.round, params)),)
 
@@ -100,13 +100,13 @@ def on_invite(
     """Say hello with a fresh commitment; a new draw voids the last one's nonces."""
     due = 0 if isinstance(phase, phases.Informed) else phase.draw + 1
     if place.round != phase.round or place.attempt != due or due > MAX_REDRAWS:
-        raise PeerError(SERVER, f"invites to draw {place.attempt} of round {place.round} out of turn")
+        raise PeerError(SERVER, f"starts draw {place.attempt} of round {place.round} at the wrong time")
     if message.config_digest != ctx.plan.config_digest():
         raise PeerError(SERVER, "runs another configuration")
     if isinstance(phase, phases.Informed):
         phase = _with_values(ctx, phase, message)
     if message.model_digest != phase.model:
-        raise PeerError(SERVER, f"invites with another model than it sent in round {place.round}")
+        raise PeerError(SERVER, f"starts the round with another model than it sent in round {place.round}")
     if ctx.me in message.excluded:
         return _sit_out(phase, "left out for a withheld nonce or a wrong secret")
     if budget.is_spent(ctx.plan, phase.past.releases, ctx.allowed):
@@ -265,11 +265,11 @@ def _check_hellos(
         if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
             raise PeerError(SERVER, f"announces {party} with another model or configuration")
         if hello.leader != phase.hello.leader:
-            raise PeerError(SERVER, f"announces {party}, who has said hello to another server")
+            raise PeerError(SERVER, f"announces {party}, which joined another server")
         if hello.limits != phase.hello.limits:
-            raise PeerError(SERVER, f"announces {party} with other limits than its configuration has")
+            raise PeerError(SERVER, f"announces {party} with other leakage limits than it configured")
         if not fits_groups(ctx.plan, hello.group):
-            raise PeerError(SERVER, f"announces {party} in group {hello.group}, which there is not")
+            raise PeerError(SERVER, f"announces {party} in group {hello.group}, which does not exist")
     if shortage(ctx.plan, hellos.keys(), _atom_seed_of(ctx, phase.past, hellos)) is not None:
         raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
 
@@ -399,7 +399,7 @@ def certified_draw(ctx: phases.PartyContext, phase: phases.Revealed, nonces: Map
     """
     plan = ctx.plan
     if nonces.keys() != phase.hellos.keys():
-        raise PeerError(SERVER, "the revealed nonces are not those of the announced parties")
+        raise PeerError(SERVER, "sends nonces of other parties than it announced")
     for party, nonce in nonces.items():
         if commitment(nonce, plan.run, phase.round, phase.draw, party) != phase.hellos[party].commitment:
             raise PeerError(party, "revealed another nonce than it committed to")
@@ -438,12 +438,12 @@ def read_said(
             twice.
     """
     if place != due:
-        raise PeerError(SERVER, f"relays {kind.__name__} lists out of turn")
+        raise PeerError(SERVER, f"sends lists of {kind.__name__} at the wrong time")
     said: dict[PartyId, SaidT] = {}
     for frame in frames:
         delivery = wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
         if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in said:
-            raise PeerError(SERVER, f"relays something else than one {kind.__name__} per party")
+            raise PeerError(SERVER, f"must send one {kind.__name__} of each party")
         if delivery.sender not in ctx.plan.roster.parties:
             # The server is on the roster too; as a member it would be one colluder more in each cluster.
             raise PeerError(SERVER, f"relays a {kind.__name__} of {delivery.sender}, which is not a party")

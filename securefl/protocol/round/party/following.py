@@ -52,7 +52,7 @@ def asked_only(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMess
     if not isinstance(phase, phases.Ended) and phase.past.leader != wire.NOBODY:
         return True
     if not isinstance(event.message, messages.Here | messages.Goodbye | messages.Pause):
-        raise PeerError(SERVER, f"sends {type(event.message).__name__} before it leads the run")
+        raise PeerError(SERVER, f"sends {type(event.message).__name__} before it took over the run")
     return False
 
 

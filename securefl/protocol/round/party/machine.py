@@ -226,7 +226,7 @@ class PartyMachine:
         self, phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
         if event.sender != SERVER:
-            raise PeerError(event.sender, "a party takes messages from the server only")
+            raise PeerError(event.sender, "parties accept messages of the server only")
         return (phase, ()) if following.asked_only(phase, event) else self._understood(phase, event)
 
     def _understood(

@@ -31,7 +31,7 @@ def on_freeze(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Check the survivor set; then endorse it (active server) or release (curious server)."""
     if place.round != phase.round:
-        raise PeerError(SERVER, f"freezes round {place.round}, this is round {phase.round}")
+        raise PeerError(SERVER, f"sends the survivors of round {place.round} in round {phase.round}")
     survivors = frozenset(PartyId(name) for name in message.survivors)
     dropped = tuple(p for p in phase.assignment.participants if p not in survivors)
     frozen: kernel.Report[reports.AnyReport] = kernel.Report(
@@ -48,7 +48,7 @@ def on_freeze(
             reports.SatOut(phase.round, "its update was refused; it helps to open the others")
         )
     if instances is None:
-        raise PeerError(SERVER, "counts this party although it has not submitted everywhere")
+        raise PeerError(SERVER, "lists this party as a survivor, although it has not sent all of its inputs")
     _check_survivors(ctx, phase, survivors)
     question = _question(ctx, phase, survivors)
     admission = question.answer()
@@ -151,7 +151,7 @@ def on_certificate(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Release once more than (N + q) / 2 roster identities have endorsed the same statement."""
     if place.round != phase.round:
-        raise PeerError(SERVER, f"certifies round {place.round}, this is round {phase.round}")
+        raise PeerError(SERVER, f"sends a certificate of round {place.round} in round {phase.round}")
     signers: set[PartyId] = set()
     head = phase.admission.head()
     for frame in message.endorsements:
@@ -164,18 +164,18 @@ def on_certificate(
             or endorse.ledger_head != head
             or delivery.sender not in phase.survivors
         ):
-            raise PeerError(SERVER, "the certificate holds something else than endorsements of our statement")
+            raise PeerError(SERVER, "the certificate has signatures of another statement")
         if delivery.sender in signers:
-            raise PeerError(SERVER, f"the certificate holds two endorsements of {delivery.sender}")
+            raise PeerError(SERVER, f"the certificate has two signatures of {delivery.sender}")
         signers.add(delivery.sender)
     quorum = ctx.plan.limits.quorum
     if quorum is None or len(signers) < quorum:
-        raise PeerError(SERVER, f"certificate with {len(signers)} signatures, needed: {quorum}")
+        raise PeerError(SERVER, f"the certificate has {len(signers)} signatures, {quorum} are needed")
     if not phase.admission.certain:
         # Who survives may have been chosen to suit the first primes; nobody knew these.
         seed = leakage.certified_prime_seed(phase.statement, message.endorsements)
         if phase.question.answer(seed).admitted != phase.admission.admitted:
-            raise PeerError(SERVER, "the survivors were chosen to mislead the leakage ledger")
+            raise PeerError(SERVER, "the choice of survivors would evade the leakage limits")
     return release(ctx, _with_certificate(phase, message.endorsements))
 
 
@@ -218,14 +218,14 @@ def _crossed_by_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given,
     if not found:
         return None
     return (
-        "with sums of earlier rounds or runs on the same model, those of this round cross limits of leakage:"
-        f" {found[0].party}, {found[0].reason}"
+        "with sums of earlier rounds or runs on the same model, those of this round exceed the leakage"
+        f" limits: {found[0].party}, {found[0].reason}"
     )
 
 
 def _crossed(admission: Admission) -> PeerError:
     return PeerError(
-        SERVER, f"asks for sums that cross limits of leakage: {leakage.first_crossing(admission)}"
+        SERVER, f"asks to open sums that exceed the leakage limits: {leakage.first_crossing(admission)}"
     )
 
 
@@ -233,16 +233,18 @@ def _check_survivors(ctx: phases.PartyContext, phase: phases.Working, survivors:
     """Everybody's limits hold in every instance of the round, not only in this party's own."""
     assignment = phase.assignment
     if not survivors <= set(assignment.participants):
-        raise PeerError(SERVER, "the survivor set names parties that do not take part")
+        raise PeerError(SERVER, "lists survivors that do not take part")
     clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
     wanted = max(phase.hellos[party].limits.min_survivors for party in survivors)
     if not clustering.is_closed(clusters, survivors, max(wanted, ctx.plan.scenario.secure_sum.min_survivors)):
-        raise PeerError(SERVER, f"the survivor set leaves an instance with fewer than {wanted} members")
+        raise PeerError(SERVER, f"lists so few survivors that a cluster has fewer than {wanted} members")
     if clustering.splits(assignment.atoms, survivors):
-        raise PeerError(SERVER, "the survivor set splits an atom")
+        raise PeerError(SERVER, "lists survivors that split an atom")
     quorum = ctx.plan.limits.quorum
     if quorum is not None and len(survivors) < quorum:
-        raise PeerError(SERVER, f"{len(survivors)} survivors cannot make a certificate of {quorum}")
+        raise PeerError(
+            SERVER, f"{len(survivors)} survivors are fewer than the {quorum} signatures of a certificate"
+        )
 
 
 def _check_attempts(
@@ -251,9 +253,7 @@ def _check_attempts(
     frozen = {(a.reclustering, a.cluster): a.attempt for a in message.attempts}
     for key, instance in instances.items():
         if frozen.get(key, 0) != instance.setup.instance.attempt:
-            raise PeerError(
-                SERVER, f"freezes another attempt of {instance.setup.describe()} than was submitted"
-            )
+            raise PeerError(SERVER, f"lists survivors of another attempt of {instance.setup.describe()}")
 
 
 def _check_receipts(
@@ -276,15 +276,19 @@ def _check_receipts(
         held = {instance.setup.members[owner] for owner in instance.sharers}
         alive = survivors.intersection(phase.assignment.clusters[key[0]][key[1]])
         if instance.setup.everyone and alive != held:
-            raise PeerError(SERVER, f"freezes a part of those that share in {instance.setup.describe()}")
+            raise PeerError(SERVER, f"lists some of the members only in {instance.setup.describe()}")
         if not alive <= held:
-            raise PeerError(SERVER, f"counts members that share no masks in {instance.setup.describe()}")
+            raise PeerError(SERVER, f"lists survivors without masks in {instance.setup.describe()}")
         if len(alive) < instance.setup.min_survivors:
-            raise PeerError(SERVER, f"counts fewer than min_survivors in {instance.setup.describe()}")
+            raise PeerError(
+                SERVER, f"lists fewer survivors than min_survivors in {instance.setup.describe()}"
+            )
         for party in alive - {ctx.me}:
             receipt = stated.get((key, party))
             if receipt is None or receipt.lists_digest != instance.lists_digest:
-                raise PeerError(SERVER, f"{party} was not shown our lists in {instance.setup.describe()}")
+                raise PeerError(
+                    SERVER, f"has no receipt of {party} for our lists in {instance.setup.describe()}"
+                )
     return stated
 
 
@@ -306,7 +310,7 @@ def _commitments(
         return None
     keys = leakage.opened_keys(phase.assignment, survivors, admission.admitted)
     if not isinstance(message, messages.BindingFreeze) or len(message.commitments) != len(keys):
-        raise PeerError(SERVER, "freezes a round without fixing each of its sums")
+        raise PeerError(SERVER, "lists survivors, but not the inputs of each sum")
     commitments = dict(zip(keys, message.commitments, strict=True))
     for key, instance in instances.items():
         inputs = {instance.setup.index(ctx.me): instance.input_digest}
@@ -318,7 +322,7 @@ def _commitments(
             not whole
             or secure_sum.commitment_of(instance.setup, instance.lists_digest, inputs) != commitments[key]
         ):
-            raise PeerError(SERVER, f"fixes another sum of {instance.setup.describe()} than its receipts do")
+            raise PeerError(SERVER, f"lists other inputs than the receipts of {instance.setup.describe()}")
     return commitments
 
 
@@ -341,10 +345,8 @@ def _stated(
             or delivery.place != instance.setup.place
             or not isinstance(delivery.message, messages.Receipt)
         ):
-            raise PeerError(SERVER, "relays something else than receipts of our instances")
+            raise PeerError(SERVER, "sends something else than receipts of this party's clusters")
         if (key, delivery.sender) in stated:
-            raise PeerError(
-                SERVER, f"relays two receipts of {delivery.sender} in {instance.setup.describe()}"
-            )
+            raise PeerError(SERVER, f"sends two receipts of {delivery.sender} in {instance.setup.describe()}")
         stated[key, delivery.sender] = delivery.message
     return stated

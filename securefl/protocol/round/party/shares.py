@@ -59,14 +59,14 @@ def on_counts(
     the protocol tells the truth; what can be seen to be wrong is refused all the same.
     """
     if place.round != phase.round:
-        raise PeerError(SERVER, f"tells counts of round {place.round}, this is round {phase.round}")
+        raise PeerError(SERVER, f"sends group counts of round {place.round} in round {phase.round}")
     members = next(iter(phase.slots.values())).setup.members
     alive = phase.survivors.intersection(members)
     counts = counts_at(message.seats, ctx.plan.models)
     if len(message.seats) != len(alive) or sums.exact_sum(counts) != len(alive):
-        raise PeerError(SERVER, f"tells counts that are not those of {len(alive)} survivors")
+        raise PeerError(SERVER, f"sends group counts that do not add up to {len(alive)} survivors")
     if phase.seat not in message.seats:
-        raise PeerError(SERVER, "tells counts without this party: it, or a member of the cluster, lies")
+        raise PeerError(SERVER, "sends group counts without this party: the server or a member is dishonest")
     least = least_in_slot(ctx.plan, (phase.question.limits[party] for party in alive))
     slots = open_slots(counts, len(alive), least)
     cluster = next(iter(phase.slots))[1]

@@ -28,14 +28,14 @@ def on_instance_message(
     key = (place.reclustering, place.cluster)
     instance = phase.instances.get(key)
     if place.round != phase.round or instance is None:
-        raise PeerError(SERVER, f"sends {type(message).__name__} for an instance that is not ours")
+        raise PeerError(SERVER, f"sends {type(message).__name__} for a cluster of other parties")
     attempt = instance.setup.instance.attempt
     if isinstance(message, messages.PassedOn) and place.attempt < attempt:
         # Under way when the instance started over: nobody's fault, and no use.
         return phase, ()
     if place.attempt != attempt + isinstance(message, messages.Retry):
         raise PeerError(
-            SERVER, f"sends {type(message).__name__} of attempt {place.attempt}, we are in {attempt}"
+            SERVER, f"sends {type(message).__name__} of attempt {place.attempt}, this is attempt {attempt}"
         )
     if isinstance(message, messages.Retry):
         return _on_retry(ctx, phase, key, place, instance, message)
@@ -215,11 +215,11 @@ def _check_retry(
     if place.attempt >= sums.max_attempts:
         raise PeerError(SERVER, f"asks for more than {sums.max_attempts} attempts")
     if list(members) != sorted(set(members)) or not set(members) < set(instance.setup.members):
-        raise PeerError(SERVER, "retries with members that are not fewer of the same")
+        raise PeerError(SERVER, "repeats a sum, but not with fewer of its members")
     if ctx.sums.member.is_final(instance):
-        raise PeerError(SERVER, "retries an instance whose sketch may be known: there is no second one")
+        raise PeerError(SERVER, "repeats a validated sum, which is possible once only")
     if len(members) < sums.min_survivors:
-        raise PeerError(SERVER, "retries with fewer than min_survivors members")
+        raise PeerError(SERVER, "repeats a sum with fewer members than min_survivors")
 
 
 def _submit(

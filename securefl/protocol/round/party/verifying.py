@@ -32,9 +32,7 @@ def on_proof(
     """
     verifying, last = past.verifying, past.link
     if verifying is None or last is None or place.round != verifying.certified.round:
-        raise PeerError(
-            SERVER, f"proves what it made of round {place.round} to a party that cannot verify it"
-        )
+        raise PeerError(SERVER, f"sends a proof of round {place.round} to a party that cannot verify it")
     link = chain.link_of(ctx.plan.run, message.claim)
     try:
         if isinstance(message, messages.OpeningProof):
@@ -70,7 +68,7 @@ def follow(
         PeerError: there is none, it is about another model, or it is not confirmed.
     """
     if not isinstance(message, messages.ChainedAnnounce):
-        raise PeerError(SERVER, "announces a round without the chain of its model")
+        raise PeerError(SERVER, "starts a round without the chain of its model")
     signed = signed_claim.check_announced(message, place, model, ctx.plan.roster, ctx.plan.run)
     try:
         after, link, sure, noted = _followed(ctx, past, message, model)
@@ -86,12 +84,12 @@ def _followed(
 ) -> tuple[phases.Past, chain.ChainLink, bool, tuple[reports.RunEffect, ...]]:
     link = chain.link_of(ctx.plan.run, message.claim)
     if message.claim.model != model:
-        raise PeerError(SERVER, "announces a model that is not of the chain")
+        raise PeerError(SERVER, "starts a round with a model outside the verified chain")
     verifying, last = past.verifying, past.link
     # A party that has started again knows root and round of its last link only, from its journal.
     root, reached = (ctx.root, ctx.rooted) if last is None else (last.root, last.claim.round)
     if root and link.root != root and message.claim.round <= reached:
-        raise PeerError(SERVER, "announces a model of another chain, or of an earlier link of it")
+        raise PeerError(SERVER, "starts a round with a model of another or an earlier state")
     if last is None or link.root == last.root:
         sure = last is not None or link.root == ctx.root
         return replace(past, link=link) if sure else past, link, sure, ()
@@ -127,7 +125,7 @@ def vouched(
 
 def _check_only(verifying: phases.Verifying, link: chain.ChainLink) -> None:
     if verifying.attested not in {b"", link.root}:
-        raise PeerError(SERVER, f"claims two outcomes of round {link.claim.round}")
+        raise PeerError(SERVER, f"signed two results of round {link.claim.round}")
 
 
 def _unsealed(ctx: phases.PartyContext, link: chain.ChainLink, place: kernel.Place, sealed: bytes) -> bytes:
@@ -136,7 +134,7 @@ def _unsealed(ctx: phases.PartyContext, link: chain.ChainLink, place: kernel.Pla
     try:
         return ctx.identity.open_sealed(sealed, proof_context(link.root, place, ctx.me))
     except crypto.BoxError as error:
-        raise PeerError(SERVER, "sends a proof that does not open") from error
+        raise PeerError(SERVER, "sends a proof that cannot be decrypted") from error
 
 
 _Proven = tuple[SignedClaim, Callable[[], Contents], Callable[[], None]]
@@ -176,7 +174,7 @@ def _step(
 ) -> _Proven:
     certified, params = verifying.certified, verifying.params
     if place != kernel.Place(certified.round) or ctx.me not in chain.committee(ctx.plan, certified):
-        raise PeerError(SERVER, "proves a step to a party that is not of its committee")
+        raise PeerError(SERVER, "sends a proof to a party outside the committee")
     plain = _unsealed(ctx, link, place, message.sealed)
     signed = _signed(ctx, place, message, signed_claim.step_contents(plain))
     state = last.claim.state

@@ -127,21 +127,21 @@ def on_hello(
         # Under way when this server was started: nobody's fault, and no use.
         return phase
     if message.leader != phase.standing.session.leader:
-        raise PeerError(sender, "says hello to another server")
+        raise PeerError(sender, "sends a Hello for another server")
     if place.round < phase.standing.round:
         raise PeerError(sender, late_reason("Hello", place.round, "the server is greeting"))
     if place != kernel.Place(phase.standing.round, attempt=phase.draw):
-        raise PeerError(sender, f"says hello for round {place.round} draw {place.attempt}")
+        raise PeerError(sender, f"sends a Hello for round {place.round} draw {place.attempt}")
     if message.model_digest != phase.model or message.config_digest != ctx.plan.config_digest():
-        raise PeerError(sender, "says hello with another model or configuration")
+        raise PeerError(sender, "has another model or configuration")
     if message.limits != ctx.plan.published_limits:
-        raise PeerError(sender, "demands other limits than those of the configuration that it signed")
+        raise PeerError(sender, "demands other leakage limits than in the configuration it signed")
     if clustering.is_founded(message.atom_seed) and message.atom_seed != phase.standing.atom_seed:
         raise PeerError(sender, "states atoms that this run does not have")
     if not fits_groups(ctx.plan, message.group):
-        raise PeerError(sender, f"says that it is in group {message.group}, which there is not")
+        raise PeerError(sender, f"names group {message.group}, which does not exist")
     if sender in phase.hellos or sender in phase.excluded or not signed:
-        raise PeerError(sender, "says hello out of turn")
+        raise PeerError(sender, "sends a Hello at the wrong time")
     return replace(phase, hellos={**phase.hellos, sender: (message, signed)})
 
 
@@ -219,9 +219,9 @@ def on_reveal(
     """
     round_ = phase.standing.round
     if place != kernel.Place(round_, attempt=phase.draw) or sender not in phase.hellos or not signed:
-        raise PeerError(sender, "reveals a nonce out of turn")
+        raise PeerError(sender, "reveals a nonce at the wrong time")
     if sender in phase.reveals:
-        raise PeerError(sender, "reveals twice")
+        raise PeerError(sender, "reveals its nonce twice")
     expected = phase.hellos[sender].commitment
     if clustering.commitment(message.nonce, ctx.plan.run, round_, phase.draw, sender) != expected:
         raise PeerError(sender, "reveals another nonce than it committed to")

@@ -327,7 +327,7 @@ def _untimely(
     kind, at = type(event.message).__name__, f"the server is {type(phase).__name__.lower()}"
     round_, resumed = event.place.round, ctx.resumed
     if round_ > phase.standing.round:
-        return PeerError(event.sender, f"{kind} of round {round_} came too early, {at}")
+        return PeerError(event.sender, f"{kind} of round {round_} arrived too early: {at}")
     if resumed is not None and round_ <= resumed.last_round:
         return PeerError(event.sender, lateness.BEFORE_RESTART)
     return PeerError(event.sender, lateness.late_reason(kind, round_, at))

@@ -136,11 +136,11 @@ def on_endorse(
         PeerError: not a survivor, a second one, or of something else than the frozen statement.
     """
     if place != kernel.Place(phase.standing.round) or sender not in phase.frozen.survivors or not signed:
-        raise PeerError(sender, "endorses out of turn")
+        raise PeerError(sender, "signs the survivors at the wrong time")
     if sender in phase.endorsements:
-        raise PeerError(sender, "endorses twice")
+        raise PeerError(sender, "signs the survivors twice")
     if message.statement != phase.frozen.statement or message.ledger_head != phase.frozen.ledger:
-        raise PeerError(sender, "endorses another statement than the frozen one")
+        raise PeerError(sender, "signs other survivors than the server listed")
     return replace(phase, endorsements={**phase.endorsements, sender: (message, signed)})
 
 
@@ -150,7 +150,7 @@ def close_certifying(
     """Send the certificate; without a quorum nothing will be released."""
     round_, quorum = phase.standing.round, ctx.plan.limits.quorum or 0
     if len(phase.endorsements) < quorum:
-        reason = f"{len(phase.endorsements)} endorsements, a certificate needs {quorum}"
+        reason = f"{len(phase.endorsements)} signatures, a certificate needs {quorum}"
         lost = tuple(
             kernel.Report(reports.InstanceLost(round_, r, j, reason))
             for r, j in sorted(phase.frozen.instances)
@@ -179,17 +179,17 @@ def on_release(
         PeerError: not a survivor, a second release, or a box that does not open.
     """
     if place != kernel.Place(phase.standing.round) or sender not in phase.awaited:
-        raise PeerError(sender, "releases out of turn")
+        raise PeerError(sender, "releases shares at the wrong time")
     if sender in phase.released:
         if phase.again:
             return phase, ()
-        raise PeerError(sender, "releases twice")
+        raise PeerError(sender, "releases shares twice")
     try:
         opened = ctx.identity.open_sealed(
             message.sealed, statement.release_context(_stated(phase, sender), sender)
         )
     except crypto.BoxError as error:
-        raise PeerError(sender, "its release does not open") from error
+        raise PeerError(sender, "its released shares cannot be decrypted") from error
     released = wire.decode_struct(messages.ReleasedShares, opened, sender)
     shares = {key: dict(held) for key, held in phase.shares.items()}
     rejects: list[kernel.Reject] = []
@@ -224,11 +224,11 @@ def _checked(
 ) -> reports.ClusterKey:
     key = (item.reclustering, item.cluster)
     if key in frozen.instances and key not in due:
-        raise PeerError(sender, f"releases shares of instance {key}, which nobody asked for")
+        raise PeerError(sender, f"releases shares of instance {key}, which were not requested")
     instance = frozen.instances.get(key)
     if instance is None or item.attempt != instance.setup.instance.attempt:
         raise PeerError(
-            sender, f"releases shares of instance {key} attempt {item.attempt}, which is not frozen"
+            sender, f"releases shares of instance {key} attempt {item.attempt}, which was not requested"
         )
     ctx.plan.sums.server.check_release(instance, frozen.survivors, sender, item)
     return key
@@ -252,7 +252,7 @@ def close_releasing(
     secure, lost = ctx.plan.scenario.secure_sum, len(phase.frozen.instances) - len(unmasked.sums)
     if secure.verified and lost:
         # The server is to have no choice among subsets: all certified sums count, or there is no step.
-        reason = f"{text.count(lost, 'certified sum')} did not open, and a step takes all of them"
+        reason = f"{text.count(lost, 'certified sum')} could not be opened, but the model needs all of them"
         unmasked, effects = (
             proving.Unmasked(),
             (*effects, kernel.Report(reports.ClaimRefused(phase.standing.round, reason))),

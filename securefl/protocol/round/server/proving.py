@@ -118,12 +118,12 @@ def on_attest(
             return standing  # enough others were faster
         if ctx.resumed is not None and ctx.resumed.claimed == (place.round, message.root):
             return standing  # an earlier server claimed it; it is asked for again with this one's proofs
-        raise PeerError(sender, f"attests an outcome of round {place.round} that is not claimed")
+        raise PeerError(sender, f"confirms a result of round {place.round} that the server did not send")
     if message.root != pending.link.root or not may_attest(ctx.plan, pending.certified, place, sender):
-        raise PeerError(sender, f"attests what it is not to attest in round {place.round}")
+        raise PeerError(sender, f"confirms a part of round {place.round} that it should not verify")
     given = pending.attests.get(place, {})
     if sender in given or not signed:
-        raise PeerError(sender, "attests out of turn")
+        raise PeerError(sender, "sends a confirmation at the wrong time")
     attests = {**pending.attests, place: {**given, sender: signed}}
     return replace(standing, claims=replace(standing.claims, pending=replace(pending, attests=attests)))
 

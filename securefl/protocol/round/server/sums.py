@@ -22,7 +22,7 @@ def on_instance_message(
     key = (place.reclustering, place.cluster)
     instance = phase.instances.get(key)
     if place.round != phase.standing.round or instance is None:
-        raise PeerError(sender, f"sends {type(message).__name__} for an instance that does not exist")
+        raise PeerError(sender, f"sends {type(message).__name__} for a cluster that does not exist")
     attempt = instance.setup.instance.attempt
     if place.attempt < attempt:
         # Under way when the instance started over: nobody's fault, and no use.

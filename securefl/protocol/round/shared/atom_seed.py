@@ -40,11 +40,11 @@ def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, messages.Hello], known:
     ((atom_seed, parties),) = stated.items()
     colluders = plan.scenario.secure_sum.colluders
     if not known and parties <= colluders:
-        raise PeerError(SERVER, f"announces atoms that {parties} parties vouch for, needed: {colluders + 1}")
+        raise PeerError(SERVER, f"announces atoms that {parties} parties confirm, {colluders + 1} are needed")
     try:
         clustering.kept_in(atom_seed, plan.roster.parties)
     except ValueError as error:
-        raise PeerError(SERVER, f"announces a seed of atoms with {error}") from error
+        raise PeerError(SERVER, f"announces atoms with {error}") from error
     return atom_seed
 
 

@@ -128,7 +128,7 @@ def _false_claim(charge: charges.FalseClaim, plan: RunPlan, first: chain.ChainLi
         if what := _two_claims(one, signed, plan):
             return Conviction(SERVER, what)
     if _is_of_another_round(charge, plan):
-        what = f"claims an outcome of another round than was certified as {claim.round}"
+        what = f"claims a result of another round than the certified {claim.round}"
         return Conviction(SERVER, what)
     if charge.record is None:
         raise ConvictsNobodyError("it takes the round that is claimed to judge it")
@@ -177,15 +177,15 @@ def _two_claims(one: charges.SignedClaim, signed: charges.SignedClaim, plan: Run
         root, round_ = chain.link_of(plan.run, first.claim).root, first.place[0]
         differ = root != chain.link_of(plan.run, other.claim).root
         if first.claim.round == other.claim.round and differ:
-            return f"claims two outcomes of round {first.claim.round}"
+            return f"signed two results of round {first.claim.round}"
         if not _announces(first):
             continue
         if _announces(other) and round_ == other.place[0] and differ:
-            return f"announces two links for round {round_}"
+            return f"signed two states for round {round_}"
         if _announces(other) and round_ < other.place[0] and first.claim.round > other.claim.round:
-            return f"announces in round {other.place[0]} an earlier link than in round {round_}"
+            return f"starts round {other.place[0]} from an earlier state than round {round_}"
         if round_ == other.claim.round and other.claim.previous != root:
-            return f"claims that round {round_} began with another link than it announced"
+            return f"claims that round {round_} began from another state than it announced"
     return ""
 
 
@@ -212,13 +212,13 @@ def _other_model(
     ):
         raise ConvictsNobodyError("it is not what the server signed of an announcement")
     if signed.claim.model != shown.model:
-        return f"announces a model for round {signed.place[0]} that is not of the chain"
+        return f"starts round {signed.place[0]} with a model outside the verified chain"
     if signed.claim.round >= 0:
         return ""
     if first is None:
         raise ConvictsNobodyError("it takes the first model to judge it")
     if chain.link_of(plan.run, signed.claim).root != first.root:
-        return "announces another first model than follows from the seed"
+        return "starts with another first model than the seed gives"
     raise ConvictsNobodyError("the model is of the chain")
 
 

@@ -102,7 +102,7 @@ def read_state(plan: RunPlan, sent: bytes) -> tuple[F64, StartValues]:
     """
     kept, size = plan.optimiser.moments, plan.optimiser.moments * plan.broadcast
     if len(sent) != 8 * (size + len(plan.first_values)):
-        raise PeerError(SERVER, "proves a step from a state of another length")
+        raise PeerError(SERVER, "sends a proof that starts from a state of another size")
     numbers = np.frombuffer(sent, dtype="<f8").astype(np.float64)
     return numbers[:size].reshape(kept, plan.broadcast), named_values(plan.scenario, numbers[size:])
 
@@ -146,15 +146,13 @@ def lacking(
         found = len(by.get(kernel.Place(claim.round, *key), ()))
         needed = opening_attests(plan, len(certified.alive(key)))
         if stated != LOST and found < needed:
-            return (
-                f"{found} members attest the sum of reclustering {key[0]} cluster {key[1]}, needed: {needed}"
-            )
+            return f"{found} members confirm the sum of cluster {key[0]}.{key[1]}, {needed} are needed"
     members = committee(plan, certified)
     found, needed = (
         len(by.get(kernel.Place(claim.round), ())),
         clustering.attests_needed(plan.scenario, len(members)),
     )
-    return f"{found} of its committee attest the step, needed: {needed}" if found < needed else None
+    return f"{found} of its committee confirm the step, {needed} are needed" if found < needed else None
 
 
 def may_attest(plan: RunPlan, certified: CertifiedRound, place: kernel.Place, party: PartyId) -> bool:
@@ -180,11 +178,11 @@ def check_attests(plan: RunPlan, certified: CertifiedRound, link: ChainLink, fra
         delivery = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
         said = delivery.message
         if not isinstance(said, messages.Attest) or said.root != link.root:
-            raise PeerError(SERVER, "relays something else than attests of its claim")
+            raise PeerError(SERVER, "sends something else than confirmations of its result")
         attesting = by.setdefault(delivery.place, set())
         if delivery.sender in attesting or not may_attest(plan, certified, delivery.place, delivery.sender):
-            raise PeerError(SERVER, f"relays an attest of {delivery.sender}, who has none to give")
+            raise PeerError(SERVER, f"sends a confirmation of {delivery.sender}, which is not a verifier")
         attesting.add(delivery.sender)
     missing = lacking(plan, certified, link.claim, by)
     if missing is not None:
-        raise PeerError(SERVER, f"claims what nobody confirms: {missing}")
+        raise PeerError(SERVER, f"claims a result without enough confirmations: {missing}")

@@ -59,7 +59,7 @@ def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b""
             out only after the draw that nobody takes part.
     """
     if len(present) < plan.majority:
-        return f"{plan.majority} are needed, more than half of the roster"
+        return f"{plan.majority} are needed: more than half of the roster"
     return _unfit_for(plan, present, atom_seed)
 
 

@@ -32,7 +32,7 @@ def check_parts(certified: chain.CertifiedRound, claim: messages.RoundClaim) -> 
     if len(claim.sums) != len(certified.commitments):
         raise PeerError(SERVER, f"claims {len(claim.sums)} sums, {len(certified.commitments)} were certified")
     if chain.LOST in claim.sums:
-        raise PeerError(SERVER, "claims a model of a part of the certified sums")
+        raise PeerError(SERVER, "claims a model that uses only some of the certified sums")
 
 
 def check_claim(certified: chain.CertifiedRound, last: chain.ChainLink, claim: messages.RoundClaim) -> None:
@@ -42,7 +42,7 @@ def check_claim(certified: chain.CertifiedRound, last: chain.ChainLink, claim: m
         PeerError: it is not: the server's fault.
     """
     if (claim.round, claim.statement) != (certified.round, certified.statement):
-        raise PeerError(SERVER, f"claims an outcome of another round than was certified as {certified.round}")
+        raise PeerError(SERVER, f"claims a result of another round than the certified {certified.round}")
     if claim.previous != last.root:
         raise PeerError(SERVER, f"claims that round {claim.round} began with another model")
     check_parts(certified, claim)
@@ -75,7 +75,7 @@ def repeat_sum(
     ring = secure_sum.repeat_opening(plan.sums, known, commitment, message, opened, vectors, plan.roster)
     stated = dict(zip(certified.commitments, message.claim.sums, strict=True))[key]
     if chain.sum_digest(plan.run, certified.round, key, ring) != stated:
-        raise PeerError(SERVER, f"claims another sum of {known.setup.describe()} than its members made")
+        raise PeerError(SERVER, f"claims another sum of {known.setup.describe()} than its inputs give")
 
 
 class RoundingError(PeerError):
@@ -123,7 +123,7 @@ def repeat_step(
             f"claims a model that differs in the last bits from what the sums of round {round_} make here:"
             " with other versions of Python or numpy, or on another processor, steps may round otherwise",
         )
-    raise PeerError(SERVER, f"claims another model than the sums of round {round_} make")
+    raise PeerError(SERVER, f"claims another model than the sums of round {round_} give")
 
 
 def is_rounding(

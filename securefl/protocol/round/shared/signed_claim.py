@@ -40,7 +40,7 @@ def check_signed(signed: SignedClaim, roster: crypto.Roster, run: RunId) -> None
     """
     message = DOMAIN + _signed(run, signed.claim, kernel.Place(*signed.place), signed.contents)
     if not roster.server.verify(message, signed.signature):
-        raise PeerError(SERVER, "sends a claim without its signature over what comes with it")
+        raise PeerError(SERVER, "sends a result without a valid signature")
 
 
 def check_announced(

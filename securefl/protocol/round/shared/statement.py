@@ -27,7 +27,7 @@ def read_model(plan: RunPlan, sent: bytes) -> F32:
         PeerError: they are of another length.
     """
     if len(sent) != 4 * plan.broadcast:
-        raise PeerError(SERVER, f"model of {len(sent)} bytes, expected {4 * plan.broadcast}")
+        raise PeerError(SERVER, f"sends a model of {len(sent)} bytes, expected {4 * plan.broadcast}")
     return np.frombuffer(sent, dtype="<f4").astype(np.float32)
 
 

@@ -47,7 +47,7 @@ class Mailbox:
 
     def _check(self, message: Incoming, new: Mapping[tuple[int, int], bytes]) -> None:
         if message.sender == self.rank or not 0 <= message.sender < len(self.names):
-            raise PeerError(f"member {message.sender}", "is no other member of this computation")
+            raise PeerError(f"member {message.sender}", "is not another member of this computation")
         name, key = self.names[message.sender], (message.sender, message.number)
         if message.number < self._read[message.sender] or key in self._waiting or key in new:
             raise PeerError(name, f"sends message {message.number} of a computation again")

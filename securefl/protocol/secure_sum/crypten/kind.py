@@ -89,7 +89,7 @@ class _Member(port.MemberEnd):
             case messages.KeyList(), member.Advertised():
                 return port.MemberStep(member.on_key_list(phase, message, roster))
             case _:
-                raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
+                raise PeerError(SERVER, f"sends {type(message).__name__} at the wrong time")
 
     def submit(
         self, phase: port.MemberPhase, encoded: Ring, _entropy: Entropy, without: int
@@ -128,9 +128,7 @@ class SharesServer(port.ServerEnd):
     ) -> None:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
         if not isinstance(release, messages.InstanceSeed):
-            raise PeerError(
-                holder, f"releases what sums of another kind open with, in {phase.setup.describe()}"
-            )
+            raise PeerError(holder, f"releases shares of another kind of sum in {phase.setup.describe()}")
         check_seed(phase, holder, release)
 
     def recovered(

@@ -120,7 +120,7 @@ def on_key_list(
     setup, me = phase.setup, phase.me
     adverts, key_list = read_key_list(setup, message.adverts, roster)
     if adverts.get(me) != phase.advert:
-        raise PeerError(SERVER, f"key list of {setup.describe()} does not hold this member's own advert")
+        raise PeerError(SERVER, f"sends a key list of {setup.describe()} without this member's own key")
     context = setup.keys_context(key_list)
     keys = {
         index: _pair_key(phase, index, advert.mask_key, context)

@@ -74,11 +74,11 @@ class Peers:
             PeerError: it is from no other member, or does not open.
         """
         if sender not in self._keys:
-            raise PeerError(f"member {sender}", "is no other member of this computation")
+            raise PeerError(f"member {sender}", "is not another member of this computation")
         try:
             return crypto.open_box(self._keys[sender][1], box, self._place(sender, self._me, number))
         except crypto.BoxError as error:
-            raise PeerError(self._names[sender], f"its message {number} does not open") from error
+            raise PeerError(self._names[sender], f"its message {number} cannot be decrypted") from error
 
     def _place(self, sender: int, receiver: int, number: int) -> bytes:
         return crypto.encode("peer message", self._context, sender, receiver, number)

@@ -184,7 +184,7 @@ def on_key_list(
     setup = phase.setup
     adverts, key_list = read_key_list(setup, message.adverts, roster)
     if adverts.get(phase.me) != phase.advert:
-        raise PeerError(SERVER, f"key list of {setup.describe()} does not hold this member's own advert")
+        raise PeerError(SERVER, f"sends a key list of {setup.describe()} without this member's own key")
     context = setup.keys_context(key_list)
     boxes = []
     openers: dict[int, bytes] = {}
@@ -211,10 +211,12 @@ def on_box_list(phase: Boxed, message: messages.BoxList) -> Ready:
     boxes = dict(message.boxes)
     strangers = boxes.keys() - (phase.adverts.keys() - {phase.me})
     if strangers or len(boxes) != len(message.boxes):
-        raise PeerError(SERVER, f"box list of {setup.describe()} names a member twice or not in the key list")
+        raise PeerError(SERVER, f"sends a share list of {setup.describe()} with a member twice or unknown")
     sharers = frozenset(boxes) | {phase.me}
     if len(sharers) < setup.min_survivors:
-        raise PeerError(SERVER, f"box list of {setup.describe()} leaves fewer than min_survivors members")
+        raise PeerError(
+            SERVER, f"sends a share list of {setup.describe()} with fewer than min_survivors members"
+        )
     held = {phase.me: phase.own}
     terms: list[tuple[bytes, crypto.Sign]] = [(self_mask_key(phase.seed, context), 1)]
     digest = setup.share_digester()

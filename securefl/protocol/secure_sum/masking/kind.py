@@ -82,7 +82,7 @@ class _Member(port.MemberEnd):
                 except BadBoxError as error:
                     return port.MemberStep(phase, (messages.Complaint(accused=error.culprit),), error)
             case _:
-                raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
+                raise PeerError(SERVER, f"sends {type(message).__name__} at the wrong time")
 
     def submit(
         self, phase: port.MemberPhase, encoded: Ring, _entropy: Entropy, without: int
@@ -139,9 +139,7 @@ class _Server(port.ServerEnd):
         self, phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: port.Opening
     ) -> None:
         if not isinstance(release, messages.InstanceShares):
-            raise PeerError(
-                holder, f"releases what sums of another kind open with, in {phase.setup.describe()}"
-            )
+            raise PeerError(holder, f"releases shares of another kind of sum in {phase.setup.describe()}")
         check_release(port.own(phase, MaskedInputs), survivors, holder, release)
 
     def recovered(

@@ -127,4 +127,4 @@ def _combine(setup: Setup, owner: int, shares: Mapping[int, Mapping[int, bytes]]
     try:
         return crypto.combine(held, setup.threshold)
     except crypto.BadShareError as error:
-        raise PeerError(setup.members[owner], f"shared an impossible secret ({error})") from error
+        raise PeerError(setup.members[owner], f"dealt shares that do not fit together ({error})") from error

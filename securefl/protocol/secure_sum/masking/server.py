@@ -65,14 +65,14 @@ def on_boxes(phase: CollectingBoxes, sender: PartyId, message: messages.ShareBox
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.adverts or index in phase.boxes:
-        raise PeerError(sender, f"sends boxes out of turn in {setup.describe()}")
+        raise PeerError(sender, f"sends encrypted shares at the wrong time in {setup.describe()}")
     holders = [holder for holder, _ in message.boxes]
     if sorted(holders) != sorted(phase.adverts.keys() - {index}):
-        raise PeerError(sender, f"has not sealed one box per listed member in {setup.describe()}")
+        raise PeerError(sender, f"has not encrypted one share for each member in {setup.describe()}")
     kinds = 2 + setup.components
     leaves = [share_leaf(*each) for each in message.share_digests if len(each) == kinds]
     if len(leaves) != len(setup.members) or crypto.merkle_root(leaves) != phase.adverts[index].shares_root:
-        raise PeerError(sender, f"share digests are not the advertised ones in {setup.describe()}")
+        raise PeerError(sender, f"sends other share digests than with its key in {setup.describe()}")
     return replace(phase, boxes={**phase.boxes, index: message})
 
 

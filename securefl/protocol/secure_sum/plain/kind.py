@@ -98,7 +98,7 @@ class _Member(port.MemberEnd):
         self, phase: port.MemberPhase, message: messages.SumToMember, roster: crypto.Roster, _entropy: Entropy
     ) -> port.MemberStep:
         if not isinstance(message, messages.KeyList) or not isinstance(phase, Present):
-            raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
+            raise PeerError(SERVER, f"sends {type(message).__name__} at the wrong time")
         adverts, key_list = read_key_list(phase.setup, message.adverts, roster)
         lists = phase.setup.lists_digest(key_list, frozenset(adverts))
         return port.MemberStep(Among(phase.setup, phase.me, phase.noise, frozenset(adverts), lists))
@@ -152,7 +152,7 @@ class _Server(port.ServerEnd):
     ) -> None:
         setup, index = phase.setup, phase.setup.index(holder)
         if not isinstance(release, messages.InstanceSeed):
-            raise PeerError(holder, f"releases what sums of another kind open with, in {setup.describe()}")
+            raise PeerError(holder, f"releases shares of another kind of sum in {setup.describe()}")
         right = release.seed == NOTHING
         for number in setup.superfluous(len(phase.alive(survivors))):
             stated = phase.adverts[index].noise_digests[number]
@@ -169,7 +169,7 @@ class _Server(port.ServerEnd):
             name: item.seed for name, item in releases.items() if isinstance(item, messages.InstanceSeed)
         }
         if setup.superfluous(len(alive)) and (late := [i for i in alive if setup.members[i] not in seeds]):
-            raise PeerError(setup.members[late[0]], "has not released what takes its noise out")
+            raise PeerError(setup.members[late[0]], "has not released the shares that remove its noise")
         return evidence.OpenedSecrets({}, noise={setup.index(name): seed for name, seed in seeds.items()})
 
     def unmask(self, total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:

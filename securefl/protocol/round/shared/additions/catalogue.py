@@ -39,13 +39,13 @@ def checked(scenario: Scenario, values: StartValues) -> StartValues:
     due = announced_in(scenario)
     for name in values:
         if name not in due:
-            raise PeerError(SERVER, f"invites with a {name}, which the scenario does not announce")
+            raise PeerError(SERVER, f"starts the round with a value {name}, which the scenario does not have")
     for name, one in due.items():
         if name not in values:
-            raise PeerError(SERVER, f"invites without a {name}")
+            raise PeerError(SERVER, f"starts the round without the value {name}")
         if not one.minimum <= values[name] <= one.maximum:
             limits = f"{one.minimum:g} to {one.maximum:g}"
-            raise PeerError(SERVER, f"invites with a {name} of {values[name]:g}, outside {limits}")
+            raise PeerError(SERVER, f"starts the round with {name} = {values[name]:g}, outside {limits}")
     return dict(values)
 
 
