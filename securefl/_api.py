@@ -68,6 +68,10 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
     >>> scenario.aggregation.rule
     Median()
     """
+    if not isinstance(scenario, Scenario):
+        raise ConfigError(
+            "scenario", f"is {scenario!r:.40}, expected a Scenario", "securefl.load takes names"
+        )
     raw = tomllib.loads(to_toml(scenario))
     stated = stated_sums(scenario)
     raw["secure_sum"] = {
@@ -86,9 +90,31 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
             table = table.setdefault(name, {})
             if not isinstance(table, dict):
                 raise ConfigError(path, f"{name} is not a table")
-        table[field] = msgspec.to_builtins(value)
+        table[field] = _plain(path, value)
     at_hand = own_parts(scenario) | own_parts(overrides)
     return _checked(scenario_of(raw, at_hand=at_hand))
+
+
+def _plain(path: str, value: object) -> object:
+    """Return a value as a file has it: lists for tuples, tables for instances, numbers of Python for numpy's.
+
+    Raises:
+        ConfigError: a file has no such value.
+    """
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.to_builtins(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(f"{path}.{name}", one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(path, one) for one in value]
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", ()):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    kind = (
+        f"the class {value.__name__}" if isinstance(value, type) else f"an object of {type(value).__name__}"
+    )
+    raise ConfigError(path, f"is {kind}", "give a value of TOML, or an instance such as Median()")
 
 
 def _checked(scenario: Scenario) -> Scenario:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import sys
 import tempfile
@@ -304,7 +305,7 @@ def run(
         rounds: replaces ``stop.rounds``.
         on_round: is called with the record of each round as it ends.
         verbose: print the header and a line for each round.
-        cancelled: ends the run within half a second after another thread has set it.
+        cancelled: ends the run when another thread sets it; while the run starts, after a few seconds.
 
     Raises:
         ConfigError: refused before or while starting.
@@ -375,7 +376,10 @@ async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArgu
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         cancelled.set()
-        await asyncio.wait([running])
+        # A second cancellation does not leave the processes alone either.
+        while not running.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
         raise
 
 

@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import time
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 Level = Literal["debug", "info", "warning", "error"]
 VARIABLE: Final = "SECUREFL_LOG_LEVEL"
@@ -26,10 +26,10 @@ def set_level(level: Level) -> None:
 
 
 def apply_level() -> None:
-    """Log from the level of the environment on; without one nothing is logged."""
-    level = os.environ.get(VARIABLE)
+    """Log from the level of the environment on; without one, or with another word, nothing is logged."""
+    level = os.environ.get(VARIABLE, "")
     log = logging.getLogger("securefl")
-    if level is None or any(isinstance(one, logging.StreamHandler) for one in log.handlers):
+    if level not in get_args(Level) or any(isinstance(one, logging.StreamHandler) for one in log.handlers):
         return
     handler = logging.StreamHandler(sys.stderr)
     form = logging.Formatter(

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import securefl
+from securefl import sections
+from tests.looped import looped
 
 SMALL = {"stop.rounds": 2, "expect": [], "training.epochs": 1}
 
@@ -57,6 +59,33 @@ def test_a_bad_override_is_refused_in_one_line(overrides: dict[str, object], wor
         securefl.load("quickstart", overrides)
     assert str(refused.value).startswith(words)
     assert "\n" not in str(refused.value)
+
+
+def test_overrides_as_objects() -> None:
+    drop = sections.Drop(parties=("p01",), phase="after-shares")
+    changes = {"behaviours": (drop,), "stop.rounds": np.int64(2), "stop": sections.Stop(rounds=5)}
+    changed = securefl.with_overrides(securefl.load("quickstart", {"expect": []}), changes)
+    assert changed.behaviours == (drop,)
+    assert changed.stop.rounds == 5
+
+
+@looped(
+    "value, words",
+    [
+        (object(), "an object of object"),
+        (securefl.rules.Median, "the class Median"),
+        (np.zeros(2), "ndarray"),
+    ],
+)
+def test_what_no_file_has_is_no_override(value: object, words: str) -> None:
+    with pytest.raises(securefl.ConfigError, match=f"^aggregation.rule: is .*{words}"):
+        securefl.with_overrides(securefl.load("quickstart"), {"aggregation.rule": value})
+
+
+def test_overrides_are_of_a_scenario() -> None:
+    name: Any = "quickstart"
+    with pytest.raises(securefl.ConfigError, match="^scenario: is 'quickstart', expected a Scenario"):
+        securefl.with_overrides(name, {})
 
 
 def test_no_such_scenario() -> None:
@@ -174,6 +203,8 @@ def test_an_error_closes_a_federation_and_leaves_it_to_be_resumed(tmp_path: Path
     federation.step()
     with pytest.raises(RuntimeError, match="no plot"):
         federation.step()
+    assert (federation.ended, federation.step(), len(federation.rounds)) == (True, None, 2)
+    assert "stopped by RuntimeError in round 1; to go on: resume it in" in repr(federation.stop())
     rest = securefl.Federation("quickstart", rounds=3, seeded=True, out=out, resume=True)
     assert [record.round for record in rest] == [1, 2]
 
@@ -281,6 +312,31 @@ def test_runs_beside_other_tasks(tmp_path: Path) -> None:
     result, turns = asyncio.run(both())
     assert len(result) == 1
     assert turns > 1
+
+
+@pytest.mark.live
+def test_a_run_is_cancelled_twice_and_before_it_starts(tmp_path: Path) -> None:
+    async def cancelled() -> None:
+        scenario = securefl.load("quickstart", SMALL)
+        task = asyncio.create_task(securefl.run_async(scenario, broker="embedded", out=tmp_path / "run"))
+        for _ in range(2):
+            await asyncio.sleep(0)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert multiprocessing.active_children() == []
+    assert "by its caller" in (tmp_path / "run" / "summary.json").read_text()
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("level", ["", "loud"])
+def test_a_level_that_is_none_is_no_level(
+    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECUREFL_LOG_LEVEL", level)
+    assert len(securefl.run("quickstart", broker="embedded", rounds=1, out=tmp_path / "run")) == 1
 
 
 @pytest.mark.live

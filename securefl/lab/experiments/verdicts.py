@@ -157,7 +157,7 @@ class _Tested(Struct, frozen=True):
 
 def _tested(one: Inequality) -> _Tested:
     """One-sample t tests of the paired differences against the bound, in both directions."""
-    count = len(one.differences)
+    count = len(one.differences) if all(map(math.isfinite, one.differences)) else 0
     mean = sums.ordered_sum(one.differences) / max(1, count)
     excess = mean - one.bound
     if count < 2:

@@ -103,6 +103,7 @@ class LocalRun:
             frame_limit = loops.run_coroutine(self._try(_as_client(broker, tls, SERVER)))
             self._progress.note(f"broker {broker}, frames of up to {frame_limit // 1024} KiB")
             stack.callback(children.end)
+            self._check_cancelled()
             self._start(children, setup, broker, tls, frame_limit)
             self._follow(children)
         if self._metrics.stopping is not None:
@@ -232,13 +233,11 @@ class LocalRun:
     def _follow(self, children: Children) -> None:
         """Pass news on until the server has ended, then let the parties end by themselves for a moment."""
         until: float | None = None
-        cancelled = self._options.cancelled
-        longest = None if cancelled is None else _CANCELLATION_SECONDS
+        longest = None if self._options.cancelled is None else _CANCELLATION_SECONDS
         while children.running and (until is None or time.monotonic() < until):
             if self._metrics.stopping is not None:
                 return
-            if cancelled is not None and cancelled.is_set():
-                raise SignalledError("its caller")
+            self._check_cancelled()
             for news in children.wait(longest if until is None else until - time.monotonic()):
                 match news:
                     case Said(name=name, item=item):
@@ -247,6 +246,11 @@ class LocalRun:
                         self._died(name, code)
                         if name == SERVER:
                             until = time.monotonic() + _GOODBYE_SECONDS
+
+    def _check_cancelled(self) -> None:
+        """Raise if another thread has cancelled the run."""
+        if self._options.cancelled is not None and self._options.cancelled.is_set():
+            raise SignalledError("its caller")
 
     def _take(self, name: PartyId, item: object) -> None:
         self._following.take(name, item)

@@ -159,7 +159,10 @@ class Simulation:
                 self._logs.conclude()
         except KeyboardInterrupt:
             self.end = _interrupted("by the user (Ctrl-C)", self._checkpoint, self._options)
-        except BaseException:
+        except BaseException as error:
+            # Parties have trained, and the rows have the round: only a resumption may repeat it.
+            why = f"stopped by {type(error).__name__} in round {self._rounds.round}"
+            self.end = _interrupted(why, self._checkpoint, self._options)
             self.close()
             raise
         return self.end

@@ -127,6 +127,11 @@ class SimulatedRounds:
             pass
         return outcome
 
+    @property
+    def round(self) -> int:
+        """Number of the round that :meth:`step` simulates."""
+        return self._standing.round
+
     def step(self, evaluate: Evaluate) -> Outcome | None:
         """Go through the next round; return the end of the run, None while rounds are left.
 

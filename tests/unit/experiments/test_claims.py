@@ -120,6 +120,13 @@ def test_equal_values_in_all_seeds_are_certain() -> None:
     assert ruled(claim, seeded(flat, a=0.1, b=0.1)).ruling == "not decided"
 
 
+def test_numbers_that_are_not_finite_decide_nothing() -> None:
+    curves = seeded(a=0.9, b=0.1)
+    curves["a"][2] = (math.nan,)
+    verdict = ruled(Above(says="-", curves=("a",), than=("b",)), curves)
+    assert (verdict.ruling, verdict.p_holds, verdict.p_fails) == ("not decided", 1.0, 1.0)
+
+
 def test_the_line_has_the_weakest_comparison() -> None:
     claim = Above(says="better", curves=("a", "b"), than=("c",))
     text = str(ruled(claim, seeded(a=0.9, b=0.7, c=0.6)))
