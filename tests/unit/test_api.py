@@ -84,7 +84,7 @@ def test_what_no_file_has_is_no_override(value: object, words: str) -> None:
 
 def test_overrides_are_of_a_scenario() -> None:
     name: Any = "quickstart"
-    with pytest.raises(securefl.ConfigError, match="^scenario: is 'quickstart', expected a Scenario"):
+    with pytest.raises(securefl.ConfigError, match=r"^scenario: is 'quickstart', expected a Scenario"):
         securefl.with_overrides(name, {})
 
 
