@@ -6,7 +6,7 @@ from securefl.base.errors import ConfigError, PeerError, RunAbortedError, Secure
 
 
 def test_lines_for_people() -> None:
-    assert str(PeerError("p1", "sent nothing")) == "p1: sent nothing"
+    assert str(PeerError("p1", "sent nothing")) == "rejected a message of p1: sent nothing"
     assert str(ConfigError("secure_sum.threshold", "is 0")) == "secure_sum.threshold: is 0"
     assert str(ConfigError("a.b", "is 0", "set 1")) == "a.b: is 0 (set 1)"
 
