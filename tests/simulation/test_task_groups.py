@@ -235,8 +235,8 @@ def lying(world_: World, lie: Callable[[tuple[int, ...]], tuple[int, ...]]) -> W
 @pytest.mark.parametrize(
     ("lie", "says"),
     [
-        (lambda seats: (*seats, 5), "not those of 4 survivors"),
-        (lambda seats: (*seats[:-1], 2 * SEATS), "not those of 4 survivors"),
+        (lambda seats: (*seats, 5), "sends group counts that do not fit 4 survivors"),
+        (lambda seats: (*seats[:-1], 2 * SEATS), "sends group counts that do not fit 4 survivors"),
     ],
 )
 def test_counts_that_cannot_be_are_refused_by_parties(

@@ -64,7 +64,7 @@ def on_counts(
     alive = phase.survivors.intersection(members)
     counts = counts_at(message.seats, ctx.plan.models)
     if len(message.seats) != len(alive) or sums.exact_sum(counts) != len(alive):
-        raise PeerError(SERVER, f"sends group counts that do not add up to {len(alive)} survivors")
+        raise PeerError(SERVER, f"sends group counts that do not fit {len(alive)} survivors")
     if phase.seat not in message.seats:
         raise PeerError(SERVER, "sends group counts without this party: the server or a member is dishonest")
     least = least_in_slot(ctx.plan, (phase.question.limits[party] for party in alive))
