@@ -122,7 +122,7 @@ def pytest_configure(config: Any) -> None:
 def collect(file: Path, tests: list[str]) -> int:
     """Run tests, write ``file``, and return the exit code of pytest."""
     folder = file.with_suffix(".parts")
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "tools.messages", *tests]
     code = subprocess.call(command, cwd=ROOT, env={**os.environ, VARIABLE: str(folder)})
     rows: dict[tuple[str, str], str] = {}
