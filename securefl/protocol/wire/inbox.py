@@ -280,7 +280,8 @@ class Inbox:
         if size > largest or header.parts > parts:
             raise PeerError(header.sender, f"{header.kind} exceeds {largest} bytes")
         if header.part < header.parts - 1 and size < envelope.MIN_PIECE:
-            raise PeerError(header.sender, f"{header.kind} in pieces of {size} bytes")
+            reason = f"a part of {header.kind} has {size} bytes, all but the last need {envelope.MIN_PIECE}"
+            raise PeerError(header.sender, reason)
 
     def _session_of(self, header: envelope.Header) -> _Sender:
         whose: str = header.sender

@@ -106,7 +106,7 @@ def fates(
     certified = quorum is None or len(talking) >= quorum
     for key, counted in sorted(frozen.items()):
         if not certified:
-            unopened[key] = f"{len(talking)} endorsements, a certificate needs {quorum}"
+            unopened[key] = f"{len(talking)} signatures, a certificate needs {quorum}"
             continue
         releasing = counted & talking
         refused += [(p, key) for p in sorted(releasing & deviations.wrong_shares)]

@@ -193,7 +193,7 @@ def test_what_is_carried_is_no_longer_than_a_frame() -> None:
 
 def test_pieces_of_carriers_are_no_smaller_than_those_of_messages() -> None:
     error = refused(inbox(), [sealed(bytes(MIN_PIECE - 1), kind=CARRIER, parts=2)])
-    assert error.reason == f"Carrier in pieces of {MIN_PIECE - 1} bytes"
+    assert error.reason == f"a part of Carrier has {MIN_PIECE - 1} bytes, all but the last need {MIN_PIECE}"
 
 
 def test_two_frames_in_carriers_of_one_number_are_equivocation() -> None:
