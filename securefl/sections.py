@@ -36,16 +36,14 @@ from securefl.scenario.privacy import Checks, ClipEach, DpSgd, Normalise, Privac
 from securefl.scenario.scenario import (
     Clustering,
     Deadlines,
-    Encoding,
     Expect,
     Groups,
-    Leakage,
     Participation,
-    SecureSum,
     Stop,
     Training,
     Weighting,
 )
+from securefl.scenario.secure_sum import Encoding, Leakage, SecureSum
 from securefl.scenario.tables import TableSchema
 
 __all__ = [

@@ -39,7 +39,7 @@ class ClusterMeans:
     noise_std: float = 0.0
     """Standard deviation of the privacy noise in each coordinate of a mean, parameters' own unit."""
     reference: F64 | None = None
-    """f64 ``(d,)``, the previous aggregate, for rules with a memory; None where there is none yet."""
+    """f64 ``(d,)``, the previous aggregate, for rules with a memory; None before the first."""
     server_gradient: F64 | None = None
     """f64 ``(d,)``, gradient of the loss on the server's own data at the current model, for rules that need
     it. It points uphill: an honest mean has, on average, a negative product with it."""

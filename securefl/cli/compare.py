@@ -50,8 +50,8 @@ def compare(given: ComparisonOptions, *, as_json: options.JsonOption = False) ->
         ((record, written),) = run_experiments([(exhibit, (source,))], "desk", out, given, quiet=as_json)
         if as_json:
             rulings = experiments.rulings_of([exhibit], [record])[record.stem]
-            found = {
-                "verdicts": msgspec.to_builtins(rulings.verdicts),
-                "unjudged": list(rulings.unjudged),
-            }
-            typer.echo(json.dumps(json.loads(written) | found), stdout)
+            # Interval ends that are not finite become null, which JSON has no number for.
+            found = json.loads(
+                msgspec.json.encode({"verdicts": rulings.verdicts, "unjudged": rulings.unjudged})
+            )
+            typer.echo(json.dumps(json.loads(written) | found, allow_nan=False), stdout)

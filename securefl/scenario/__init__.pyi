@@ -58,13 +58,10 @@ from .resolved import scenario_digest as scenario_digest
 from .resolved import to_toml as to_toml
 from .scenario import Clustering as Clustering
 from .scenario import Deadlines as Deadlines
-from .scenario import Encoding as Encoding
 from .scenario import Expect as Expect
 from .scenario import Groups as Groups
-from .scenario import Leakage as Leakage
 from .scenario import Participation as Participation
 from .scenario import Scenario as Scenario
-from .scenario import SecureSum as SecureSum
 from .scenario import Stop as Stop
 from .scenario import Training as Training
 from .scenario import Weighting as Weighting
@@ -75,6 +72,9 @@ from .section import NonNegative as NonNegative
 from .section import NonNegativeReal as NonNegativeReal
 from .section import Positive as Positive
 from .section import PositiveReal as PositiveReal
+from .secure_sum import Encoding as Encoding
+from .secure_sum import Leakage as Leakage
+from .secure_sum import SecureSum as SecureSum
 from .sizes import atom_sizes as atom_sizes
 from .sizes import atoms_per_cluster as atoms_per_cluster
 from .sizes import cluster_sizes as cluster_sizes

@@ -15,7 +15,8 @@ from msgspec.structs import FieldInfo
 
 from securefl.scenario import resolved
 from securefl.scenario.parts import Part
-from securefl.scenario.scenario import Scenario, SecureSum, Stop
+from securefl.scenario.scenario import Scenario, Stop
+from securefl.scenario.secure_sum import SecureSum
 
 DEFAULTS_VERSION: Final = 1
 """Raised with any change of a default; ``tests/vectors/defaults.json`` holds them all."""

@@ -10,7 +10,7 @@ Activation = Literal["relu", "elu", "tanh"]
 class Model(Part, tag_field="type", frozen=True, kw_only=True):
     """Base of models. A subclass is one kind of model with its parameters; ``build`` returns the module.
 
-    ``build`` imports torch itself, since tables are also read where there is no torch.
+    ``build`` imports torch itself, since processes without torch read tables, too.
 
     >>> import securefl
     >>> class Linear(securefl.Model, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Model(Part, tag_field="type", frozen=True, kw_only=True):
     flat: ClassVar[bool] = False
     """Whether its first layer is dense, on all values of a sample."""
     by_sites: ClassVar[bool] = False
-    """Whether it is named arrays only: then sites train and test it, and nobody else can."""
+    """True if it is named arrays only, which sites alone train and test."""
     by_columns: ClassVar[bool] = False
     """Whether sites look at their data only, and train nothing."""
     class_biases: ClassVar[bool] = False

@@ -6,7 +6,8 @@ from securefl.base.errors import ConfigError
 from securefl.scenario.evaluation import Metric, SiteEvaluation, SiteStatistics
 from securefl.scenario.model import Model
 from securefl.scenario.parts import default_of
-from securefl.scenario.scenario import Clustering, Encoding, Expect, Groups, Scenario, Stop, Training
+from securefl.scenario.scenario import Clustering, Expect, Groups, Scenario, Stop, Training
+from securefl.scenario.secure_sum import Encoding
 
 SHARE = 10.0
 """The noise on the round's update, which is zeros, in multiples of that on its statistics: its epsilon is a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import multiprocessing
 import re
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 import securefl
 from securefl import sections
+from securefl._runs import RunArguments
 from tests.looped import looped
 
 SMALL = {"stop.rounds": 2, "expect": [], "training.epochs": 1}
@@ -216,6 +218,15 @@ def test_missed_expectations_are_shown(tmp_path: Path) -> None:
 
 def test_a_table_of_no_rounds_is_empty(tmp_path: Path) -> None:
     assert len(securefl.Federation("quickstart", out=tmp_path / "run").result.frame()) == 0
+
+
+def test_options_are_the_same_in_both_forms_of_a_call() -> None:
+    def options(function: object) -> dict[str, object]:
+        found = inspect.signature(function).parameters  # type: ignore[arg-type]
+        return {name: one.default for name, one in found.items() if name not in {"self", "scenario"}}
+
+    assert options(securefl.Federation.__init__) == options(securefl.simulate)
+    assert RunArguments.__annotations__.keys() == options(securefl.run).keys() - {"cancelled"}
 
 
 def test_a_hook_must_be_a_function(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ A claim is in the file of an experiment (:mod:`securefl.lab.experiments.experime
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -74,10 +74,12 @@ class Trend(Claim, frozen=True, kw_only=True):
     margin: scenario.PositiveReal = 0.01
     """Smallest mean difference between first and last that counts."""
 
+    falling: ClassVar[bool] = False
+
     @property
     def along(self) -> tuple[str, ...]:
-        """Curves from the lowest to the highest."""
-        raise NotImplementedError
+        """Curves from the lowest to the highest, as claimed."""
+        return self.curves[::-1] if self.falling else self.curves
 
     def comparisons(self, values: Values) -> Iterator[Inequality]:
         low, high = self.along[0], self.along[-1]
@@ -93,19 +95,11 @@ class Trend(Claim, frozen=True, kw_only=True):
 class Increasing(Trend, tag="increasing", frozen=True, kw_only=True):
     """Each curve is above the one before it."""
 
-    @property
-    def along(self) -> tuple[str, ...]:
-        """Curves from the lowest to the highest."""
-        return self.curves
-
 
 class Decreasing(Trend, tag="decreasing", frozen=True, kw_only=True):
     """Each curve is below the one before it."""
 
-    @property
-    def along(self) -> tuple[str, ...]:
-        """Curves from the lowest to the highest."""
-        return self.curves[::-1]
+    falling: ClassVar[bool] = True
 
 
 class Ordered(Claim, frozen=True, kw_only=True):
@@ -114,14 +108,11 @@ class Ordered(Claim, frozen=True, kw_only=True):
     than: Labels
     margin: Margin = 0.005
     """Smallest mean difference that counts. Below 0: so much the other way is a tie, which counts too."""
-
-    def pair(self, one: str, other: str) -> tuple[str, str]:
-        """Return the labels of the higher and of the lower one."""
-        return one, other
+    below: ClassVar[bool] = False
 
     def comparisons(self, values: Values) -> Iterator[Inequality]:
         for one, other in product(self.curves, self.than):
-            high, low = self.pair(one, other)
+            high, low = (other, one) if self.below else (one, other)
             differences = _minus(values, high, low)
             yield Inequality(f"{high} - {low}", differences, min(self.margin, 0.0), max(self.margin, 0.0))
 
@@ -140,8 +131,7 @@ class Above(Ordered, tag="above", frozen=True, kw_only=True):
 class Below(Ordered, tag="below", frozen=True, kw_only=True):
     """Each of ``curves`` is below each of ``than``."""
 
-    def pair(self, one: str, other: str) -> tuple[str, str]:
-        return other, one
+    below: ClassVar[bool] = True
 
 
 class Within(Claim, tag="within", frozen=True, kw_only=True):

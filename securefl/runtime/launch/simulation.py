@@ -297,7 +297,7 @@ def _former(
     directory = RunDirectory.open(out)
     checkpoint = directory.path / CHECKPOINT_FILE
     if directory.summary_file.exists() and not checkpoint.exists():
-        reason = "ended already: there is nothing to resume"
+        reason = "has no checkpoint, so there is nothing to resume"
         raise ConfigError(str(out), reason, "choose another --out, without --resume")
     standing, dead = read_checkpoint(checkpoint, federation.plan, training=federation.training)
     return directory, standing, dead

@@ -109,7 +109,7 @@ def test_picture_and_numbers_are_written(tmp_path: Path) -> None:
         ),
         (("--set", "data.set=npz:none.npz"), "none.npz: file not found"),
         (("--set", "data.set=folder:none"), "none: cannot be read"),
-        (("--set", "data.colour=red"), "is not a field"),
+        (("--set", "data.colour=red"), "data.colour: is not a field"),
     ],
 )
 def test_refusals_leave_nothing(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:

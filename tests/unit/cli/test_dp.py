@@ -53,7 +53,7 @@ def test_json() -> None:
         ({"delta": "0"}, "--delta: 0 is not"),
         ({"batch": "3001"}, "--batch: a batch of 3001 from 3000 records"),
         ({"batch": "0"}, "--batch: a batch of 0 from 3000"),
-        ({"records": "1"}, "--records: is 1"),
+        ({"records": "1"}, "--records: is 1 (give 2 to "),
         ({"epochs": "0"}, "--epochs: 0 epochs"),
         ({"epochs": "nan"}, "--epochs: nan epochs"),
         ({"epsilon": "0.001"}, "--epsilon: cannot compute noise for epsilon = 0.001 (choose 0.05 to 50)"),

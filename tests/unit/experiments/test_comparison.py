@@ -178,6 +178,7 @@ def test_two_axes_are_a_matrix_and_an_infeasible_row_is_refused_with_its_reason_
     assert "3 simulations finished before" in again
     assert same == record
     spoken, _ = compare(tmp_path, FILE, "--json")
+    assert "Infinity" not in spoken
     found = json.loads(spoken)
     (verdict,) = found.pop("verdicts")
     assert (verdict["ruling"], verdict["seeds"]) == ("not decided", 1)

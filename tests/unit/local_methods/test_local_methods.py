@@ -269,7 +269,7 @@ class TestTable:
     @pytest.mark.parametrize(
         ("changes", "said"),
         [
-            (("training.method.type=fedprox",), "is missing"),
+            (("training.method.type=fedprox",), "training.method.mu: is missing"),
             (("training.method.type=moon",), 'training.method.type: "moon" is not a choice'),
             (("training.method={type='fedprox', mu=0}",), "training.method.mu: expected"),
             (

@@ -83,5 +83,5 @@ def test_an_own_budget_that_does_not_last_for_a_round_is_refused(
 def test_without_privacy_there_is_no_own_budget_to_keep() -> None:
     public = plan_of(private("privacy.unit=none", "privacy.multiplier="))
     assert own_releases(public, None, 0.0) is None
-    with pytest.raises(ConfigError, match=r"^--budget: "):
+    with pytest.raises(ConfigError, match=r"^--budget: .*\[privacy\]"):
         own_releases(public, 1.0, 0.0)

@@ -41,7 +41,7 @@ from tests.unit.scenario.samples import checked, headed, refusal, small
         ),
         ("{kind='scale', count=3, actors=4}", "behaviours.0.actors", "4 are more than the 3 attackers"),
         ("{kind='scale', count=3, placement='concentrate'}", "behaviours.0.placement", "all attackers act"),
-        ("{kind='label-shift', count=1, shift=0}", "behaviours.0.shift", "change"),
+        ("{kind='label-shift', count=1, shift=0}", "behaviours.0.shift", "0 changes no label"),
         (
             "{kind='backdoor', count=1}, {kind='backdoor', count=1, target=2}",
             "behaviours.1.target",

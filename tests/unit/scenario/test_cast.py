@@ -59,8 +59,8 @@ def test_one_party_may_show_several_kinds() -> None:
 @looped(
     "behaviours, path, reason",
     [
-        ("{kind='scale', parties=['p12']}", "behaviours.0.parties", "is not a party"),
-        ("{kind='scale', parties=['server']}", "behaviours.0.parties", "is not a party"),
+        ("{kind='scale', parties=['p12']}", "behaviours.0.parties", "p12 is not a party"),
+        ("{kind='scale', parties=['server']}", "behaviours.0.parties", "server is not a party"),
         ("{kind='scale', parties=['p01', 'p01']}", "behaviours.0.parties", "names a party twice"),
         ("{kind='scale'}", "behaviours.0.parties", "scale is assigned to no party"),
         (
@@ -85,7 +85,7 @@ def test_one_party_may_show_several_kinds() -> None:
         (
             "{kind='scale', count=1, honest_until=0.5, rounds=[0]}",
             "behaviours.0.honest_until",
-            "last round",
+            "after its last round",
         ),
         ("{kind='false-count', count=1}", "behaviours.0.samples", "missing"),
         ("{kind='false-count', count=1, samples=0}", "behaviours.0.samples", ">= 1"),
@@ -102,7 +102,7 @@ def test_one_party_may_show_several_kinds() -> None:
         ),
         ("{kind='scale', count=13}", "behaviours", "drawn parties misbehave: more than the 12 parties"),
         ("{kind='alie', count=30}", "behaviours", "drawn parties misbehave: more than the 12 parties"),
-        ("{kind='scale', count=1, factor=1}", "behaviours.0.factor", "change"),
+        ("{kind='scale', count=1, factor=1}", "behaviours.0.factor", "does not change the update"),
         (
             "{kind='scale', count=12}, {kind='replay', parties=['p01']}",
             "behaviours",

@@ -134,7 +134,7 @@ def test_messages(text: str, message: str) -> None:
 
 
 def test_every_table_has_defaults_but_not_who_takes_part() -> None:
-    with pytest.raises(ConfigError, match="is missing"):
+    with pytest.raises(ConfigError, match=r"^parties: is missing"):
         parse_scenario('name = "a"')
     smallest = parse_scenario('name = "a"\nparties = 3\ndata.set = "digits"\nmodel.type = "mlp"')
     assert (smallest.secure_sum.threshold, smallest.secure_sum.min_survivors, smallest.stop.rounds) == (
