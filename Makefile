@@ -14,7 +14,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks demo test quick check unit live slow examples interop compared realistic brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
+.PHONY: help setup hooks demo test quick check unit live slow examples interop compared realistic fresh brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -97,6 +97,9 @@ slow: setup  ## products (message x kind), large sizes, long simulations, many s
 
 realistic: setup  ## two federations of 1.2 million parameters with restarts, and their files in plain torch, minutes
 	$(TEST) -v -m realistic tests/realistic $(ARGS)
+
+fresh: setup  ## results of papers, computed again in part: a twelfth of them, chosen by the commit's hash
+	$(BIN)/python tools/fresh.py --part HEAD $(ARGS)
 
 brokers: setup  ## brokers lost in every step of a run, hours; goes on where it was stopped; writes docs/results/brokers.md
 	$(TEST) -v -m brokers tests/live $(ARGS)

@@ -30,7 +30,7 @@ def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
     )
     return _conclude(
         asked,
-        [partial(_check, asked, one, record) for one, record in keyed if one and record.scale == asked.scale],
+        [partial(check_record, asked, one, record) for one, record in keyed if one and record.scale == asked.scale],
     )
 
 
@@ -58,10 +58,19 @@ def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedRes
     return stale == 0
 
 
-def _check(
+def check_record(
     asked: Asked, exhibit: experiments.Exhibit, record: experiments.Record
 ) -> experiments.CheckedResult:
-    """Compute the start of one simulation or draw again: the cheapest that is no baseline, if any."""
+    """Compute the start of one simulation or draw again: the cheapest that is no baseline, if any.
+
+    Args:
+        asked: folder of results, data and device.
+        exhibit: the table or figure as its files describe it today.
+        record: its committed result.
+
+    Raises:
+        RunAbortedError: the disk is full or gone.
+    """
     stem, result = record.stem, record.fingerprint
     shows, drawn = exhibit.sheet.shows, exhibit.drawn
     scenarios: Mapping[str, scenario.Scenario] = {}
