@@ -200,6 +200,20 @@ class Hospital:
 """
 
 
+def distribute(site: Path, name: str) -> None:
+    """Section 5: what a machine gets from the others."""
+    for file in ("ca.pem", "roster.toml", f"{name}.tls.pem", f"{name}.tls.key"):
+        shutil.copy(site / file, site / name)
+
+
+def check_connection(site: Path, name: str, port: int) -> None:
+    """Section 5: the broker, asked with the certificate of a party."""
+    distribute(site, name)
+    command = block("bash", "securefl doctor --broker").partition("bin/")[2]
+    command = command.replace("broker.example.org", f"localhost:{port}")
+    shell(f"NAME={name}\n{sys.executable} -m {command}", site / name)
+
+
 def with_data(words: list[str]) -> list[str]:
     """A unit's words as the section on built-in training changes them."""
     replaced: list[str]
@@ -261,9 +275,9 @@ def test_the_guide_works_word_by_word(training: str, site: Path) -> None:
 
     with mosquitto(site, port), ExitStack() as stack:
         running = {}
+        check_connection(site, "p00", port)
         for name in NAMES:
-            for file in ("ca.pem", "roster.toml", f"{name}.tls.pem", f"{name}.tls.key"):
-                shutil.copy(site / file, site / name)
+            distribute(site, name)
             started = unit("server" if name == "server" else "party", name)
             words = ["securefl", *started.command[1:]]
             words = with_data(words) if training == "built-in" else words
