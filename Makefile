@@ -42,6 +42,7 @@ check: setup  ## ruff, mypy --strict, wings and exports, import contracts, the g
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/layout.py
 	$(BIN)/python tools/reference.py --check
+	$(BIN)/python tools/language.py --check
 	$(BIN)/mypy
 	MYPYPATH=. $(BIN)/mypy --explicit-package-bases examples
 	$(BIN)/lint-imports --no-logo

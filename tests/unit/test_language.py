@@ -1,0 +1,44 @@
+"""The patterns of ``tools/language.py``, one by one."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tools import language
+
+FOUND = {
+    "people for parties": "Nobody sees an update.",
+    "say or tell for send": "The word that a party said.",
+    "where there is": "The clip where there is one.",
+    "what as a noun": "Sum of what arrived.",
+    "that of which": "A sum of which a share is missing.",
+    "let go of": "Shares that a member lets go of.",
+}
+FINE = ("The server sends shares.", "Choose what to do.", "A body of work.", "The party that signs.")
+
+
+@pytest.mark.parametrize("name", language.PATTERNS)
+def test_a_pattern_finds_its_example_only(name: str) -> None:
+    assert {key for key, pattern in language.PATTERNS.items() if pattern.search(FOUND[name])} == {name}
+    assert not any(language.PATTERNS[name].search(text) for text in FINE)
+
+
+def test_titles_comments_and_names_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(language, "ROOT", tmp_path)
+    path = tmp_path / "a.py"
+    source = (
+        '"""What leaves."""\n\n# One\n# comment.\nx = 1  # noqa: E501\n"""Value."""\n'
+        "def given(): ...\ndef send(): ...\n"
+    )
+    tree = ast.parse(source)
+    assert [one.text for one in language.docstrings(path, tree)] == ["What leaves.", "Value."]
+    assert [one.text for one in language.comments(path, source)] == ["One comment."]
+    names = [name for _, name in language.functions(path, tree)]
+    assert [name for name in names if language.PARTICIPLE.fullmatch(name)] == ["given"]
+
+
+def test_sentences_leave_out_code() -> None:
+    assert len(language.sentences("Return ``a. B``. Raise an error.\n\nNext one")) == 3
