@@ -1,4 +1,4 @@
-"""``securefl audit``: findings about a recorded run, party by party, and whether it kept its promises."""
+"""``securefl audit``: findings about privacy and protocol of a recorded run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def audit(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="The directory of a run, with the transcripts of parties.",
+            help="The directory of a run, with the parties' transcripts.",
         ),
     ],
     *,
@@ -43,31 +43,31 @@ def audit(
         str, typer.Option(metavar="NAMES", help="Parties that collude with the server, as in p01,p04.")
     ] = "",
     lab: Annotated[
-        bool, typer.Option("--lab", help="Compare with the recorded updates too (runs with --lab only).")
+        bool, typer.Option("--lab", help="Also use the recorded updates (of a run with --lab).")
     ] = False,
     attacks: Annotated[
         str,
         typer.Option(
             metavar="NAMES",
-            help="Experiments with a run's data, in minutes: membership,inversion,properties,canary.",
+            help="Attacks on the run's data, minutes each: membership,inversion,properties,canary.",
         ),
     ] = "",
     data_dir: DataDirOption = None,
     roster: Annotated[
         Path | None,
-        typer.Option(help="The roster of the run, if the transcripts do not name its parties."),
+        typer.Option(help="The run's roster, if the transcripts do not name the parties."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the report. Default: RUN/audit.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Audit a recorded run: what the server learned, and whether all processes followed the protocol.
+    """Audit a recorded run: what the server could learn, and if all processes followed the protocol.
 
-    Nothing in the run directory is changed; the report (Markdown, JSON and one HTML page) is added to it.
+    The report (Markdown, JSON and one HTML page) is written to RUN/audit; the run itself is not changed.
 
-    Exit codes: 0 nothing is worse than the scenario allows; 1 something is; 2 refused (a damaged transcript,
-    transcripts of different runs or rosters, unknown colluders, and with verified rounds a scenario that no
-    party signed or a missing file of the first model); 3 the report cannot be written.
+    Exit codes: 0 no finding is worse than the scenario allows; 1 a finding is; 2 refused (a damaged
+    transcript, transcripts of different runs or rosters, unknown colluders; in verified runs, a scenario that
+    the parties did not sign or a missing file of the first model); 3 the report cannot be written.
     """
     with answers(only=as_json) as stdout:
         began = time.monotonic()
@@ -102,7 +102,7 @@ def _experiments(listed: str) -> list[str]:
     for name in _names(listed):
         if name not in _EXPERIMENTS:
             raise ConfigError(
-                "--attacks", f"{name!r} is not an experiment", f"one of {', '.join(_EXPERIMENTS)}"
+                "--attacks", f"{name!r} is not an experiment", f"choose from {', '.join(_EXPERIMENTS)}"
             )
     return _names(listed)
 

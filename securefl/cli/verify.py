@@ -72,7 +72,7 @@ def _show(verified: VerifiedRun) -> None:
     terminal = report.Terminal(highlight=False)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in COLUMNS:
-        table.add_column(column, no_wrap=column == "claimed root")
+        table.add_column(column, no_wrap=column == "root of result")
     for line in verified.lines:
         table.add_row(*(Text(report.printable(str(cell))) for cell in line.cells()))
     terminal.print(table)

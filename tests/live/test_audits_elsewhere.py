@@ -130,12 +130,12 @@ def test_a_moved_run_is_verified_with_its_copy_and_refused_without(
     content = copy.read_bytes()
     copy.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     for command in (verify, audit):
-        assert "first.safetensors is another file" in refusal(call(*command))
+        assert "first.safetensors differs from it" in refusal(call(*command))
     copy.unlink()
     for command in (verify, audit):
         told = refusal(call(*command))
-        assert "the run began with the model of w.safetensors" in told
-        assert "it is not here" in told
+        assert "the run started from the model file w.safetensors" in told
+        assert "it is missing" in told
     # Where the scenario has it, it counts as well.
     Path("w.safetensors").write_bytes(content)
     assert call(*verify).exit_code == 0

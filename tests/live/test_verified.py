@@ -57,7 +57,9 @@ def test_whoever_has_the_run_directory_verifies_it(tmp_path: Path) -> None:
     assert ended.exit_code == 0, ended.stderr
     done = call("verify", ended.directory.path, "--out", tmp_path / "page", width=200)
     assert done.exit_code == 0, done.output
-    assert "is what the rule makes of the certified sums of rounds 0 to 1" in " ".join(done.output.split())
+    assert "follows from the first model and the certified sums of rounds 0 to 1" in " ".join(
+        done.output.split()
+    )
     rows = [line for line in (tmp_path / "page" / "verify.md").read_text().splitlines() if "| yes |" in line]
     assert len(rows) == 2
     assert "confirmed" in rows[0]
@@ -67,12 +69,12 @@ def test_whoever_has_the_run_directory_verifies_it(tmp_path: Path) -> None:
     model.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     told = call("verify", ended.directory.path, "--json")
     assert told.exit_code == 1
-    assert "is not the one at the end of the chain" in told.stdout
+    assert "is not the last one of the chain" in told.stdout
 
 
 def test_a_simulation_has_nothing_to_verify(tmp_path: Path) -> None:
     ended = simulate(scenario(tmp_path, rounds=1), tmp_path / "simulation", *SEEDED, *SETTINGS)
-    assert "a simulation has no signatures" in refusal(call("verify", ended.directory.path))
+    assert "a simulation signs nothing" in refusal(call("verify", ended.directory.path))
 
 
 def test_a_member_that_dies_costs_no_round(tmp_path: Path) -> None:

@@ -236,7 +236,8 @@ def test_audit_verify_and_accounts_are_clean(ended: Ended) -> None:
     findings = [one for chapter in json.loads(audit.stdout)["audits"] for one in chapter["findings"]]
     assert [one["claim"] for one in findings if one["severity"] not in {"holds", "note"}] == []
     assert any(
-        "is what the rule makes of the certified sums of rounds 0 to 4" in one["claim"] for one in findings
+        "follows from the first model and the certified sums of rounds 0 to 4" in one["claim"]
+        for one in findings
     )
     verified = ended.made.run(SERVER, "verify", RUN, "--json")
     assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -17,9 +17,10 @@ from securefl.methods import clustering
 from securefl.runtime import report
 
 _REMEDY: Final = (
-    "do not count on atoms in this run: what updates have in common over rounds may be known of parts of"
-    " them; an honest party endorses and releases nothing that splits an atom"
+    "do not rely on atoms in this run: over rounds, sums may reveal what members of a split atom have in"
+    " common. Check the software of the processes named here: honest parties release no sum of a split atom"
 )
+_FROZEN: Final = "check the server's software: an honest server removes whole atoms from a survivor set"
 _SHOWN: Final = 5
 
 
@@ -63,10 +64,9 @@ def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
         rounds = len({one.round for one in drawn})
         yield holds(
             audit,
-            f"The {len(atoms)} atoms that the atom seed forms are kept: the clusters of"
+            f"No sum splits one of the {len(atoms)} atoms that the atom seed forms. The clusters of"
             f" {report.counted(rounds, 'round')} are unions of"
-            f" {clustering.atoms_per_cluster(recorded.scenario.clustering)}"
-            " or more, and every sum has all of an atom or nothing of it.",
+            f" {clustering.atoms_per_cluster(recorded.scenario.clustering)} or more whole atoms.",
         )
 
 
@@ -89,10 +89,10 @@ def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Findin
     """No seed, or several."""
     first = {seed: next(one for one in drawn if one.atom_seed == seed) for seed in stated}
     without = {one.vantage for one in drawn if not one.atom_seed}
-    what = f"{len(stated)} atom seeds" if all(stated) else "clusters without an atom seed"
+    what = f"{len(stated)} different atom seeds" if all(stated) else "clusters without an atom seed"
     return breach(
         audit,
-        f"There are {what}: the atoms of this run are not the same everywhere and in all rounds.",
+        f"Atoms do not protect the parties of this run: transcripts state {what}. All rounds must use one.",
         evidence=tuple(
             one.evidence.with_text(f"round {one.round}, atom seed {seed[:16] or 'none'}")
             for seed, one in first.items()
@@ -110,12 +110,11 @@ def _unknown(recorded: Recorded, audit: str, drawn: Sequence[_Drawn]) -> Iterato
     yield Finding(
         Severity.BREACH if whole else Severity.NOTE,
         audit,
-        "The atom seed is that of no draw in the transcripts"
-        + (
-            ", and all parties left one: somebody may have chosen it, and with it everybody's atom mates."
-            if whole
-            else ": that nobody chose it cannot be checked."
-        ),
+        "The atom seed, and with it the members of each atom, may have been chosen: no draw in the"
+        " transcripts of all parties made it."
+        if whole
+        else "It cannot be checked that no process chose the atom seed: no draw in the transcripts here"
+        " made it.",
         evidence=(min(drawn, key=lambda one: one.round).evidence,),
         remedy=_REMEDY if whole else "collect the transcripts of all parties",
     )
@@ -134,9 +133,9 @@ def _clusters(
         seen.add((one.round, one.clusters))
         yield breach(
             audit,
-            f"In round {one.round} {report.counted(len(bad), 'cluster')} of"
-            f" {sum(map(len, one.clusters))} are no unions of {fewest} or more of the atoms that the"
-            f" atom seed forms; the first is {report.listed(bad[0])}.",
+            f"In round {one.round} sums may reveal parts of atoms: of"
+            f" {report.counted(sum(map(len, one.clusters)), 'cluster')}, {len(bad)} should be unions of"
+            f" {fewest} or more whole atoms, and are not. The first has members {report.listed(bad[0])}.",
             evidence=(one.evidence,),
             remedy=_REMEDY,
             parties=_torn(bad[0], atoms),
@@ -153,8 +152,8 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) 
             opened.add(version.version.round)
             yield breach(
                 audit,
-                f"In round {version.version.round} a sum was released that has only a part of an atom:"
-                f" {report.listed(torn)} are not in it with all their mates.",
+                f"In round {version.version.round} parties released shares for a sum that splits an atom:"
+                f" it contains {report.listed(torn)} without all members of their atoms.",
                 evidence=(opening.evidence,),
                 remedy=_REMEDY,
                 parties=torn,
@@ -168,11 +167,11 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) 
                 asked.add(round_)
                 yield warning(
                     audit,
-                    f"The survivors of round {round_} split an atom ({report.listed(torn)}); nobody"
-                    " says that it"
-                    " released anything for them.",
+                    f"In round {round_} the survivor set splits an atom: it contains"
+                    f" {report.listed(torn)} without all members of their atoms. No transcript has a release"
+                    " for it.",
                     evidence=(evidence,),
-                    remedy=_REMEDY,
+                    remedy=_FROZEN,
                     parties=torn,
                 )
 

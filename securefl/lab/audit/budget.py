@@ -28,9 +28,11 @@ def audit_budget(recorded: Recorded) -> finding.Chapter:
     exhibits: tuple[Exhibit, ...] = ()
     claim: Mapping[str, Any] = recorded.summary.get("privacy") or {}
     if recorded.scenario.privacy.unit == "none":
-        findings.append(_note("The scenario claims no differential privacy, and neither does the run."))
+        findings.append(
+            _note("Nothing to check: the scenario has no differential privacy, and the run claims none.")
+        )
         if claim.get("epsilon") is not None:
-            findings = [_breach("The run claims an epsilon, and its scenario has no noise.")]
+            findings = [_breach("The claimed epsilon is wrong: the scenario adds no noise.")]
     else:
         releases = releases_of(recorded)
         findings += [*_beyond(recorded, releases), *_counts(claim, releases), *_unsaid(recorded, claim)]
@@ -38,11 +40,11 @@ def audit_budget(recorded: Recorded) -> finding.Chapter:
         findings += more
     return finding.Chapter(
         audit=AUDIT,
-        title="Budget: epsilon counted again",
+        title="Budget: epsilon recomputed",
         method=(
-            "Each party's releases are counted from the transcripts, one for every local work of a round in"
-            " whose clusters it was, and given to the accountant with the scenario's noise. Claims are those"
-            " of summary.json and metrics.jsonl."
+            "Each party's releases are counted from the transcripts: one for each local training in a round"
+            " whose clusters contain the party. The accountant computes epsilon from them and the scenario's"
+            " noise. Both are compared with summary.json and metrics.jsonl."
         ),
         findings=tuple(findings),
         exhibits=exhibits,
@@ -75,11 +77,11 @@ def _beyond(recorded: Recorded, releases: Mapping[PartyId, int]) -> Iterator[fin
     if over:
         worst = max(over, key=lambda party: (over[party], party))
         yield _breach(
-            f"{report.counted(len(over), 'party budget')} exceeded"
-            f" ({report.listed(sorted(over))}): {worst} released"
-            f" {over[worst]} times, and {allowed} keep to epsilon {recorded.scenario.privacy.budget}.",
+            f"{report.counted(len(over), 'party budget')} exceeded ({report.listed(sorted(over))}): {worst}"
+            f" released {over[worst]} updates, but epsilon {recorded.scenario.privacy.budget} allows"
+            f" {allowed}.",
             parties=tuple(sorted(over)),
-            remedy="a party counts for itself and stays away: look whether its journal was lost at a restart",
+            remedy="check if these parties lost their journals, in which they count releases, at a restart",
         )
 
 
@@ -91,17 +93,24 @@ def _counts(claim: Mapping[str, Any], releases: Mapping[PartyId, int]) -> Iterat
     fewer = [p for p in differing if releases[p] > stated.get(p, 0)]
     if fewer:
         yield _breach(
-            f"The run claims fewer releases than the transcripts have for {report.listed(fewer)}:"
-            f" {stated.get(fewer[0], 0)} and not {releases[fewer[0]]} for {fewer[0]}.",
+            f"The stated epsilon is too small: the run states too few releases of {report.listed(fewer)}."
+            f" For {fewer[0]} it states {stated.get(fewer[0], 0)}, the transcripts have"
+            f" {releases[fewer[0]]}.",
             parties=tuple(fewer),
-            remedy="epsilon was computed from too few releases: take the recounted one",
+            remedy="use the recomputed epsilon",
         )
     elif differing:
-        yield _note(f"The run claims more releases than the transcripts have for {report.listed(differing)}.")
+        yield finding.note(
+            AUDIT,
+            f"The run states more releases than the transcripts have for {report.listed(differing)}.",
+            remedy="nothing to do: more releases only make the stated epsilon larger",
+        )
     else:
         most = max(releases.values(), default=0)
         yield finding.holds(
-            AUDIT, f"Releases by party are those that the run claims, at most {most}.", evidence=(_SUMMARY,)
+            AUDIT,
+            f"The stated numbers of releases agree with the transcripts; the largest is {most}.",
+            evidence=(_SUMMARY,),
         )
 
 
@@ -112,9 +121,9 @@ def _unsaid(recorded: Recorded, claim: Mapping[str, Any]) -> Iterator[finding.Fi
     unsaid = sorted(report.forgoing(recorded.scenario, recorded.seed).difference(claim["without_guarantee"]))
     if unsaid:
         yield _breach(
-            f"{report.listed(unsaid)} leave out noise or bounds, and the run claims a guarantee for them.",
+            f"The run claims a guarantee for {report.listed(unsaid)}, which skip noise or clipping.",
             parties=tuple(unsaid),
-            remedy="no figure holds for a party that does not do what it rests on",
+            remedy="do not rely on a privacy guarantee for these parties",
         )
 
 
@@ -124,31 +133,36 @@ def _epsilons(
     claimed = claim.get("epsilon")
     insecure = recorded.seeded and not recorded.simulated
     if claimed is None:
-        return [_note(f"The run guarantees nothing: {claim.get('guarantee', 'no summary')}.")], ()
+        return [_note(f"The run claims no epsilon: {claim.get('guarantee', 'summary.json has none')}.")], ()
     if insecure:
-        return [_breach(f"The run claims epsilon {claimed:.4g}, and its noise follows from a seed.")], ()
+        return [_breach(f"Epsilon {claimed:.4g} is wrong: anyone can compute the noise from its seed.")], ()
     length = _length(recorded)
     mechanism = None if length is None else privacy.mechanism_of(recorded.scenario, length)
     if mechanism is None:
-        return [_note("The model's size is not recorded, so that epsilon cannot be computed.")], ()
+        return [_note("Epsilon was not recomputed: no transcript states the size of the model.")], ()
     kept = {p: made for p, made in releases.items() if p not in set(claim.get("without_guarantee", ()))}
     most = max(kept.values(), default=0)
     try:
         found = privacy.ledger_of(mechanism, most).guarantee()
         exhibits = _exhibits(recorded, claim, mechanism, releases, most)
     except ConfigError as error:
-        return [_note(f"Epsilon was not computed again: {error}.")], ()
+        return [_note(f"Epsilon was not recomputed: {error}.")], ()
     text = (
-        f"epsilon {found.epsilon:.4g} by privacy loss distributions and {found.epsilon_rdp:.4g} by RDP for"
-        f" {report.counted(most, 'release')} at delta {found.delta:.3g}"
+        f"epsilon {found.epsilon:.4g} for {report.counted(most, 'release')} at delta {found.delta:.3g},"
+        f" by privacy loss distributions ({found.epsilon_rdp:.4g} by RDP)"
     )
     if claimed < found.epsilon * (1 - _TOLERANCE):
         return [
-            _breach(f"Recounted: {text}. The run claims {claimed:.4g}.", remedy="take the recounted figure")
+            _breach(
+                f"The claimed epsilon {claimed:.4g} is too small. Recomputed: {text}.",
+                remedy="use the recomputed epsilon",
+            )
         ], exhibits
-    above = "" if claimed <= found.epsilon * (1 + _TOLERANCE) else f" (claimed: {claimed:.4g}, which is more)"
+    above = "" if claimed <= found.epsilon * (1 + _TOLERANCE) else f" The run claims {claimed:.4g}: more."
     return [
-        finding.holds(AUDIT, f"Recounted: {text}. That is what the run claims{above}.", evidence=(_SUMMARY,))
+        finding.holds(
+            AUDIT, f"The claimed epsilon is right. Recomputed: {text}.{above}", evidence=(_SUMMARY,)
+        )
     ], exhibits
 
 
@@ -172,29 +186,29 @@ def _exhibits(
     )
     return (
         AuditPlot(
-            title="Epsilon as it was spent",
-            x_name="rounds, or releases",
+            title="Epsilon over the run",
+            x_name="rounds or releases",
             y_name="epsilon",
             curves=(
                 Curve(
-                    label="claimed in metrics.jsonl, highest of all parties, by round",
+                    label="claimed in metrics.jsonl, largest of all parties, by round",
                     x=tuple(map(float, claimed)),
                     y=tuple(claimed.values()),
                 ),
                 Curve(
-                    label="recounted, by number of releases",
+                    label="recomputed, by number of releases",
                     x=tuple(map(float, steps)),
                     y=tuple(spending.after(made) for made in steps),
                     predicted=True,
                 ),
             ),
-            note="They are the same where the most frequent party releases once a round.",
+            note="The curves agree if some party releases once in every round.",
         ),
         Table(
             title="Releases and epsilon by party",
             columns=("party", "releases", "epsilon"),
             rows=rows,
-            note="A dash: no guarantee for this party, which leaves out noise or bounds.",
+            note="A dash: no guarantee for this party, because it skips noise or clipping.",
         ),
     )
 
@@ -216,6 +230,9 @@ def _note(claim: str) -> finding.Finding:
 
 
 def _breach(
-    claim: str, *, remedy: str = "believe no guarantee of this run", parties: tuple[PartyId, ...] = ()
+    claim: str,
+    *,
+    remedy: str = "do not rely on a privacy guarantee of this run",
+    parties: tuple[PartyId, ...] = (),
 ) -> finding.Finding:
     return finding.breach(AUDIT, claim, evidence=(_SUMMARY,), remedy=remedy, parties=parties)

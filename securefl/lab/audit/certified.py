@@ -23,7 +23,12 @@ from securefl.protocol.round import (
 )
 from securefl.runtime import report
 
-SPLIT: Final = "the server split its parties: do not use its model"
+SPLIT: Final = "do not use the model: the server sent different messages to different parties"
+DEVIATES: Final = "do not use the model: the server did not follow the protocol"
+UNPROVED: Final = (
+    "find out which is true: the server sent different messages, or these transcripts are forged"
+)
+COLLUDES: Final = "remove these parties' keys from the roster: they collude with the server, or were stolen"
 SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal, messages.Endorse)
 
 
@@ -83,7 +88,7 @@ def _seen(
     versions = {one.digest: one for one in some if one.place.attempt == last}
     split: tuple[finding.Finding, ...] = ()
     if len(versions) > 1:
-        said = f"The server announced round {round_} in {len(versions)} versions"
+        said = f"The server sent {len(versions)} different announcements of round {round_}"
         split = (_split(said, some, versions),)
     # What a quorum has signed counts, whatever others were shown.
     tried = [_version(plan, kept, one, last, atom_seed) for one in versions.values()]
@@ -103,9 +108,9 @@ def _split(
     words = sorted({one.by for one in some if one.digest in versions and one.digest not in signed})
     return finding.warning(
         AUDIT,
-        f"{said}, say {report.listed(words)} without its signature.",
+        f"{said}, according to {report.listed(words)}. The server's signature is missing there.",
         evidence=tuple(one.evidence for one in versions.values()),
-        remedy="either the server split its parties, or these transcripts are not true",
+        remedy=UNPROVED,
     )
 
 
@@ -116,8 +121,9 @@ def _version(
     try:
         seen = _drawn(plan, kept, seen, draw, atom_seed)
     except PeerError as error:
-        said = f"The draw of round {seen.round} does not hold: {error.reason}."
-        return replace(seen, lacking="its draw does not hold", wrong=(_wrong(said, seen.announced, SPLIT),))
+        said = f"The cluster draw of round {seen.round} is invalid: {error.reason}."
+        wrong = (_wrong(said, seen.announced, DEVIATES),)
+        return replace(seen, lacking="its cluster draw is invalid", wrong=wrong)
     return _certified(plan, kept, seen) if seen.drawn is not None else seen
 
 
@@ -130,14 +136,14 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
     lists = {one.digest: one for one in kept.of(messages.Reveals) if one.place == place}
     whole = [one for one in lists.values() if len(one.message.reveals) == len(hellos)]
     if not whole:
-        return replace(seen, lacking="no transcript has all of its nonces")
+        return replace(seen, lacking="no transcript contains all nonces of its draw")
     told = max(whole, key=lambda one: one.signed)
     try:
         reveals = _revealed(plan, place, hellos, told.message)
     except PeerError:
         if told.signed:
             raise
-        return replace(seen, lacking="no transcript has all of its nonces")
+        return replace(seen, lacking="no transcript contains all nonces of its draw")
     roots = {party: one.root for party, one in reveals.items() if isinstance(one, messages.ChainedReveal)}
     model, config = next(iter(hellos.values())).model_digest, plan.config_digest()
     drawn = draw_round(
@@ -161,7 +167,7 @@ def _revealed(
     reveals = dict(_said(plan, place, message.reveals, messages.Reveal))
     for party, said in reveals.items():
         if party not in hellos:
-            raise PeerError(SERVER, f"{party} reveals a nonce, but was not announced")
+            raise PeerError(SERVER, f"{party} revealed a nonce, but the announcement does not name it")
         if (
             clustering.commitment(said.nonce, plan.run, place.round, place.attempt, party)
             != hellos[party].commitment
@@ -189,7 +195,8 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
     quorum = plan.limits.quorum or 0
     whole = sorted(statement for statement, by in signed.items() if len(by) >= quorum)
     if len(whole) > 1:
-        wrong = (*wrong, _wrong(f"Round {seen.round} has {len(whole)} certificates.", (), SPLIT))
+        claim = f"Round {seen.round} has {len(whole)} different certificates; an honest run has one."
+        wrong = (*wrong, _wrong(claim, (), SPLIT))
     certified = [rounds[statement] for statement in whole if statement in rounds]
     most = max(map(len, signed.values()), default=0)
     if certified:
@@ -202,19 +209,18 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
             wrong=(*seen.wrong, *wrong),
         )
     if not signed:
-        lacking = "no transcript has a certificate"
+        lacking = "no transcript contains its certificate"
     elif not whole:
-        lacking = f"{most} endorsements of one statement, needed: {quorum}"
+        lacking = f"only {most} of {quorum} needed endorsements"
         told = tuple(one for one in kept.of(messages.Certificate) if one.place == kernel.Place(seen.round))
-        wrong = (*wrong, _wrong(f"The certificate of round {seen.round} has {lacking}.", told, SPLIT))
+        claim = f"The certificate of round {seen.round} is invalid: it has {lacking}."
+        wrong = (*wrong, _wrong(claim, told, DEVIATES))
     elif not freezes:
-        lacking = "no transcript has what was frozen"
+        lacking = "no transcript contains its survivor set"
     else:
-        lacking = "its certificate is of another statement than its freezes make"
-        wrong = (
-            *wrong,
-            _wrong(f"What was frozen in round {seen.round} is not what a quorum has signed.", freezes, SPLIT),
-        )
+        lacking = "its certificate does not match its survivor set"
+        claim = f"In round {seen.round} the server sent other survivors or commitments than a quorum signed."
+        wrong = (*wrong, _wrong(claim, freezes, DEVIATES))
     wrong = (*seen.wrong, *wrong)
     return replace(seen, signatures=most, freezes=freezes, lacking=lacking, wrong=wrong)
 
@@ -231,15 +237,16 @@ def _signatures(
             for party, said in _said(plan, kernel.Place(round_), one.message.endorsements, messages.Endorse):
                 signed[said.statement].add(party)
         except PeerError as error:
-            wrong.append(_wrong(f"A certificate of round {round_} is none: {error.reason}.", (one,), SPLIT))
+            claim = f"A certificate of round {round_} is invalid: {error.reason}."
+            wrong.append(_wrong(claim, (one,), DEVIATES))
     both = {party for by in signed.values() for party in by if sum(party in to for to in signed.values()) > 1}
     if both:
         wrong.append(
             finding.breach(
                 AUDIT,
-                f"In round {round_} {', '.join(sorted(both))} endorsed two statements.",
+                f"In round {round_} {report.listed(sorted(both))} signed two conflicting statements.",
                 evidence=tuple(one.evidence for one in versions.values()),
-                remedy="these parties collude with the server: their key does not belong on a roster",
+                remedy=COLLUDES,
                 parties=tuple(sorted(both)),
             )
         )
@@ -274,5 +281,5 @@ def _wrong(
     if not shown or any(one.signed for one in shown):
         return finding.breach(AUDIT, claim, evidence=evidence, remedy=remedy)
     # Only signatures accuse: whoever wrote the transcript may have made it up.
-    claim = f"{claim} It is here without the server's signature."
+    claim = f"{claim} The server's signature is missing here, so that this may be forged."
     return finding.warning(AUDIT, claim, evidence=evidence, remedy=remedy)

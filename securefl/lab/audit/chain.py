@@ -13,7 +13,7 @@ from securefl.base.arrays import F32
 from securefl.base.errors import EXIT_EXPECTED, EXIT_REFUSED, EXIT_UNEXPECTED, ConfigError, PeerError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.lab.audit import links, repeating
-from securefl.lab.audit.certified import SPLIT, seen_rounds
+from securefl.lab.audit.certified import seen_rounds
 from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
 from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, convictions, read_kept
@@ -25,11 +25,11 @@ from securefl.runtime import report
 
 COLUMNS: Final = (
     "round",
-    "claimed root",
-    "certificate",
-    "sums attested",
-    "step attested",
-    "repeated here",
+    "root of result",
+    "signatures",
+    "sums confirmed",
+    "step confirmed",
+    "recomputed here",
     "verdict",
 )
 _NOWHERE: Final = Evidence("model.safetensors", None)
@@ -126,7 +126,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
     if known.first is None and known.frozen is None and known.unknown and recorded.scenario.model.is_own:
         # Parties signed the digest of what is not trained.
         raise NothingKeptError(
-            "model", f"cannot be made here: {known.unknown}", "give its code and data (--data-dir)"
+            "model", f"cannot be made here: {known.unknown}", "provide its code and data (--data-dir)"
         )
     kept = read_kept(recorded, known.roster)
     plan = _plan(recorded, kept, known)
@@ -141,8 +141,8 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
         forged = f": {kept.forged[0].claim.rstrip('.')}" if kept.forged else ""
         raise NothingKeptError(
             "transcripts",
-            f"hold no announcement of a round that its server signed{forged}",
-            "add those of parties that took part, and give the roster of the run",
+            f"contain no announcement of a round with the server's signature{forged}",
+            "add transcripts of parties that took part, or give the run's roster: --roster FILE",
         )
     open_ = any(line.verdict is links.LinkVerdict.OPEN for line in lines) or _doubted(plan, chain, known)
     ends = tuple(_ends(recorded, plan, chain, known, open_=open_))
@@ -182,12 +182,12 @@ def check_verifiable(recorded: Recorded) -> None:
     if not recorded.scenario.secure_sum.verified:
         raise NothingKeptError(
             "secure_sum.verify",
-            "is off: nobody repeated what the server made of the rounds",
+            "is off: parties did not verify the server's results",
             'run it with secure_sum.server = "active" and secure_sum.verify = "committee"',
         )
     if recorded.simulated:
         raise NothingKeptError(
-            "transcripts", "are none: a simulation has no signatures", "verify what securefl run left"
+            "transcripts", "are missing: a simulation signs nothing", "verify the directory of a securefl run"
         )
 
 
@@ -203,14 +203,15 @@ def audit_chain(recorded: Recorded, known: Known) -> Chapter:
         findings = (said, *run.findings)
         rows = tuple(line.cells() for line in run.lines)
     except NothingKeptError as error:
-        findings, rows = (note(AUDIT, f"Not verified: {error}."),), ()
+        claim = f"The chain of models was not verified: {error.path} {error.reason}."
+        findings, rows = (note(AUDIT, claim, remedy=error.remedy),), ()
     return Chapter(
         audit=AUDIT,
-        title="Chain: whether the model is what the rule makes of the certified sums",
+        title="Chain: does the model follow from the certified sums?",
         method=(
-            "Clusters are drawn again from the signed nonces, the statement of each round is put together and"
-            " compared with its certificate, and each claim with the attests of those who may give them."
-            " Openings and steps that verifiers were sent are repeated where their keys are known."
+            "Clusters are drawn again from the signed nonces. The survivors and sums of each round must be"
+            " those that a quorum of parties signed. Enough entitled parties must have confirmed each result"
+            " of the server. If verifiers' keys are known, their sums and steps are recomputed."
         ),
         findings=findings,
         exhibits=(Table(title="Rounds", columns=COLUMNS, rows=rows),) if rows else (),
@@ -221,10 +222,10 @@ def _plan(recorded: Recorded, kept: KeptMessages, known: Known) -> RunPlan:
     length = 0 if known.first is None else known.first.size // recorded.scenario.groups.count
     lengths = set(_lengths(recorded))
     if len(lengths) > 1:
-        raise ConfigError("transcripts", "have models of different lengths", "take those of one run")
+        raise ConfigError("transcripts", "have models of different lengths", "use the transcripts of one run")
     length = next(iter(lengths), length * recorded.scenario.groups.count) // recorded.scenario.groups.count
     if not length:
-        raise ConfigError("transcripts", "do not tell how long the model is", "add one more party's")
+        raise ConfigError("transcripts", "do not state the length of the model", "add one of another party")
     secure_sum.sums_of(recorded.scenario, length)
     run = RunId(recorded.run)
     return RunPlan(
@@ -264,9 +265,9 @@ def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
     if signed:
         raise ConfigError(
             "scenario.toml",
-            "does not make the configuration that all parties of the run signed: scenario, roster, frozen"
-            " parameters or rules of your own are others here",
-            "take the files of the run; --roster FILE for its roster",
+            "is not the configuration that all parties of the run signed: scenario, roster, frozen parameters"
+            " or own rules differ here",
+            "use the files of the run; --roster FILE for its roster",
         )
 
 
@@ -286,9 +287,7 @@ def _check_keys(plan: RunPlan, identities: Mapping[PartyId, crypto.Identity]) ->
     """Refuse a key that opens nothing of what its party was sent: the server would seem to have lied."""
     for name, identity in identities.items():
         if plan.roster.parties.get(name) != identity.public:
-            raise ConfigError(
-                "--key", f"is not the key that {name} has on the roster", "take the one of this run"
-            )
+            raise ConfigError("--key", f"is not the key of {name} on the roster", "use the key of this run")
 
 
 def _line(plan: RunPlan, again: repeating.RepeatedHere, one: links.CheckedRound) -> RoundLine:
@@ -323,9 +322,9 @@ def _broken(chain: links.ModelChain) -> Iterator[Finding]:
         if one.verdict is links.LinkVerdict.WRONG and one.why:
             yield breach(
                 AUDIT,
-                f"The link of round {one.round} does not hold: {one.why}.",
+                f"The result of round {one.round} is invalid: {one.why}.",
                 evidence=() if one.claimed is None else one.claimed.evidence[:1],
-                remedy="do not use its model",
+                remedy="do not use the model of this round or a later one",
             )
 
 
@@ -348,12 +347,13 @@ def _ends(
 ) -> Iterator[Finding]:
     """What the chain begins and ends with."""
     if _begins_otherwise(plan, chain, known):
-        claim = "The chain does not begin with the model that follows from scenario and seed"
+        claim = "The chain does not start with the model that scenario and seed give"
         if _doubted(plan, chain, known):
             why = known.doubt or "the model made here has another number of parameters"
-            yield note(AUDIT, f"{claim} here, which proves nothing: {why}.")
+            remedy = "verify with the files and the software of the run"
+            yield note(AUDIT, f"{claim} here. This proves no fault: {why}.", remedy=remedy)
         else:
-            yield breach(AUDIT, f"{claim}.", remedy=SPLIT)
+            yield breach(AUDIT, f"{claim}.", remedy="do not use the model: the run started from another one")
     if known.final is None or chain.last is None:
         return
     # The chain names a model together with the announced values, which no file has.
@@ -361,15 +361,18 @@ def _ends(
     if any(model_digest(known.final, values) == chain.last.claim.model for values in announced):
         return
     found, last = model_digest(known.final).hex(), chain.last.claim.model.hex()
-    claim = f"The model in the run directory, {found}, is not the one at the end of the chain, {last}"
+    claim = (
+        f"The model in the run directory (digest {found}) is not the last one of the chain (digest {last})"
+    )
     if open_:
-        yield note(AUDIT, f"{claim}, as far as that could be followed.", evidence=(_NOWHERE,))
+        claim = f"{claim}, but the chain could not be checked to its end."
+        yield note(AUDIT, claim, evidence=(_NOWHERE,), remedy="add the missing transcripts, verify again")
         return
     yield breach(
         AUDIT,
         f"{claim}.",
         evidence=(_NOWHERE,),
-        remedy="it was changed after the run, or the server wrote another: do not use it",
+        remedy="do not use it: it was changed after the run, or the server wrote another model",
     )
 
 
@@ -384,12 +387,13 @@ def _rest(
         one = len(of) == 1
         which = f"Round {of[0]}" if one else f"Rounds {report.listed(of)}"
         if verdict is links.LinkVerdict.VOID:
-            yield note(AUDIT, f"{which} {'is' if one else 'are'} void: {why}.")
+            claim = f"{which} {'is' if one else 'are'} void and did not change the model: {why}."
+            yield note(AUDIT, claim, remedy="nothing to do: the next round starts from the same model")
         elif verdict is links.LinkVerdict.OPEN:
             yield note(
                 AUDIT,
                 f"{which} could not be checked: {why}.",
-                remedy="add the transcripts of more parties, and the server's for the last round",
+                remedy="add the transcripts of more parties; the last round needs the server's",
             )
     resting = [
         str(line.round)
@@ -400,30 +404,36 @@ def _rest(
         rounds = f"round {resting[0]}" if len(resting) == 1 else f"rounds {report.listed(resting)}"
         yield note(
             AUDIT,
-            f"In {rounds} not every sum and step was repeated here: the others rest on attests. Runs with"
-            " --lab keep what verifiers are sent; it takes their keys to read it (--key).",
+            f"In {rounds} some sums or steps were not recomputed here. They rest on signed confirmations of"
+            " verifiers.",
+            remedy="if verifiers may collude: repeat with run --lab, which keeps their proofs, and use --key",
         )
     if known.first is None or chain.first is None or chain.first.claim.round >= 0:
-        yield note(AUDIT, f"The first model was not checked: {known.unknown or 'no transcript has it'}.")
+        why = known.unknown or "no transcript contains its announcement"
+        yield note(AUDIT, f"The first model was not checked: {why}.")
     if known.final is None:
-        yield note(AUDIT, f"The model file was not compared: {known.unknown or 'there is none'}.")
+        yield note(AUDIT, f"The model file was not checked: {known.unknown or 'it is missing'}.")
     if again.unread:
-        yield note(AUDIT, f"{report.counted(again.unread, 'proof')} could not be opened or repeated here.")
+        claim = (
+            f"{report.counted(again.unread, 'proof')} of results could not be decrypted or recomputed here."
+        )
+        yield note(AUDIT, claim, remedy="give the keys of the verifiers (--key FILE) to check more")
 
 
 def _sentence(recorded: Recorded, chain: links.ModelChain, known: Known, *, sound: bool, open_: bool) -> str:
     linked = [one.round for one in chain.rounds if one.link is not None]
     model = "" if known.final is None else f" in the run directory ({model_digest(known.final).hex()})"
-    verb = "is not" if not sound else "is not proved to be" if open_ else "is"
     if not linked:
-        what = f"{verb} the first one, which no round has changed,"
+        verb = "is not" if not sound else "is not proved to be" if open_ else "is"
+        what = f"{verb} the first model, which no round changed"
     else:
         between = set(range(linked[0], linked[-1])).difference(linked)
         void = f" but {report.listed(map(str, sorted(between)))}" if between else ""
         rounds = f"rounds {linked[0]} to {linked[-1]}{void}" if len(linked) > 1 else f"round {linked[0]}"
         begin = "the first model" if known.first is not None else "a first model that was not checked"
-        what = f"{verb} what the rule makes of the certified sums of {rounds}, starting with {begin},"
-    return f"The model{model} {what} as far as {report.counted(_count(recorded), 'transcript')} tell."
+        verb = "does not follow" if not sound else "is not proved to follow" if open_ else "follows"
+        what = f"{verb} from {begin} and the certified sums of {rounds}"
+    return f"The model{model} {what}, according to {report.counted(_count(recorded), 'transcript')}."
 
 
 def _count(recorded: Recorded) -> int:

@@ -22,8 +22,9 @@ from securefl.methods.clustering import hides_groups, leakage_colluders
 from securefl.runtime import report
 
 _REPEATED = (
-    'leakage.mode = "veto" releases nothing that would do this; atoms (clustering.atoms) withstand a server'
-    " that changes one bit of its model, too"
+    'set leakage.mode = "veto": parties then refuse to release such sums. Atoms (clustering.atoms) protect'
+    " even"
+    " if the server changes one bit of the model"
 )
 
 
@@ -59,16 +60,16 @@ def _found(
     for row in dict.fromkeys(opening.survivors for opening in opened):
         ledger = ledger.open(row)
     numbers = report.listed(map(str, rounds))
-    which = f"Rounds {numbers} had one model, so that their sums are of the same updates,"
     evidence = (finding.Evidence(SERVER, None, f"round_started of rounds {numbers}"),)
     if not ledger.exposed:
-        claim = f"{which} but for batches; together they determine nobody's."
+        claim = f"Rounds {numbers} used the same model, but their sums together reveal no party's update."
         return finding.Finding(finding.Severity.HOLDS, audit, claim, evidence=evidence)
     return finding.Finding(
         finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH,
         audit,
-        f"{which} but for batches; together they determine {report.counted(len(ledger.exposed), 'update')}"
-        f" ({report.listed(sorted(ledger.exposed))}).",
+        f"The sums of rounds {numbers} together reveal {report.counted(len(ledger.exposed), 'update')}"
+        f" ({report.listed(sorted(ledger.exposed))}): these rounds used the same model, so that updates"
+        " differ by batches only.",
         evidence=evidence,
         remedy=_REPEATED,
         parties=tuple(sorted(ledger.exposed)),
@@ -77,10 +78,11 @@ def _found(
 
 AUDIT: Final = "exposure"
 _REMEDY: Final = (
-    "fewer reclusterings of one update, new local work for each (clustering.new_work), larger clusters, or"
-    ' noise; leakage.mode = "veto" releases nothing that would do this'
+    "use fewer reclusterings of one update, new local training for each (clustering.new_work), larger"
+    " clusters"
+    ' or noise. With leakage.mode = "veto" parties refuse to release such sums'
 )
-_NOISY: Final = " Each carries all of its noise, and the guarantee reckons with updates that are known."
+_NOISY: Final = " These updates contain their noise, and the privacy guarantee assumes that they are known."
 _SHOWN: Final = 6
 """Sums of a combination that are listed as evidence."""
 
@@ -96,20 +98,20 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> finding.C
     findings += [*slotted(recorded, AUDIT), *atoms_checked(recorded, AUDIT), *_unpredicted(recorded)]
     return finding.Chapter(
         audit=AUDIT,
-        title="Exposure: whom the server knows",
+        title="Exposure: updates that the server can compute",
         method=(
-            "Each opened sum is a row of zeros and ones over the parties it contains; the same update in"
-            " several sums gives several rows. A party is exposed if its unit vector is a combination of the"
-            " rows, whatever the updates are. Rows are the survivors for whom members released shares. Who is"
-            " exposed and who is not is proved over the integers."
+            "Each opened sum is an equation over the updates of the parties in it. A party is exposed if some"
+            " combination of sums equals its update, whatever the updates are. A sum counts as opened once a"
+            " member released shares for it. An update version is one local training of all parties. Exposed"
+            " and protected parties are proved over the integers."
             + (
                 " Atoms are formed again from the atom seed."
                 if recorded.scenario.clustering.atoms > 1
                 else ""
             )
             + (
-                " Groups are hidden: each slot is a version of its own, an update there is what a member put"
-                " into it, zeros if it chose another model; how many are no zeros is what counts say."
+                " Groups are hidden: each slot is a version of its own. A member's update there is zero if it"
+                " chose another model. Counts state how many members chose the slot."
                 if hides_groups(recorded.scenario.groups)
                 else ""
             )
@@ -122,24 +124,20 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> finding.C
 def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     sums = sum(len(one.opened.openings) for one in versions)
     hit = [one for one in versions if one.alone.exposed]
-    slots = (
-        " What is in a slot is another question, see below." if hides_groups(recorded.scenario.groups) else ""
-    )
+    slots = " Slots of hidden groups are judged below." if hides_groups(recorded.scenario.groups) else ""
     if not hit:
         return finding.holds(
             AUDIT,
-            f"The server alone knows no party's update: none follows from the"
-            f" {report.counted(sums, 'opened sum')} of"
-            f" {report.counted(len(versions), 'update version')}. For each"
-            f" version a witness changes every update and no sum.{slots}",
+            f"The server alone cannot compute any party's update from the"
+            f" {report.counted(sums, 'opened sum')} of {report.counted(len(versions), 'update version')}."
+            f" Proof: in each version all updates can change without a change of any sum.{slots}",
         )
     parties = sorted({party for one in hit for party in one.alone.exposed})
     return finding.Finding(
         finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH,
         AUDIT,
-        f"The server alone can compute the updates of {len(parties)} of"
-        f" {len(recorded.parties)} parties"
-        f" exactly ({report.listed(parties)}), in {len(hit)} of"
+        f"The server alone can compute the exact updates of {len(parties)} of"
+        f" {len(recorded.parties)} parties ({report.listed(parties)}), in {len(hit)} of"
         f" {report.counted(len(versions), 'update version')}." + (_NOISY if recorded.noisy else ""),
         evidence=_combination(hit[0], hit[0].alone.exposed),
         remedy=_REMEDY,
@@ -153,8 +151,7 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     if not more:
         return finding.holds(
             AUDIT,
-            f"{report.listed(colluders)} and the server together can compute no more from the opened"
-            " sums than the server alone.",
+            f"Collusion of {report.listed(colluders)} with the server exposes no further party.",
         )
     bound = leakage_colluders(recorded.scenario)
     allowed = len(colluders) <= bound
@@ -162,9 +159,9 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     return finding.Finding(
         finding.Severity.BREACH if allowed and not recorded.noisy else finding.Severity.WARNING,
         AUDIT,
-        f"{report.listed(colluders)} and the server together can compute updates of {len(more)} more parties"
-        f" ({report.listed(more)}); a combination of sums is reckoned to hold"
-        f" {report.counted(bound, 'colluder')}.",
+        f"Collusion of {report.listed(colluders)} with the server exposes"
+        f" {report.counted(len(more), 'further update')} ({report.listed(more)}). The scenario assumes at"
+        f" most {report.counted(bound, 'colluder')} in a combination of sums.",
         evidence=_combination(hit, {p: proof for p, proof in hit.pooled.exposed.items() if p in more}),
         remedy=_REMEDY,
         parties=tuple(more),
@@ -178,8 +175,8 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.F
         return []
     if not known:
         several = any(len(one.ledger.parties) > SEARCHED for one in versions)
-        claim = f"Not searched, with more than {SEARCHED} parties: the smallest support, which decides"
-        claim += " how many colluders an opened sum withstands."
+        claim = "Not computed: the number of colluders that the opened sums withstand. The search takes too"
+        claim += f" long with more than {SEARCHED} parties."
         return [finding.note(AUDIT, claim)] if several else []
     size, least, support = min(known, key=lambda item: item[0])
     parties = support.parties
@@ -187,16 +184,15 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.F
     needed = colluders + k
     at = f"round {least.opened.version.round}"
     if size == 1:
-        claim = "A single party's update is a combination of the opened sums; no colluder is needed."
+        claim = "A combination of opened sums contains a single party's update: no colluder is needed."
     else:
         claim = (
-            f"The fewest parties that a combination of sums is about are {size}"
-            f" ({report.listed(parties)}, {at}):"
-            f" {report.counted(size - 1, 'colluder')} among them would know the last one's update."
+            f"The smallest combination of opened sums contains {size} parties ({report.listed(parties)},"
+            f" {at}): {report.counted(size - 1, 'colluder')} among them could compute the last one's update."
         )
-    claim += f" The scenario asks for leakage.colluders + k = {colluders} + {k} = {needed}."
+    claim += f" The scenario requires leakage.colluders + k = {colluders} + {k} = {needed} parties."
     if not support.exact:
-        claim += f" (Searched exhaustively below {support.at_least}; the figure is an upper bound.)"
+        claim += f" (The search is exhaustive below {support.at_least} only: {size} is an upper bound.)"
     broken = size < needed
     worst = finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH
     return [
@@ -218,21 +214,18 @@ def _thresholds(recorded: Recorded, theory: exposure_theory.Expectation | None) 
         return []
     clustering = recorded.scenario.clustering
     atoms = theory.atoms < theory.participants
-    what = "determine the sum of each atom" if atoms else "expose everybody"
-    measured = (
-        f"from R = {theory.measured} on random reclusterings of this size {what} (simulated)"
-        if theory.measured is not None
-        else f"none of up to {theory.most} random reclusterings {what} (simulated)"
+    what = "reveal the sum of every atom" if atoms else "expose all parties"
+    measured = f"more than {theory.most}" if theory.measured is None else str(theory.measured)
+    ran = f"The run used R = {clustering.reclusterings}" + (
+        " with new local training for each." if clustering.new_work else "."
     )
-    ran = f"The run had R = {clustering.reclusterings}" + (
-        " with new work for each." if clustering.new_work else "."
-    )
-    count = f" for {theory.atoms} atoms" if atoms else ""
+    count = f" for N = {theory.atoms} atoms" if atoms else ""
     return [
         finding.note(
             AUDIT,
-            f"SHARE's necessary bound R >= n/c is {theory.share_bound} here, the estimate"
-            f" (N - 1) / (C - 1) is {theory.estimate}{count}, and {measured}. {ran}",
+            f"Random reclusterings R of one update {what} from about R = {theory.estimate}{count}, by the"
+            f" estimate (N - 1) / (C - 1). In simulations: {measured}; SHARE's lower bound n/c:"
+            f" {theory.share_bound}. {ran}",
         )
     ]
 
@@ -240,7 +233,7 @@ def _thresholds(recorded: Recorded, theory: exposure_theory.Expectation | None) 
 def _unpredicted(recorded: Recorded) -> list[finding.Finding]:
     if recorded.scenario.groups.count == 1:
         return []
-    claim = "What random reclusterings would expose is not predicted: with task groups there are none."
+    claim = "Exposure by random reclusterings is not predicted: task groups are not reclustered."
     return [finding.note(AUDIT, claim)]
 
 
@@ -258,10 +251,11 @@ def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.Fin
     return [
         finding.note(
             AUDIT,
-            f"Over all rounds together the sums would determine {exposed} of"
-            f" {len(ledger.parties)} updates if these stayed the same from round to round. They do not,"
-            " but what they have in common leaks (So et al. 2021).",
-            remedy=("" if not exposed else "fixed atoms, or noise: no ledger of single rounds sees this"),
+            f"If updates stayed the same in all rounds, all sums together would reveal {exposed} of"
+            f" {len(ledger.parties)} updates. Updates change, but their common part leaks (So et al. 2021).",
+            remedy=(
+                "" if not exposed else "use fixed atoms or noise: a ledger of one round cannot prevent it"
+            ),
         )
     ]
 

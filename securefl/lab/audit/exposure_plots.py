@@ -33,14 +33,14 @@ def _against_r(recorded: Recorded, versions: Sequence[openings.Exposed], theory:
         Curve(label=f"predicted, with {theory.colluders} colluders", x=axis, y=theory.pooled, predicted=True),
     ]
     if theory.atoms < theory.participants:
-        label = "predicted, atoms whose sum is determined"
+        label = "predicted, atoms with a known sum"
         curves.append(Curve(label=label, x=axis, y=theory.determined, predicted=True))
     if not recorded.scenario.clustering.new_work and versions:
         curves.append(_measured("measured, server alone", recorded, versions, pooled=False))
         if named:
             curves.append(_measured(f"measured, {named}", recorded, versions, pooled=True))
     return AuditPlot(
-        title="Exposed parties against the number of reclusterings of one update",
+        title="Exposed parties by number of reclusterings of one update",
         x_name="reclusterings R",
         y_name="exposed parties",
         curves=tuple(curves),
@@ -48,7 +48,7 @@ def _against_r(recorded: Recorded, versions: Sequence[openings.Exposed], theory:
         note=(
             f"Predicted: mean of {theory.draws} random draws of {theory.participants} parties in"
             f" {theory.clusters} clusters, without dropouts. SHARE's bound: R >= {theory.share_bound};"
-            f" estimate: R* = {theory.estimate}. Measured: mean over the rounds of this run, by its first R"
+            f" estimate: R* = {theory.estimate}. Measured: mean over the rounds of this run, from the first R"
             " reclusterings."
         ),
     )
@@ -83,17 +83,17 @@ def _leverages(recorded: Recorded, versions: Sequence[openings.Exposed]) -> Audi
     if len(parties) <= len(shown):
         rows, columns, values = columns, rows, tuple(zip(*values, strict=True))
     return AuditHeatMap(
-        title="Leverage: how much of a party's update the sums of one version hold",
+        title="Leverage: part of a party's update that the sums of one version contain",
         row_name=rows[0],
         column_name=columns[0],
         rows=rows[1],
         columns=columns[1],
         values=values,
         note=(
-            "1/h in one sum of h parties with noise, 1 for a party that is exposed"
+            "1/h for a party in one sum of h parties with noise, 1 for a party that is exposed"
             + (" or colludes" if recorded.colluders else "")
-            + ". Empty: not counted. Noise that is added once hides a party by 1 / leverage of its variance."
-            + (f" The first {_ROWS} parties and {_COLUMNS} versions." if left_out else "")
+            + ". Empty: in no sum. Noise that is added once hides a party with 1 / leverage of its variance."
+            + (f" Shown: the first {_ROWS} parties and {_COLUMNS} versions." if left_out else "")
         ),
     )
 
@@ -133,7 +133,7 @@ def _table(recorded: Recorded, versions: Sequence[openings.Exposed]) -> Table:
             )
         )
     return Table(
-        title="The ledger of each update version",
+        title="Leakage ledger by update version",
         columns=(
             "round",
             "work",
@@ -148,7 +148,7 @@ def _table(recorded: Recorded, versions: Sequence[openings.Exposed]) -> Table:
         ),
         rows=tuple(rows),
         note=(
-            "Dimensions left: changes of the updates that no sum shows. Least support: fewest parties that a"
-            " combination of sums is about."
+            "Dimensions left: independent changes of the updates that change no sum. Least support: smallest"
+            " number of parties in a combination of sums."
         ),
     )

@@ -12,6 +12,7 @@ from securefl.runtime.transcript import Entry, Transcript, start_of
 _SHOWN = 8
 """Transcripts by name in one line."""
 _COLLECT = "collect the transcripts of all parties in one transcripts folder"
+_KILLED = "nothing to do if these processes were killed; else copy their transcripts again"
 
 
 def round_of(entry: Entry) -> int | None:
@@ -32,9 +33,9 @@ def holes(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if gone:
         yield finding.warning(
             audit,
-            f"{report.counted(len(gone), 'transcript')} that the run left, says summary.json, gone"
-            f" ({report.listed(gone)}): what they would show is not known.",
-            remedy="put them back: somebody took them out after the run",
+            f"The audit lacks {report.counted(len(gone), 'transcript')} that summary.json lists"
+            f" ({report.listed(gone)}): what these processes did is not checked.",
+            remedy="restore them: they were removed after the run",
         )
     yield from _gaps(recorded, audit)
     yield from _beginnings(recorded, audit)
@@ -44,8 +45,9 @@ def holes(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if cut:
         yield finding.note(
             audit,
-            f"{report.listed(sorted(cut))} did not end in good order: what came after the last entry is not"
-            f" known{_from_there(recorded, cut.values())}.",
+            f"Transcripts without an orderly end: {report.listed(sorted(cut))}. What these processes did"
+            f" later is not checked{_from_there(recorded, cut.values())}.",
+            remedy=_KILLED,
         )
 
 
@@ -62,16 +64,15 @@ def _absent(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         if name not in known:
             yield finding.note(
                 audit,
-                f"The {name}'s transcript is missing: what it did is known from the parties' only.",
-                remedy=f"collect that of the {name}, too, in the same folder",
+                f"The {name}'s transcript is missing: only the parties' transcripts show what it did.",
+                remedy=f"add the transcript of the {name} to the same folder",
             )
     absent = sorted(set(recorded.parties).difference(known))
     if absent:
         yield finding.note(
             audit,
-            f"{report.counted(len(absent), 'transcript')} missing"
-            f" ({report.listed(absent)}): what they were told is"
-            " not known.",
+            f"{report.counted(len(absent), 'transcript')} missing ({report.listed(absent)}): the messages"
+            " that these parties received are not checked.",
             remedy=_COLLECT,
         )
 
@@ -83,12 +84,12 @@ def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         names = report.listed(sorted(torn))
         yield finding.note(
             audit,
-            f"{report.counted(len(torn), 'transcript')} broken off in the middle of a line ({names}):"
-            " what came"
-            f" from there on is not known{_from_there(recorded, torn.values())}.",
+            f"Transcripts that break off in the middle of a line: {names}. What these processes did later is"
+            f" not checked{_from_there(recorded, torn.values())}.",
+            remedy=_KILLED,
             evidence=tuple(
                 finding.Evidence(
-                    name, each.length, "broken off, as by a killed process, a full disk or a copy"
+                    name, each.length, "breaks off here, as after a killed process, a full disk or a copy"
                 )
                 for name, each in sorted(torn.items())
             ),
@@ -96,8 +97,9 @@ def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if recorded.blank:
         yield finding.note(
             audit,
-            f"{report.counted(len(recorded.blank), 'transcript')} without a single whole entry"
-            f" ({report.listed(sorted(recorded.blank))}): what they would show is not known.",
+            f"Transcripts without a complete entry: {report.listed(sorted(recorded.blank))}. What these"
+            " processes did is not checked.",
+            remedy=_KILLED,
             evidence=tuple(
                 finding.Evidence(f"transcripts/{name}.jsonl", None, "empty") for name in recorded.blank
             ),
@@ -111,11 +113,11 @@ def _beginnings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         said = ", ".join(f"{name} lacks {_before(each)}" for name, each in sorted(late.items())[:8])
         yield finding.note(
             audit,
-            f"{report.counted(len(late), 'transcript')} without the beginning ({said}): older rounds"
-            " were deleted,"
-            " as --transcript-megabytes does, and what they would show is not known.",
+            f"{report.counted(len(late), 'transcript')} without the first rounds ({said}): they were deleted,"
+            " as --transcript-megabytes does, and are not checked.",
+            remedy="nothing to do if this is intended; else raise --transcript-megabytes in the next run",
             evidence=tuple(
-                finding.Evidence(name, each.first, "the first entry that is here")
+                finding.Evidence(name, each.first, "first entry that is left")
                 for name, each in sorted(late.items())
             ),
         )
@@ -123,10 +125,10 @@ def _beginnings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         if each.apart:
             yield finding.warning(
                 audit,
-                f"Segments of {each.path.stem} are missing, and {report.listed(each.apart)} before them"
-                f" {'is' if len(each.apart) == 1 else 'are'} left out: {_before(each)} of it are not known.",
-                evidence=(finding.Evidence(each.path.stem, each.first, "goes on from what is not here"),),
-                remedy="put them back: transcripts/segments belongs to the transcript, as a whole",
+                f"Segments of the transcript {each.path.stem} are missing, so that"
+                f" {report.listed(each.apart)} cannot be used. Not checked: {_before(each)}.",
+                evidence=(finding.Evidence(each.path.stem, each.first, "continues from a missing segment"),),
+                remedy="restore all files of transcripts/segments: they belong to the transcript",
             )
 
 
@@ -147,6 +149,6 @@ def _from_there(recorded: Recorded, broken: Iterable[Transcript]) -> str:
         until = "to its next start" if again else "on"
         rounds.append(f"{report.listed((each.path.stem,))} from {at} {until}")
     known = [one.round for one in recorded.records]
-    of = f" of {report.counted(max(known) + 1, 'round')}" if known else ""
+    of = f"; the run has {report.counted(max(known) + 1, 'round')}" if known else ""
     more = f" and {len(rounds) - _SHOWN} more" if len(rounds) > _SHOWN else ""
     return f" ({', '.join(rounds[:_SHOWN])}{more}{of})"

@@ -81,11 +81,11 @@ def read_kept(recorded: Recorded, roster: crypto.Roster | None = None) -> KeptMe
     }
     if not names:
         raise NothingKeptError(
-            "transcripts", "hold no signed frames", "run it again: this version keeps them in verified runs"
+            "transcripts", "contain no signed messages", "repeat the run with this version, which keeps them"
         )
     if len(names) > 1 and roster is None:
         raise ConfigError(
-            "transcripts", "are of parties with different rosters", "give the one that counts: --roster FILE"
+            "transcripts", "are of parties with different rosters", "give the right one: --roster FILE"
         )
     own = roster or _roster(recorded, names.pop())
     messages: list[KeptMessage[AnyMessage]] = []
@@ -126,7 +126,7 @@ def _kept(
     digest = hashlib.sha256(wire.encode(message)).hexdigest()
     stated = (sender, place, fields["message"], fields["sha256"])
     if stated != (said.sender, said.place, type(message).__name__, digest):
-        raise PeerError(by, "the kept message is not the one of the entry")
+        raise PeerError(by, "the kept message does not match its transcript entry")
     return KeptMessage(sender, by, place, message, digest, signed, evidence)
 
 
@@ -148,7 +148,7 @@ def _check_claim_signed(
         except PeerError:
             continue
         return
-    raise PeerError(by, "the claim in it is not signed by the server")
+    raise PeerError(by, "the server did not sign the result in it")
 
 
 def _content(recorded: Recorded, name: str) -> bytes:
@@ -158,9 +158,9 @@ def _content(recorded: Recorded, name: str) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}", "put the file back") from error
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}", "restore the file") from error
     if hashlib.sha256(content).hexdigest() != name:
-        raise ConfigError(str(path), "was altered: its hash is not its name", "put the whole file back")
+        raise ConfigError(str(path), "was altered: its hash differs from its name", "restore the file")
     return content
 
 
@@ -176,9 +176,9 @@ def _forged(entry: Entry, evidence: finding.Evidence, reason: str) -> finding.Fi
     what = f"{fields['message']} of {fields['from']} in round {fields['place'][0]}"
     return finding.breach(
         AUDIT,
-        f"{evidence.source} has a {what} that proves nothing: {reason}.",
+        f"The transcript of {evidence.source} is forged or damaged: its {what} is not authentic ({reason}).",
         evidence=(evidence,),
-        remedy=f"do not count on the transcript of {evidence.source}, or on whoever handed it over",
+        remedy=f"do not rely on the transcript of {evidence.source}: get another copy from its owner",
     )
 
 
@@ -210,12 +210,18 @@ def convictions(
         try:
             found = convicts(charge, plan, first)
         except ConvictsNobodyError as error:
-            yield finding.note(AUDIT, f"What was kept as evidence convicts nobody: {error}.", evidence=where)
+            claim = f"An evidence file proves no fault of a process: {error}."
+            yield finding.note(
+                AUDIT, claim, evidence=where, remedy="nothing to do: the file accuses no process"
+            )
             continue
-        claim = f"{found.culprit} is convicted by what it signed: it {found.what}."
+        culprit = "the server" if found.culprit == SERVER else found.culprit
+        claim = f"Signed messages prove that {culprit} broke the protocol: it {found.what}."
         if found.culprit == SERVER:
             yield finding.breach(
-                AUDIT, claim, evidence=where, remedy="show the evidence to the other parties"
+                AUDIT, claim, evidence=where, remedy="do not use the model; show the evidence to all parties"
             )
         else:
-            yield finding.warning(AUDIT, claim, evidence=where, parties=(PartyId(found.culprit),))
+            remedy = "remove the key of this party from the roster of later runs"
+            party = PartyId(found.culprit)
+            yield finding.warning(AUDIT, claim, evidence=where, remedy=remedy, parties=(party,))

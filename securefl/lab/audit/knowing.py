@@ -35,7 +35,9 @@ def known_of(
     identities = {one.name: one for one in map(crypto.read_identity, keys)}
     for name in identities:
         if name not in recorded.parties:
-            raise ConfigError("--key", f"is of {name}, who is no party of this run", "name a party's key")
+            raise ConfigError(
+                "--key", f"is of {name}, which is not a party of this run", "give a party's key"
+            )
     charges = charges_in(path)
     # Whoever audits a run that nobody verified needs no torch.
     from securefl.lab.audit.models import final_model, first_file, first_model  # noqa: PLC0415 - imports torch
@@ -61,11 +63,15 @@ def _doubt(recorded: Recorded, file: Path | None) -> str:
     """Return why a first model made here may differ from that of an honest run; empty if it cannot."""
     if file is not None:
         model = recorded.scenario.model
-        return "" if getattr(model, "sha256", "") or recorded.model_files else f"{file} may be another file"
+        return (
+            ""
+            if getattr(model, "sha256", "") or recorded.model_files
+            else f"{file} may differ from the file of the run"
+        )
     if recorded.scenario.model.is_own:
-        return "the code of the model may be another version here"
+        return "the code of the model may have changed since the run"
     here = report.versions()
     if any(dict(stated) == dict(here) for stated in recorded.software):
         return ""
     listed_here = ", ".join(f"{name} {version}" for name, version in here.items())
-    return f"no process of the run states the software of this machine ({listed_here})"
+    return f"no process of the run states that it used the software of this machine ({listed_here})"

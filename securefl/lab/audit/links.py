@@ -9,7 +9,7 @@ from typing import Final
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit import finding
-from securefl.lab.audit.certified import SPLIT, SeenRound
+from securefl.lab.audit.certified import COLLUDES, DEVIATES, SPLIT, UNPROVED, SeenRound
 from securefl.lab.audit.kept import AUDIT, KeptMessages
 from securefl.lab.audit.recorded import Recorded
 from securefl.methods import clustering
@@ -33,7 +33,7 @@ from securefl.runtime import report
 
 Given = Mapping[kernel.Place, frozenset[PartyId]]
 """Who attests a root, by the place of a sum, or that of the round for its step."""
-_COLLUDES: Final = "these parties collude with the server: their key does not belong on a roster"
+_TWO_RESULTS: Final = "do not use the model: more parties collude with the server than the scenario tolerates"
 
 
 class LinkVerdict(StrEnum):
@@ -125,7 +125,7 @@ def follow_chain(
         wrong += more
         if first is not None and number <= first.claim.round:
             one = CheckedRound(
-                number, None, None, claimed, LinkVerdict.OPEN, "no transcript begins before it"
+                number, None, None, claimed, LinkVerdict.OPEN, "no transcript starts before it"
             )
         else:
             why = refused.get(number, "") or _passed_over(seen, number)
@@ -159,21 +159,22 @@ def _beyond(
     }
     for round_, evidence in sorted(signed.items()):
         if evidence:
-            claim = f"The server signed something of round {round_}, and the run has {end}."
-            yield finding.breach(AUDIT, claim, evidence=evidence[:1], remedy=SPLIT)
+            has = report.counted(end, "round")
+            claim = f"The server signed a message of round {round_}, but the run has {has}."
+            yield finding.breach(AUDIT, claim, evidence=evidence[:1], remedy=DEVIATES)
 
 
 def _passed_over(seen: Sequence[SeenRound], number: int) -> str:
     """Say that a later round goes on from an earlier link than this round's; nothing where none does."""
     later = (said.message.claim.round for one in seen if one.round > number for said in one.announced)
-    return "a later round begins where it began" if any(link < number for link in later) else ""
+    return "a later round starts from the same model" if any(link < number for link in later) else ""
 
 
 def _unclaimed(recorded: Recorded, seen: SeenRound | None, claimed: Claimed | None) -> str:
     """Say why nothing was claimed of a round, where the server's transcript would tell; nothing elsewhere."""
     if claimed is not None or not recorded.has_server:
         return ""
-    return "it was not announced" if seen is None else seen.lacking or "nothing was claimed of it"
+    return "it was not announced" if seen is None else seen.lacking or "the server stated no result"
 
 
 def attested(plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed | None) -> tuple[str, str]:
@@ -228,18 +229,19 @@ def _claims(
 
 
 def _two_claims(round_: int, some: Sequence[Claimed]) -> finding.Finding:
-    what = "first models" if round_ < 0 else f"outcomes of round {round_}"
+    what = "first models" if round_ < 0 else f"results of round {round_}"
     evidence = tuple(one.evidence[0] for one in some)
     if sum(one.signed for one in some) > 1:
         return finding.breach(
-            AUDIT, f"The server claims {len(some)} {what}.", evidence=evidence, remedy=SPLIT
+            AUDIT, f"The server signed {len(some)} different {what}.", evidence=evidence, remedy=SPLIT
         )
     words = sorted({shown.source for one in some if not one.signed for shown in one.evidence})
     return finding.warning(
         AUDIT,
-        f"The server claims {len(some)} {what}, says {report.listed(words)} without its signature.",
+        f"The server stated {len(some)} different {what}, according to {report.listed(words)}. Its signature"
+        " is missing there.",
         evidence=evidence,
-        remedy="either the server split its parties, or these transcripts are not true",
+        remedy=UNPROVED,
     )
 
 
@@ -266,8 +268,8 @@ def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], lis
     wrong = [
         finding.breach(
             AUDIT,
-            f"{party} attests {len(roots[round_, party])} outcomes of round {round_}.",
-            remedy=_COLLUDES,
+            f"{party} signed confirmations of {len(roots[round_, party])} results of round {round_}.",
+            remedy=COLLUDES,
             parties=(party,),
         )
         for round_, party in twice
@@ -284,8 +286,8 @@ def _of_chain(
     certified = None if seen is None else seen.certified
     enough = [one for one in some if certified is not None and _enough(plan, certified, last, one)]
     if len(enough) > 1:
-        claim = f"Two outcomes of round {enough[0].link.claim.round} are confirmed."
-        return enough[0], [finding.breach(AUDIT, claim, remedy=_COLLUDES)]
+        claim = f"Verifiers confirmed two different results of round {enough[0].link.claim.round}."
+        return enough[0], [finding.breach(AUDIT, claim, remedy=_TWO_RESULTS)]
     return next(iter((*enough, *announced, *some)), None), []
 
 
@@ -296,7 +298,7 @@ def _enough(plan: RunPlan, certified: CertifiedRound, last: ChainLink | None, on
 def _missing(plan: RunPlan, certified: CertifiedRound, one: Claimed) -> str:
     claim = one.link.claim
     if len(claim.sums) != len(certified.commitments):
-        return "it is about another number of sums than were certified"
+        return "it states another number of sums than was certified"
     by = {
         place: [party for party in given if may_attest(plan, certified, place, party)]
         for place, given in one.given.items()
@@ -318,12 +320,12 @@ def _checked(
     if void and (claimed is None or not claimed.announced):
         return verdict(LinkVerdict.VOID, void)
     if claimed is None:
-        return verdict(LinkVerdict.OPEN, "these transcripts do not tell what became of it")
+        return verdict(LinkVerdict.OPEN, "these transcripts do not contain its result")
     if seen is None or seen.certified is None or last is None:
-        why = "it was not announced to these parties" if seen is None else seen.lacking
+        why = "these parties did not receive its announcement" if seen is None else seen.lacking
         broken = seen is not None and any(one.severity is finding.Severity.BREACH for one in seen.wrong)
         what = LinkVerdict.WRONG if broken else LinkVerdict.OPEN
-        return verdict(what, why or "what it began with is not known")
+        return verdict(what, why or "the model that it started from is not known")
     try:
         check_claim(seen.certified, last, claimed.link.claim)
         for announce in claimed.announced:
@@ -333,7 +335,7 @@ def _checked(
     missing = _missing(plan, seen.certified, claimed)
     if claimed.announced or not missing:
         return verdict(LinkVerdict.WRONG if seen.twice else LinkVerdict.CONFIRMED)
-    return verdict(LinkVerdict.OPEN, f"in these transcripts {missing}")
+    return verdict(LinkVerdict.OPEN, f"in these transcripts, {missing}")
 
 
 def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[finding.Finding]:
@@ -344,7 +346,7 @@ def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[find
             if said.message.claim.model != one.model:
                 yield finding.breach(
                     AUDIT,
-                    f"Round {one.round} was announced with a link of another model than parties signed.",
+                    f"The announcement of round {one.round} names another model than the parties signed.",
                     evidence=(said.evidence,),
                     remedy=SPLIT,
                 )
@@ -353,9 +355,9 @@ def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[find
             except PeerError as error:
                 yield finding.breach(
                     AUDIT,
-                    f"In the announcement of round {one.round} the server {error.reason}.",
+                    f"The announcement of round {one.round} is invalid: in it, the server {error.reason}.",
                     evidence=(said.evidence,),
-                    remedy=SPLIT,
+                    remedy=DEVIATES,
                 )
 
 
@@ -369,8 +371,9 @@ def _followers(
         if other:
             yield finding.breach(
                 AUDIT,
-                f"In round {one.round} {report.listed(other)} signed another link than was announced.",
-                remedy="they collude with the server, or the server showed them another chain",
+                f"In round {one.round} {report.listed(other)} signed another earlier result than the server"
+                " announced.",
+                remedy="do not use the model: the server sent these parties another chain, or they collude",
                 parties=tuple(other),
             )
     links = {one.link.root.hex() for one in chain.rounds if one.link is not None}
@@ -381,7 +384,8 @@ def _followers(
             if entry.fields["root"] not in links:
                 yield finding.breach(
                     AUDIT,
-                    f"{party} went on from a link of round {entry.fields['round']} that is not of the chain.",
+                    f"{party} continued from a result of round {entry.fields['round']} that is not in the"
+                    " chain.",
                     evidence=(evidence,),
                     remedy=SPLIT,
                     parties=(party,),
@@ -399,14 +403,15 @@ def _confirmed(recorded: Recorded, chain: ModelChain) -> Iterator[finding.Findin
         one = by_round.get(round_)
         link = None if one is None else one.link
         if link is None or one is None or entry.fields["root"] != link.root.hex():
-            why = "nothing of the kind is signed"
+            why = "no signed result matches"
         elif one.verdict is LinkVerdict.OPEN:
             why = one.why
         else:
             continue
         yield finding.breach(
             AUDIT,
-            f"The server says that the outcome of round {round_} was confirmed: {why}.",
+            f"The server recorded that the result of round {round_} was confirmed, but this is not proved:"
+            f" {why}.",
             evidence=(evidence,),
-            remedy="do not use its model",
+            remedy="do not use the model of this round or a later one",
         )

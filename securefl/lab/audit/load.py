@@ -47,12 +47,12 @@ def load(path: Path, colluders: Collection[str] = (), roster: Path | None = None
     if stated is not None and runs - {stated}:
         raise ConfigError(
             str(directory.summary_file),
-            f"is of run {stated}, the transcripts are of {', '.join(sorted(runs))}",
-            "put back the files that belong together",
+            f"is of run {stated}, but the transcripts are of {', '.join(sorted(runs))}",
+            "restore the files of one run",
         )
     if not transcripts and not summary.get("simulated", False):
         raise ConfigError(
-            str(directory.path / "transcripts"), "holds no transcript", "audit the directory of a whole run"
+            str(directory.path / "transcripts"), "contains no transcript", "name the directory of a run"
         )
     by_vantage = _by_vantage(transcripts, parties)
     _check_blank(directory, blank, parties)
@@ -86,7 +86,7 @@ def _parties(
         first, second = list(stated.values())[:2]
         raise ConfigError(
             "transcripts",
-            f"are of different rosters: {first}.jsonl and {second}.jsonl name other parties",
+            f"are of different rosters: {first}.jsonl and {second}.jsonl name different parties",
             "give the roster of the run: --roster FILE",
         )
     elif stated:
@@ -97,8 +97,8 @@ def _parties(
     if len(found) != scenario.parties:
         raise ConfigError(
             where,
-            f"names {len(found)} parties, the scenario has {scenario.parties}",
-            "they do not belong together",
+            f"names {len(found)} parties, but the scenario has {scenario.parties}",
+            "use the roster and the scenario of one run",
         )
     return found
 
@@ -112,12 +112,12 @@ def load_truth(path: Path, recorded: Recorded) -> GroundTruth:
     kept = any(t.header.get("lab") is True for ts in recorded.transcripts.values() for t in ts)
     folder = report.RunDirectory.open(path).lab
     if not kept:
-        found = " (the lab folder there is not of this run)" if folder.exists() else ""
+        found = " (the lab folder is of another run)" if folder.exists() else ""
         raise ConfigError(
-            "--lab", f"run {recorded.run} kept no ground truth{found}", "repeat it with: securefl run --lab"
+            "--lab", f"run {recorded.run} kept no updates{found}", "repeat it with: securefl run --lab"
         )
     if not folder.is_dir():
-        raise ConfigError("--lab", f"{folder} is gone", "put it back, or audit without --lab")
+        raise ConfigError("--lab", f"{folder} is missing", "restore it, or audit without --lab")
     return GroundTruth(folder)
 
 
@@ -125,9 +125,9 @@ def _colluders(parties: tuple[PartyId, ...], named: Collection[str]) -> frozense
     for name in named:
         if name not in parties:
             known = parties[0] if len(parties) == 1 else f"{parties[0]} to {parties[-1]}"
-            raise ConfigError("--colluders", f"{name!r} is no party of this run", f"parties are {known}")
+            raise ConfigError("--colluders", f"{name!r} is not a party of this run", f"parties: {known}")
     if len(set(named)) >= len(parties):
-        raise ConfigError("--colluders", "names everybody: nobody is left to learn about", "name fewer")
+        raise ConfigError("--colluders", "names all parties: no honest one is left", "name fewer parties")
     return frozenset(map(PartyId, named))
 
 
@@ -141,11 +141,11 @@ def _by_vantage(
         if vantage not in {*parties, SERVER, DEALER, "broker"}:
             raise ConfigError(
                 str(transcript.path),
-                f"is of {vantage!r}, who is none of this run's: its parties are {report.listed(parties)}",
-                "remove it if it is not of this run, or give the roster of the run: --roster FILE",
+                f"is of {vantage!r}, which is not in this run (parties: {report.listed(parties)})",
+                "remove it if it is of another run, or give the roster of this run: --roster FILE",
             )
         if stem.split(".")[0] not in {str(vantage), transport.OBSERVER}:
-            raise ConfigError(str(transcript.path), f"is a transcript of {vantage}, under another name")
+            raise ConfigError(str(transcript.path), f"is the transcript of {vantage}", "restore its name")
         check_entries(transcript)
         found[str(vantage)].append(_whole_rounds(transcript))
     return {vantage: tuple(some) for vantage, some in found.items()}
@@ -168,8 +168,8 @@ def _check_blank(
         if start_of(name)[0] not in {*parties, SERVER, DEALER, transport.OBSERVER}:
             raise ConfigError(
                 str(directory.transcript_folder / f"{name}.jsonl"),
-                "is empty, and by its name of no vantage point of this scenario",
-                "remove it if it is not of this run",
+                "is empty, and its name is of no process in this run",
+                "remove it if it is of another run",
             )
 
 

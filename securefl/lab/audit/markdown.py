@@ -72,7 +72,7 @@ def _exhibit(exhibit: exhibits.Exhibit) -> Iterator[str]:
             rows = [(name, *row) for name, row in zip(exhibit.rows, exhibit.values, strict=True)]
             yield from _table(columns, rows)
         case exhibits.Pictures():
-            yield "(pictures: in the HTML page)"
+            yield "(pictures: see the HTML page)"
     if exhibit.note:
         yield ""
         yield _inline(exhibit.note)
@@ -82,7 +82,7 @@ def _points(plot: exhibits.AuditPlot) -> Iterator[str]:
     """One row for each x that occurs, if these are few."""
     places = sorted({x for curve in plot.curves for x in curve.x})
     if len(places) > _ROWS:
-        yield f"({len(places)} points: in the HTML page)"
+        yield f"({len(places)} points: see the HTML page)"
         return
     by_curve = [_by_x(curve) for curve in plot.curves]
     rows: list[tuple[exhibits.Cell, ...]] = [(x, *(known.get(x) for known in by_curve)) for x in places]
@@ -100,7 +100,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[exhibits.Cell]]) -> I
         yield "| " + " | ".join(_inline(cell_text(cell)) for cell in row) + " |"
     if len(rows) > _ROWS:
         yield ""
-        yield f"({len(rows) - _ROWS} more rows: in audit.json)"
+        yield f"({len(rows) - _ROWS} more rows: see audit.json)"
 
 
 def _inline(text: str) -> str:

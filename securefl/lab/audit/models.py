@@ -46,7 +46,7 @@ def first_model(recorded: Recorded, data_dir: Path | None, file: Path | None = N
             _shapes(models.trained_parameters(tensors)),
         )
     if seed is None:
-        raise ConfigError("transcripts", "do not tell the seed of the run")
+        raise ConfigError("transcripts", "do not state the seed of the run")
     dataset = data.load_data(scenario.data, data_dir)
     sample = dataset.standardise(dataset.x_test[:1])
     one = data.Shard(sample, dataset.y_test[:1], dataset.classes, dataset.input_shape)
@@ -79,12 +79,12 @@ def first_file(recorded: Recorded, path: Path) -> Path | None:
         if digest and (digest in stated or not stated):
             return file
     altered = [str(file) for file, digest in found.items() if digest]
-    reason = f"{', '.join(altered)} is another file" if altered else "it is not here"
+    reason = f"{', '.join(altered)} differs from it" if altered else "it is missing"
     which = f" (SHA-256 {', '.join(sorted(stated))})" if stated else ""
     raise ConfigError(
         str(copy),
-        f"the run began with the model of {model.first_file}{which}, and {reason}",
-        "copy the file that sites began with there",
+        f"the run started from the model file {model.first_file}{which}, but {reason}",
+        "copy the model file with which the sites started there",
     )
 
 
@@ -115,5 +115,5 @@ def _vector(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> F32:
     found = models.load_model(file)
     for name, shape in shapes.items():
         if name not in found or found[name].shape != shape:
-            raise ConfigError(str(file), f"is of another model: it has no {name} of shape {shape}")
+            raise ConfigError(str(file), f"is of another model: it has no tensor {name} of shape {shape}")
     return np.concatenate([found[name].reshape(-1) for name in shapes])

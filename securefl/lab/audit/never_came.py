@@ -15,9 +15,10 @@ from securefl.methods import clustering
 from securefl.runtime import report, transcript
 
 _REMEDY: Final = (
-    "the network loses messages, or the server chooses who is summed with whom: what it gains is bounded by"
-    " colluders_per_cluster, min_survivors and the leakage ledger"
+    "check the network: if it loses no messages, the server drops them to choose whose updates it adds up."
+    " colluders_per_cluster, min_survivors and the leakage ledger bound its gain"
 )
+_DROPPED_OUT: Final = "nothing to do: an honest run with dropouts looks the same"
 
 
 def never_came(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
@@ -51,8 +52,8 @@ def _voided(
         if who in blamed and (at[0], at[3]) == (round_, draw)
     }
     claim = (
-        f"Draw {draw} of round {round_} was voided: the nonce of {report.listed(blamed)} never"
-        " came, says the server"
+        f"The server voided draw {draw} of round {round_} and reported that the nonce of"
+        f" {report.listed(blamed)} is missing"
     )
     return _finding(audit, claim, blamed, evidence, came, sent)
 
@@ -88,7 +89,7 @@ def _dropped(
     missing = tuple(sorted(known or ought & unheard))
     yield _finding(
         audit,
-        f"In round {round_} {report.listed(missing)} dropped out before submitting, says the server",
+        f"The server reported that in round {round_} {report.listed(missing)} dropped out before submitting",
         missing,
         evidence,
         {who: where for inputs in came.values() for who, where in inputs.items() if who in known},
@@ -169,20 +170,20 @@ def _finding(
     if came:
         severity, more = (
             finding.Severity.BREACH,
-            f"; its own transcript has what {report.listed(sorted(came))} sent before",
+            f", but its own transcript has the message of {report.listed(sorted(came))} from before",
         )
     elif sent:
         severity = finding.Severity.WARNING
         more = (
-            f"; by their transcripts {report.listed(sorted(sent))} sent it: it was lost, late or suppressed"
+            f". By their own transcripts {report.listed(sorted(sent))} sent it: it was lost, late or dropped"
         )
     else:
-        severity, more = finding.Severity.NOTE, "; no transcript says that it was sent"
+        severity, more = finding.Severity.NOTE, ". No transcript states that the message was sent"
     return finding.Finding(
         severity,
         audit,
         f"{claim}{more}.",
         evidence=(said, *came.values(), *sent.values()),
-        remedy=("" if severity is finding.Severity.NOTE else _REMEDY),
+        remedy=(_DROPPED_OUT if severity is finding.Severity.NOTE else _REMEDY),
         parties=blamed,
     )

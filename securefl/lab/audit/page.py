@@ -134,7 +134,7 @@ def _chapter(report: AuditReport, chapter: Chapter) -> Iterator[str]:
 
 def _finding(finding: Finding, *, stated: bool) -> Iterator[str]:
     label = finding.severity.label
-    badge = label + (", as the scenario states" if finding.severity is Severity.BREACH and stated else "")
+    badge = label + (", allowed by the scenario" if finding.severity is Severity.BREACH and stated else "")
     yield f"<article class='{label}'><span class='badge'>{badge}</span><p>{_text(finding.claim)}</p>"
     if finding.error_rate is not None:
         yield f"<p class='small'>False alarms in honest runs: at most {finding.error_rate:.2g}.</p>"

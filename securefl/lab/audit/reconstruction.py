@@ -35,7 +35,7 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
     findings: list[Finding] = []
     exhibits: tuple[Exhibit, ...] = ()
     if not attacked:
-        claim = "No version has opened sums and the true updates of all that are in them."
+        claim = "Nothing to reconstruct: no version has opened sums and recorded updates of all members."
         findings.append(note(AUDIT, claim))
     else:
         together = estimates.over_rounds([one.system for one in attacked], recorded)
@@ -45,11 +45,11 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
         exhibits = reconstruction_plots.reconstruction_exhibits(recorded, attacked, together)
     return Chapter(
         audit=AUDIT,
-        title="Reconstruction: single updates from sums",
+        title="Reconstruction: estimates of single updates from sums",
         method=(
-            "What the server can compute: least squares for all updates of a version from its opened sums,"
-            " with the median of the sums' means as the prior, on the sampled coordinates. The error is"
-            " compared with the true encoded update, as a part of the prior's error."
+            "The server's best linear estimate: least squares for all updates of a version from its opened"
+            " sums. The prior is the median of the sums' means. Errors are measured on the sampled"
+            " coordinates against the true encoded updates, as fractions of the prior's error."
         ),
         findings=tuple(findings),
         exhibits=exhibits,
@@ -75,10 +75,10 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
     if singles:
         finding = breach(
             AUDIT,
-            f"{report.counted(len(singles), 'opened slot')} show the update of one party each"
-            f" ({report.listed(parties)}), to the last step of the encoding.",
+            f"The server can compute the exact updates of {report.listed(parties)} from"
+            f" {report.counted(len(singles), 'opened slot')} with one update each.",
             evidence=tuple(opening.evidence for _, opening in singles[:6]),
-            remedy="what exposure says of slots: nothing may be opened with a count below f + k_anonymity",
+            remedy="see the slots in exposure: no slot with a count below f + k_anonymity may be opened",
             parties=parties,
         )
     else:
@@ -87,13 +87,13 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
             AUDIT,
             f"None of {report.counted(compared, 'opened slot')} is the update of a single member."
             if compared
-            else "No slot was opened by the server whose members' true updates are kept.",
+            else "Nothing to compare: the server opened no slot whose members' updates were recorded.",
             evidence=(Evidence("lab", None, "true encoded updates"),),
         )
-    words = "Least squares were not tried: who is in which slot is not recorded, so that there are no rows."
+    words = "Least squares were not tried: transcripts do not state which party is in which slot."
     return Chapter(
         audit=AUDIT,
-        title="Reconstruction: single updates from sums",
+        title="Reconstruction: estimates of single updates from sums",
         method=(
             "Each opened slot of hidden groups is compared with the true encoded update of every member of"
             " its cluster, on the sampled coordinates."
@@ -112,10 +112,10 @@ def _disagreements(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterato
         if missed or beyond:
             yield breach(
                 AUDIT,
-                f"Round {done.one.opened.version.round}: the ledger and the reconstruction disagree;"
-                f" exposed and not recovered: {report.listed(missed) or 'nobody'}; recovered and not exposed:"
-                f" {report.listed(beyond) or 'nobody'}.",
-                remedy="sums are not those of the recorded updates, or the ledger is wrong: look at replay",
+                f"Round {done.one.opened.version.round}: the leakage ledger and the reconstruction disagree."
+                f" Exposed but not recovered: {report.listed(missed) or 'none'}. Recovered but not exposed:"
+                f" {report.listed(beyond) or 'none'}.",
+                remedy="see the chapter replay: the sums do not fit the updates, or the ledger has a bug",
                 parties=tuple(sorted({*missed, *beyond})),
             )
 
@@ -130,14 +130,13 @@ def _recovered(recorded: Recorded, attacked: Sequence[reconstruction_plots.Attac
         yield Finding(
             Severity.BREACH if promised and not recorded.noisy else Severity.WARNING,
             AUDIT,
-            f"Updates of {whose} ({report.listed(parties)}) are recovered to the last step"
-            " of the encoding, in"
-            f" {len(hit)} of {len(attacked)} versions, as the ledger says."
-            + (" Their noise is in them." if recorded.noisy else "")
-            + ("" if promised else f" It takes more than the {reckoned} colluders that are reckoned with."),
+            f"The exact updates of {whose} ({report.listed(parties)}) can be computed in"
+            f" {len(hit)} of {len(attacked)} versions, as the leakage ledger predicts."
+            + (" They contain their noise." if recorded.noisy else "")
+            + ("" if promised else f" This takes more colluders than the scenario assumes ({reckoned})."),
             evidence=tuple(o.evidence for o in hit[0].one.opened.openings[:6]),
             remedy=(
-                "what exposure says: fewer sums of one update, new local work, larger clusters, or noise"
+                "as in exposure: use fewer sums of one update, new local training, larger clusters or noise"
             ),
             parties=tuple(parties),
         )
@@ -158,9 +157,10 @@ def _hidden(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Findi
     best = min(rows, key=lambda row: row[0])
     yield holds(
         AUDIT,
-        f"{len(rows)} updates that the ledger calls hidden are not recovered: the error is"
-        f" {np.median(errors):.2f} of the prior's in the median, {np.median(predicted):.2f} by leverage."
-        f" The nearest is {best[2]} in round {best[3].one.opened.version.round} with {best[0]:.2f}.",
+        f"{report.counted(len(rows), 'update')} that the leakage ledger protects could not be recovered. The"
+        f" median error is {np.median(errors):.2f} of the prior's ({np.median(predicted):.2f} predicted by"
+        f" leverage). The best estimate, of {best[2]} in round {best[3].one.opened.version.round}, has"
+        f" {best[0]:.2f}.",
         evidence=(Evidence("lab", None, "true encoded updates"),),
     )
 
@@ -172,9 +172,8 @@ def _unsaid(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Findi
         added = report.counted(sum(done.system.unsaid for done in some), "sum")
         yield note(
             AUDIT,
-            f"Added up from true updates (rounds: {report.listed(map(str, rounds))}): {added} for which"
-            " members"
-            " released shares, and which the server does not say that it opened.",
+            f"Computed from the true updates (rounds: {report.listed(map(str, rounds))}): {added} for which"
+            " members released shares, but which the server does not report as opened.",
         )
 
 
@@ -185,11 +184,11 @@ def _over_rounds(together: Sequence[estimates.Estimated]) -> Iterator[Finding]:
     yield Finding(
         Severity.WARNING if median < _NEAR else Severity.NOTE,
         AUDIT,
-        f"Over {len(together)} versions together, as if updates never changed, the error of a party's"
-        f" mean update is {median:.2f} of the prior's in the median and {best:.2f} at best.",
+        f"From {len(together)} versions together, as if updates never changed, the error of a party's mean"
+        f" update is {median:.2f} of the prior's (median; best {best:.2f}).",
         remedy=(
             ""
             if median >= _NEAR
-            else "fixed atoms, larger clusters or noise: the ledger of one round does not see it"
+            else "use fixed atoms, larger clusters or noise: a ledger of one round cannot prevent it"
         ),
     )

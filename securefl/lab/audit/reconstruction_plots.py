@@ -50,7 +50,7 @@ def _against_leverage(attacked: Sequence[Attacked]) -> exhibits.AuditPlot:
     )[:: max(1, sum(len(done.system.parties) for done in attacked) // 1500)]
     axis = tuple(k / 100 for k in range(101))
     return exhibits.AuditPlot(
-        title="Error of the reconstruction against leverage",
+        title="Error of the reconstruction by leverage",
         x_name="leverage",
         y_name="error / error of the prior",
         curves=(
@@ -61,7 +61,7 @@ def _against_leverage(attacked: Sequence[Attacked]) -> exhibits.AuditPlot:
                 dots=True,
             ),
             exhibits.Curve(
-                label="sqrt(1 - leverage), for updates that differ equally",
+                label="sqrt(1 - leverage), if updates differ equally",
                 x=axis,
                 y=tuple(float(np.sqrt(1 - x)) for x in axis),
                 predicted=True,
@@ -70,8 +70,8 @@ def _against_leverage(attacked: Sequence[Attacked]) -> exhibits.AuditPlot:
         x_range=(0.0, 1.02),
         y_range=(0.0, _HIGHEST),
         note=(
-            "0 is recovered, 1 no better than the prior. Errors above 2 are drawn at 2: whoever is in a sum"
-            " with an outlier is estimated badly."
+            "0: recovered; 1: no better than the prior. Errors above 2 are drawn at 2. Estimates are bad for"
+            " parties in a sum with an outlier."
         ),
     )
 
@@ -83,7 +83,7 @@ def _against_r(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[exh
     axis = range(1, most + 1)
     found = [[estimates.estimate(done.system, below=r) for done in attacked] for r in axis]
     yield exhibits.AuditPlot(
-        title="Error of the reconstruction against the number of reclusterings",
+        title="Error of the reconstruction by number of reclusterings",
         x_name="reclusterings R",
         y_name="error / error of the prior",
         curves=tuple(
@@ -93,7 +93,10 @@ def _against_r(recorded: Recorded, attacked: Sequence[Attacked]) -> Iterator[exh
                 y=tuple(float(np.median(np.concatenate([getattr(e, kind) for e in some]))) for some in found),
                 predicted=kind == "predicted",
             )
-            for label, kind in (("measured, median of all updates", "error"), ("by leverage", "predicted"))
+            for label, kind in (
+                ("measured, median of all updates", "error"),
+                ("predicted by leverage", "predicted"),
+            )
         ),
     )
 
@@ -110,7 +113,7 @@ def _against_rounds(together: Sequence[estimates.Estimated]) -> Iterator[exhibit
             exhibits.Curve(
                 label="median of the parties", x=axis, y=tuple(float(np.median(e.error)) for e in together)
             ),
-            exhibits.Curve(label="nearest party", x=axis, y=tuple(float(e.error.min()) for e in together)),
+            exhibits.Curve(label="best party", x=axis, y=tuple(float(e.error.min()) for e in together)),
             exhibits.Curve(
                 label="if updates never changed",
                 x=axis,
@@ -118,7 +121,7 @@ def _against_rounds(together: Sequence[estimates.Estimated]) -> Iterator[exhibit
                 predicted=True,
             ),
         ),
-        note="The sums of all rounds are taken for sums of the same updates; what changes acts as noise.",
+        note="The sums of all rounds are treated as sums of the same updates; changes act as noise.",
     )
 
 
@@ -133,7 +136,7 @@ def _table(attacked: Sequence[Attacked]) -> exhibits.Table:
             "recovered",
             "median error",
             "by leverage",
-            "nearest",
+            "best",
         ),
         rows=tuple(
             (
@@ -148,5 +151,5 @@ def _table(attacked: Sequence[Attacked]) -> exhibits.Table:
             )
             for done in attacked
         ),
-        note="Errors are parts of the prior's error. Colluders know their own updates and are not counted.",
+        note="Errors are fractions of the prior's error. Colluders are not counted: they know their updates.",
     )

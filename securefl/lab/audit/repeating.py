@@ -192,10 +192,10 @@ def _what(place: kernel.Place) -> str:
 def _unsigned(proof: _Proof, why: str) -> finding.Finding:
     return finding.warning(
         AUDIT,
-        f"{proof.by} has a proof of the {_what(proof.place)} of round {proof.place.round} that its server has"
-        f" not signed: {why}.",
+        f"The transcript of {proof.by} has a wrong proof without the server's signature, of the"
+        f" {_what(proof.place)} of round {proof.place.round}: {why}.",
         evidence=(proof.evidence,),
-        remedy=f"either the server sent it so, or the transcript of {proof.by} is not true",
+        remedy=f"find out which is true: the server sent it, or the transcript of {proof.by} is forged",
     )
 
 
@@ -206,9 +206,9 @@ def _rounds_otherwise(
 ) -> finding.Finding:
     return finding.warning(
         AUDIT,
-        f"The {_what(place)} of round {place.round} has other last bits here: {why}.",
+        f"The {_what(place)} of round {place.round} has different last bits here: {why}.",
         evidence=tuple(proof.evidence for proof in proofs),
-        remedy="audit with the versions of Python and numpy that the server ran on; its log names them",
+        remedy="verify with the server's versions of Python and numpy, which its log names",
     )
 
 
@@ -218,10 +218,9 @@ def _differs(
     proofs: Sequence[_Proof],
 ) -> finding.Finding:
     told = report.listed(sorted(proof.by for proof in proofs))
-    where = f"{_what(place)} of round {place.round}, as proved to {told}"
     return finding.breach(
         AUDIT,
-        f"The {where}, does not make what is claimed: {why}.",
+        f"The {_what(place)} of round {place.round} is wrong, by the proofs sent to {told}: {why}.",
         evidence=tuple(proof.evidence for proof in proofs),
-        remedy="do not use a model that follows from it",
+        remedy="do not use the model of this round or a later one",
     )

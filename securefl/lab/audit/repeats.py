@@ -10,6 +10,8 @@ from securefl.lab.audit.recorded import Recorded, words_of
 from securefl.methods import clustering
 from securefl.runtime.transcript import Entry
 
+_RECEIVED = "sent shares to the server"
+
 
 def repeats(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield a breach for each; ``audit`` is the name of the chapter."""
@@ -21,20 +23,20 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     seen: dict[tuple[str, PartyId, int], list[finding.Evidence]] = defaultdict(list)
     for party in recorded.watched:
         for entry, evidence in recorded.of(party, "shares_released"):
-            what = f"released{_of_what(recorded, entry)}"
+            what = f"released shares{_of_what(recorded, entry)}"
             seen[what, party, int(str(entry.fields["round"]))].append(evidence)
     for entry, evidence in recorded.said(SERVER, "received", "Release"):
         place: Any = entry.fields["place"]
-        seen["was received", PartyId(str(entry.fields["from"])), place[0]].append(evidence)
+        seen[_RECEIVED, PartyId(str(entry.fields["from"])), place[0]].append(evidence)
     # A release is sealed: of hidden groups there are two, for counts and for slots.
     often = 2 if clustering.hides_groups(recorded.scenario.groups) else 1
     for (what, party, round_), evidence_ in sorted(seen.items()):
-        if len(evidence_) > (often if what == "was received" else 1):
+        if len(evidence_) > (often if what == _RECEIVED else 1):
             yield finding.breach(
                 audit,
                 f"{party} {what} {len(evidence_)} times in round {round_}.",
                 evidence=tuple(evidence_),
-                remedy="keep the party's journal: it says what was released before a restart",
+                remedy="check if this party lost its journal: a second release can reveal updates",
                 parties=(party,),
             )
 
@@ -63,11 +65,11 @@ def _after_release(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
                 if place[0] in released and words_of(entry) not in known:
                     yield finding.breach(
                         audit,
-                        f"{party} submitted another masked input in round {place[0]}, after releasing.",
+                        f"{party} sent another masked input in round {place[0]} after it released shares.",
                         evidence=(released[place[0]], finding.Evidence(source, entry.n, "masked input")),
                         remedy=(
-                            "two sums with different members give one update by subtraction; use this"
-                            " version's party"
+                            "treat its update as known: the difference of two sums reveals it. Update this"
+                            " party's software, which must refuse this"
                         ),
                         parties=(party,),
                     )
@@ -88,7 +90,7 @@ def _opened_twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
                 audit,
                 f"The sum of round {round_}, reclustering {r}, cluster {j} was opened {len(openings)} times.",
                 evidence=tuple(evidence for _, evidence in openings),
-                remedy="two sums of one cluster differ by single parties: take the updates for known",
+                remedy="treat these updates as known: two sums of one cluster can differ by one party",
             )
 
 
@@ -105,7 +107,7 @@ def _repeated_keys(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
                 f"{party} advertised the same keys for {len(repeated) + 1} sums or more.",
                 evidence=tuple(e for d, e in adverts if d in repeated),
                 remedy=(
-                    "a key that is opened after a dropout opens its other sums, too: fresh keys for each"
+                    "use fresh keys for each sum: a key that is opened after a dropout unmasks its other sums"
                 ),
                 parties=(party,),
             )

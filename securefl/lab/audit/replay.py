@@ -37,7 +37,7 @@ from securefl.runtime import report
 
 AUDIT: Final = "replay"
 ClusterKeys = tuple[ClusterKey, ...]
-_REMEDY: Final = "the server did not compute what the scenario says: do not use its model"
+_REMEDY: Final = "do not use the model: the server did not compute what the scenario defines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapt
     whole = vectors.whole()
     reason = _why_not(recorded, whole=whole)
     if reason is None and rounds and not (whole or vectors.places.size):
-        reason = "models and sums are sampled at no common coordinate; --lab keeps whole vectors"
+        reason = "models and sums have no sampled coordinate in common; run --lab keeps whole vectors"
     if reason is None and plan is not None and SERVER in recorded.beheaded and _remembers(plan, rounds[0]):
-        reason = "its step goes on from all rounds before, and the first ones are not here"
+        reason = "its step depends on all earlier rounds, and the first ones are missing"
     rows: list[tuple[int, int, str, float | None]] = []
     if reason is None and plan is not None:
         stepped = _models(plan, rounds)
@@ -74,11 +74,11 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapt
     findings.append(_limits(truth, rounds, reason, whole=whole))
     return finding.Chapter(
         audit=AUDIT,
-        title="Replay: the server's arithmetic done again",
+        title="Replay: the server's computation repeated",
         method=(
-            "Clusters are drawn again from the certified seed, weights follow from the declared counts, the"
-            " rule is applied to the opened sums, and the optimiser's step to the announced model. The next"
-            " announced model must have the same bits."
+            "Clusters are drawn again from the certified seed, and weights follow from the declared sample"
+            " counts. The rule is applied to the opened sums, then the optimiser's step to the announced"
+            " model. The next announced model must have the same bits."
         ),
         findings=tuple(findings),
         exhibits=(
@@ -98,11 +98,11 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
     if recorded.simulated:
         return "a simulation leaves no transcript; repeat it with the same seed instead"
     if robust.needs_server_gradient(aggregation.rule):
-        return f"the rule {aggregation.rule.name} looks at gradients of the server's own data"
+        return f"the rule {aggregation.rule.name} uses gradients of the server's own data"
     if not whole and (reason := needs_whole(recorded.scenario)):
-        return f"{reason}; --lab keeps whole vectors"
+        return f"{reason}; run --lab keeps whole vectors"
     if not whole and (aggregation.pre_aggregation or not aggregation.rule.by_coordinate):
-        return "the rule needs whole vectors, which only runs with --lab keep (and audits with --lab read)"
+        return "the rule needs whole vectors, which run --lab keeps and audit --lab reads"
     return None
 
 
@@ -166,7 +166,7 @@ def _judged(
         )
     chose = [one for one, again in zip(rounds, stepped, strict=True) if whole and not again.choices]
     for one in chose[:5]:
-        yield _breach(f"In round {one.round} the rule keeps other sums than the server did.", (one.stepped,))
+        yield _breach(f"In round {one.round} the rule keeps other sums than the server kept.", (one.stepped,))
     digests = [
         one for one in rounds if whole and model_digest(one.before.values, one.values).hex() != one.announced
     ]
@@ -244,15 +244,16 @@ def _sums(
                 bad = True
                 whose = "its survivors" if count == len(known) else f"{count} of its {len(known)} survivors"
                 yield _breach(
-                    f"The sum of cluster {opened.key} in round {one.round} is not that of what {whose}"
-                    " encoded.",
+                    f"The sum of cluster {opened.key} in round {one.round} is not the sum of the updates of"
+                    f" {whose}.",
                     (one.drawn,),
                 )
     if checked and not bad:
         yield finding.holds(
             AUDIT,
-            f"{report.counted(checked, 'opened sum')} are those of what their survivors encoded, exactly"
-            + (": of as many of them as the counts say." if hides_groups(recorded.scenario.groups) else "."),
+            f"Sums that equal the encoded updates of their survivors exactly: all {checked} that were"
+            " compared"
+            + (", for as many survivors as counts say." if hides_groups(recorded.scenario.groups) else "."),
         )
 
 
@@ -273,17 +274,18 @@ def _limits(
 ) -> finding.Finding:
     """Say what was not replayed."""
     if reason is not None:
-        return finding.note(AUDIT, f"Models were not replayed: {reason}.")
+        return finding.note(AUDIT, f"Models were not recomputed: {reason}.")
     if not rounds:
         return finding.note(
             AUDIT,
-            "No round has model, seed, sums and successor in the server's transcript: nothing to replay.",
+            "Nothing to recompute: the server's transcript has no round with model, seed, sums and next"
+            " model.",
         )
-    parts = [] if whole else ["coordinates that are not sampled (--lab keeps whole vectors)"]
+    parts = [] if whole else ["coordinates that are not sampled (run --lab keeps whole vectors)"]
     if truth is None:
-        parts.append("whether sums are those of what was encoded (--lab)")
+        parts.append("sums against encoded updates (--lab)")
     parts += ["training", "keys and masks, which are not recorded"]
-    return finding.note(AUDIT, f"Not replayed: {'; '.join(parts)}.")
+    return finding.note(AUDIT, f"Not checked by replay: {'; '.join(parts)}.")
 
 
 def _breach(claim: str, evidence: tuple[finding.Evidence, ...]) -> finding.Finding:

@@ -73,8 +73,8 @@ class AuditReport:
             return f"{bad} of {len(self.findings)} findings are worse than the scenario allows"
         if breaches:
             known = report.listed(sorted({f.audit for f in self.findings if f.severity is Severity.BREACH}))
-            return f"nothing is worse than the scenario allows; it states the breaches found ({known})"
-        return f"nothing wrong in {len(self.findings)} findings" + (
+            return f"no finding is worse than the scenario allows; it allows the breaches found ({known})"
+        return f"no breach in {len(self.findings)} findings" + (
             ", with warnings" if worst(self.findings) is Severity.WARNING else ""
         )
 
@@ -93,8 +93,8 @@ class AuditReport:
             ),
             ("secrets", _secrets(recorded)),
             ("transcripts", _transcripts(recorded)),
-            ("supposed colluders", report.listed(sorted(recorded.colluders)) or "none"),
-            ("ground truth", "looked at" if self.lab else "not looked at"),
+            ("assumed colluders", report.listed(sorted(recorded.colluders)) or "none"),
+            ("recorded updates", "compared" if self.lab else "not compared"),
             ("allowed breaches", report.listed(sorted(allowed(scenario))) or "none"),
         )
 
@@ -131,13 +131,13 @@ def _transcripts(recorded: Recorded) -> str:
     if not kept:
         return "none"
     ended = sum(transcript.complete for transcript in kept)
-    empty = f"; {len(recorded.blank)} more without an entry" if recorded.blank else ""
-    return f"{len(kept)}, all chains hold, {ended} of them to their end{empty}"
+    empty = f"; {len(recorded.blank)} more are empty" if recorded.blank else ""
+    return f"{len(kept)}, all hash chains valid, {ended} complete{empty}"
 
 
 def _secrets(recorded: Recorded) -> str:
     if recorded.simulated:
-        return "none: simulated"
+        return "none: simulation"
     return "INSECURE, from a seed" if recorded.seeded else "from the operating system"
 
 

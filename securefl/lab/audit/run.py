@@ -28,7 +28,7 @@ def audit(
     Raises:
         ConfigError: the ground truth, or what a verified run kept, is damaged.
     """
-    chapters = tuple(_chapters(recorded, truth, known or chain.Known(unknown="it was not asked for")))
+    chapters = tuple(_chapters(recorded, truth, known or chain.Known(unknown="the audit did not load it")))
     return AuditReport(recorded, lab=truth is not None, chapters=chapters)
 
 

@@ -17,8 +17,8 @@ from securefl.protocol.round import FIRST_SLOT, open_slots
 from securefl.runtime import report
 
 _REMEDY: Final = (
-    "take these updates for known, not by name; an honest member releases a slot only once it was told counts"
-    " of f + k_anonymity or more"
+    "treat these updates as known to the server, without names. Honest members release a slot only if its"
+    " count is f + k_anonymity or more"
 )
 _SHOWN: Final = 5
 
@@ -96,7 +96,9 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         return
     slots, least = slots_of(recorded), least_in_slot(recorded)
     if recorded.simulated and any(slot.count is None for slot in slots):
-        claim = "How many are in slots is not known: rows of metrics.jsonl by an earlier version do not say."
+        claim = (
+            "The number of members in slots is not known: an earlier version wrote metrics.jsonl without it."
+        )
         yield finding.note(audit, claim)
         return
     bad = [slot for slot in slots if not slot.allowed]
@@ -104,7 +106,9 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         yield _broken(recorded, audit, slot, least)
     if len(bad) > _SHOWN:
         yield _finding(
-            audit, finding.Severity.BREACH, f"{len(bad) - _SHOWN} more slots were opened like these."
+            audit,
+            finding.Severity.BREACH,
+            f"Slots that were opened in the same way: {len(bad) - _SHOWN} more.",
         )
     if slots and not bad:
         smallest = min(slots, key=lambda slot: slot.count or 0)
@@ -112,9 +116,9 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         yield finding.holds(
             audit,
             f"All {report.counted(len(slots), 'opened slot')} of hidden groups have f + k_anonymity = {least}"
-            f" members or more by the counts, the smallest {smallest.count} of"
+            f" members or more by their counts. The smallest has {smallest.count} of"
             f" {len(smallest.opening.survivors)} survivors."
-            + (f" {report.counted(closed, 'slot')} with fewer stayed closed." if closed else ""),
+            + (f" {report.counted(closed, 'slot')} with fewer members stayed closed." if closed else ""),
             evidence=(smallest.opening.evidence,),
         )
     yield from _pooled(recorded, audit, slots)
@@ -126,17 +130,19 @@ def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> finding.F
     name = f"The slot of model {slot.opening.reclustering - FIRST_SLOT} in {place}"
     members = slot.opening.survivors
     if slot.count is None:
-        claim = f"{name} was opened, and nobody says how many of {report.listed(members)} are in it."
+        claim = f"{name} was opened, but no transcript states how many of {report.listed(members)} are in it."
     elif slot.count == 1:
         claim = (
-            f"{name} was opened with a count of 1: it is the update of one of {report.listed(members)};"
-            f" f + k_anonymity = {least} are needed."
+            f"{name} was opened with one member: it is the update of one of {report.listed(members)}. At"
+            f" least f + k_anonymity = {least} are required."
         )
     elif slot.count < least:
-        claim = f"{name} was opened with a count of {slot.count}; f + k_anonymity = {least} are needed."
+        claim = (
+            f"{name} was opened with a count of {slot.count}; at least f + k_anonymity = {least} is required."
+        )
     else:
         said = " or ".join(str(list(counts)) for counts in slot.counts)
-        claim = f"{name} was opened, and the counts of its {len(members)} survivors cannot be {said}."
+        claim = f"{name} was opened with impossible counts: {said} for {len(members)} survivors."
     told = told_counts(recorded).get((slot.round, slot.opening.cluster), ())
     evidence = (
         slot.opening.evidence,
@@ -160,10 +166,9 @@ def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[f
         yield _finding(
             audit,
             finding.Severity.WARNING,
-            f"With {report.listed(sorted(recorded.colluders))},"
-            f" {report.counted(len(short), 'slot')} may be left with fewer"
-            f" than k_anonymity = {k} updates, if they chose the same model: in round {slot.round},"
-            f" {rest} of {report.listed(others)}.",
+            f"If {report.listed(sorted(recorded.colluders))} collude and chose the same model,"
+            f" {report.counted(len(short), 'slot')} may hide fewer than k_anonymity = {k} updates: in round"
+            f" {slot.round}, {rest} of {report.listed(others)}.",
             (slot.opening.evidence,),
             others,
         )
@@ -175,14 +180,13 @@ def _known(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     counts = {key: told[0] for key, told in told_counts(recorded).items() if key[0] >= warmup}
     whole = [(key, told) for key, told in counts.items() if sum(c > 0 for c in told.counts) == 1]
     if counts:
-        known = (
-            f"{len(whole)} of {report.counted(len(counts), 'time')} all members of a cluster had chosen the"
-            " same"
-        )
         yield finding.note(
             audit,
-            f"Of groups, counts say how many and not who; but {known} model, and that is then known.",
+            "Counts reveal the sizes of groups, not their members. In"
+            f" {len(whole)} of {report.counted(len(counts), 'case')} all members of a cluster chose the same"
+            " model, so that the server knows their choice.",
             evidence=tuple(told.evidence for _, told in whole[:1]),
+            remedy="nothing to do: hidden groups do not hide this",
         )
 
 

@@ -30,7 +30,7 @@ class GroundTruth:
             return None
         values = _read(path)
         if values.dtype != np.int64 or values.ndim != 1:
-            raise ConfigError(str(path), f"is no update: {values.dtype} of shape {values.shape}")
+            raise ConfigError(str(path), f"is not an update: {values.dtype} of shape {values.shape}")
         return values
 
     def has(self, digest: str) -> bool:
@@ -48,7 +48,7 @@ class GroundTruth:
             return None
         values = _read(path)
         if digest_of(values).hex() != digest:
-            raise ConfigError(str(path), "was altered: its digest does not fit")
+            raise ConfigError(str(path), "was altered: its digest differs from its name", "restore the file")
         return values
 
 

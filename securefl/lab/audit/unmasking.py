@@ -25,9 +25,7 @@ from securefl.protocol.round import FIRST_SLOT, open_slots
 from securefl.runtime import report
 
 AUDIT: Final = "unmasking"
-_CERTIFY: Final = (
-    'one survivor set for all: with server = "active" parties release only under a certificate over it'
-)
+_CERTIFY: Final = 'use server = "active": parties then release shares only for one certified survivor set'
 _Where = tuple[int, int, int, int]
 """Round, reclustering, cluster, attempt."""
 
@@ -57,10 +55,9 @@ def audit_unmasking(recorded: Recorded) -> finding.Chapter:
         findings.append(
             finding.holds(
                 AUDIT,
-                f"In {report.counted(releases, 'release')} of shares for"
-                f" {report.counted(len(given), 'sum')} nobody"
-                " gave or was asked for both kinds of one member, nobody released twice or submitted"
-                " after releasing, no sum was opened twice, and no key was advertised twice.",
+                f"In {report.counted(releases, 'release')} of shares for {report.counted(len(given), 'sum')}"
+                " no party released, or was asked for, both kinds of shares of one member. No party released"
+                " twice or submitted after a release. No sum was opened twice, no key advertised twice.",
             )
         )
     findings += pooled
@@ -68,19 +65,19 @@ def audit_unmasking(recorded: Recorded) -> finding.Chapter:
         findings.append(
             finding.note(
                 AUDIT,
-                f"{report.counted(old, 'release')} do not say whose shares they held: recorded by an earlier"
-                " version.",
+                f"Not checked: {report.counted(old, 'release')} that an earlier version recorded without the"
+                " owners of the shares.",
             )
         )
     if recorded.simulated:
-        findings = [finding.note(AUDIT, "A simulation has no masks: nothing to unmask.")]
+        findings = [finding.note(AUDIT, "Nothing to check: a simulation has no masks.")]
     return finding.Chapter(
         audit=AUDIT,
-        title="Unmasking: what was released, and how often",
+        title="Unmasking: released shares",
         method=(
-            "Every party's transcript says of whom it released a share, and of which kind, and what survivor"
-            " set it was told. They are put together by sum and attempt: what no single party sees can still"
-            " add up to both kinds."
+            "Shares of a seed unmask the sum of survivors, shares of a key remove the masks of a dropped"
+            " member; both kinds together reveal one update. Transcripts state whose shares each party"
+            " released, and the survivor set that it received. They are combined by sum and attempt."
         ),
         findings=tuple(findings),
     )
@@ -117,10 +114,10 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
             yield finding.Finding(
                 finding.Severity.BREACH if open_ or alone else finding.Severity.WARNING,
                 AUDIT,
-                f"Of {member}, in {_place(where)}, {report.counted(len(seeds), 'share')} of the seed and"
-                f" {len(keys)} of the key were released; {threshold} of each open its update alone."
-                + (f" {report.listed(alone)} gave both." if alone else "")
-                + (" They are there: the update is open." if open_ else ""),
+                f"Both kinds of shares of {member} were released in {_place(where)}: {len(seeds)} of the"
+                f" seed, {len(keys)} of the key. {threshold} of each reveal its update."
+                + (f" {report.listed(alone)} released both kinds." if alone else "")
+                + (" The update is revealed." if open_ else ""),
                 evidence=tuple(
                     one.evidence.with_text(f"{kind} of {member}")
                     for kind, them in (("seed share", seeds), ("key share", keys))
@@ -140,16 +137,15 @@ def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
                 with_ = [(p, e) for p, survivors, e in told if member in survivors]
                 yield finding.breach(
                     AUDIT,
-                    f"In round {round_} the server said that {member} survived to"
-                    f" {report.listed(sorted(p for p, _ in with_))}, and that it did not to"
-                    f" {report.listed(sorted(p for p, _ in without))}: it asked for both kinds of its"
-                    " shares.",
+                    f"In round {round_} the server asked for both kinds of shares of {member}. To"
+                    f" {report.listed(sorted(p for p, _ in with_))} it listed the member as a survivor, to"
+                    f" {report.listed(sorted(p for p, _ in without))} as dropped out.",
                     evidence=tuple(
                         e.with_text(f"{member} {what}")
-                        for what, them in (("survives", with_[:3]), ("is dropped", without[:3]))
+                        for what, them in (("survived", with_[:3]), ("dropped out", without[:3]))
                         for _, e in them
                     ),
-                    remedy='the server is not honest; server = "active" withstands this',
+                    remedy='do not trust this server; with server = "active" parties refuse such requests',
                     parties=(member,),
                 )
 
@@ -187,10 +183,10 @@ def _untold(recorded: Recorded) -> Iterator[finding.Finding]:
                         yield finding.breach(
                             AUDIT,
                             f"{party} released shares for the slot of model {r - FIRST_SLOT} of cluster"
-                            f" {j} in round {fields['round']}, and was told no count of {least} or more.",
+                            f" {j} in round {fields['round']}, but had received no count of {least} or more.",
                             evidence=(finding.Evidence(source, entry.n, "released"),),
                             remedy=(
-                                "it runs another program, or counts came late: exposure says what is open"
+                                "check this party's software; the chapter exposure lists the opened slots"
                             ),
                             parties=(party,),
                         )
@@ -223,12 +219,12 @@ def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[finding.Find
     yield finding.Finding(
         finding.Severity.BREACH if promised else finding.Severity.WARNING,
         audit,
-        f"{report.listed(sorted(recorded.colluders))} and the server can take the masks off single updates of"
-        f" {len(known)} others ({report.listed(known)}): up to {most} of the colluders were in one sum, and"
-        f" {plan.threshold} shares of a seed and of a key open what they mask. The scenario reckons with"
-        f" {plan.colluders_per_cluster} in a sum.",
+        f"Collusion of {report.listed(sorted(recorded.colluders))} with the server unmasks"
+        f" {report.counted(len(known), 'single update')} ({report.listed(known)}). Up to {most} of them are"
+        f" in one sum, and {plan.threshold} shares of a seed and of a key remove masks. The scenario assumes"
+        f" at most {plan.colluders_per_cluster} in a sum.",
         evidence=tuple(masked[where][party] for where, some in open_.items() for party in sorted(some))[:4],
-        remedy="secure_sum.threshold above the colluders that may be in one sum, or larger clusters",
+        remedy="raise secure_sum.threshold above the number of colluders in one sum, or use larger clusters",
         parties=tuple(known),
     )
 

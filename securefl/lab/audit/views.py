@@ -28,14 +28,14 @@ class _Topic(NamedTuple):
 
 
 _TOPICS: Final = (
+    _Topic("model", "model", "masks are bound to the model, so that sums over two models do not open"),
     _Topic(
-        "model", "model", "masks are bound to the model's digest: sums of parties that saw two do not open"
+        "hellos", "list of hellos", "masks are bound to this list, so that sums over two lists do not open"
     ),
-    _Topic("hellos", "list of hellos", "masks are bound to all hellos"),
-    _Topic("assignment", "assignment, seed and sample counts", "every party recomputes it from all nonces"),
-    _Topic("survivors", "survivor set", 'with server = "active" a certificate over one set is needed'),
-    _Topic("certificate", "certificate", "signatures are over one statement"),
-    _Topic("counts", "counts of hidden groups", "nothing: members believe the server"),
+    _Topic("assignment", "assignment, seed and sample counts", "each party recomputes it from all nonces"),
+    _Topic("survivors", "survivor set", 'server = "active" requires a certificate over one set'),
+    _Topic("certificate", "certificate", "signatures cover one statement"),
+    _Topic("counts", "counts of hidden groups", "none, members rely on the server"),
 )
 
 
@@ -62,33 +62,34 @@ def audit_views(recorded: Recorded) -> finding.Chapter:
         compared = sum(map(len, mine.values()))
         rows.append((topic.name, len({key[1] for key in mine}), compared, len(split)))
     if not findings and recorded.watched:
-        server = " and with the server's" if recorded.has_server else ""
+        server = " and the server's" if recorded.has_server else ""
         findings.append(
             finding.holds(
                 AUDIT,
-                f"{report.counted(len(recorded.watched), 'party transcript')} agree with"
-                f" each other{server}: one"
-                " model, one assignment and one survivor set in each of"
-                f" {report.counted(len({key[1] for key in found}), 'round')}.",
+                f"All parties received the same model, assignment and survivor set in each of"
+                f" {report.counted(len({key[1] for key in found}), 'round')}, by"
+                f" {report.counted(len(recorded.watched), 'party transcript')}{server}.",
             )
         )
     missing = (
-        (finding.note(AUDIT, "A simulation has one view: there is nothing to compare."),)
+        (finding.note(AUDIT, "Nothing to compare: in a simulation all parties have the same data."),)
         if recorded.simulated
         else holes(recorded, AUDIT)
     )
     return finding.Chapter(
         audit=AUDIT,
-        title="Views: whether everybody was told the same",
+        title="Views: did all parties receive the same messages?",
         method=(
-            "Each party's transcript has the SHA-256 of every message it received, the assignment that it"
-            " computed itself and the survivor set that it was told. They are compared with each other and"
-            " with the server's. So is what the server says never came: nonces of voided draws, and inputs."
+            "Each party's transcript has the SHA-256 of every message that it received, the assignment that"
+            " it computed and the survivor set that it received. They are compared with each other and with"
+            " the server's. Messages that the server reported missing are looked up: nonces and inputs."
         ),
         findings=(*findings, *never_came(recorded, AUDIT), *missing),
         exhibits=(
             Table(
-                title="What was compared", columns=("what", "rounds", "sightings", "splits"), rows=tuple(rows)
+                title="Compared messages",
+                columns=("message", "rounds", "copies", "conflicts"),
+                rows=tuple(rows),
             ),
         ),
     )
@@ -145,16 +146,15 @@ def _split(
     went = sorted(released.intersection(odd))
     return finding.breach(
         AUDIT,
-        f"In round {round_} there were {len(groups)} versions of the {topic.name}, seen by {sizes} of"
-        f" those who left a transcript; {report.listed(odd)} saw another than most."
+        f"In round {round_} transcripts have {len(groups)} versions of the {topic.name} (by number of"
+        f" transcripts: {sizes}). Parties with a rare version:"
+        f" {report.listed(odd) or 'none, only the server'}."
         + (
-            f" Of these, {report.listed(went)} released shares all the same."
-            if went
-            else " None of them released."
+            f" Of these, {report.listed(went)} released shares." if went else " None of them released shares."
         ),
         evidence=tuple(
             group[0].evidence.with_text(f"{topic.name} {group[0].value[:24]}") for group in ordered
         ),
-        remedy=f"the server split its parties: do not trust it; {topic.stops}",
+        remedy=f"do not trust this server: it sent conflicting messages. Protection: {topic.stops}",
         parties=tuple(odd),
     )

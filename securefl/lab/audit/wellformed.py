@@ -29,7 +29,7 @@ class _Vector(msgspec.Struct):
     def __post_init__(self) -> None:
         head = self.length if self.head is None else min(self.head, self.length)
         if len(self.samples) != min(head, SAMPLES) + min(self.length - head, SAMPLES):
-            raise ValueError(f"{len(self.samples)} samples are not those of {self.length} coordinates")
+            raise ValueError(f"{len(self.samples)} samples do not match {self.length} coordinates")
 
 
 class _ClustersDrawn(msgspec.Struct):
@@ -60,7 +60,7 @@ class _SharesReleased(msgspec.Struct):
     def __post_init__(self) -> None:
         lengths = {len(self.attempts), len(self.seeds_of), len(self.keys_of)}
         if lengths not in ({0}, {len(self.instances)}):
-            raise ValueError("one entry per instance is needed")
+            raise ValueError("each instance needs one entry")
 
 
 class _Opened(msgspec.Struct):
@@ -131,7 +131,7 @@ class _Message(msgspec.Struct):
         if (self.sha256 is None) == (self.vector is None) or (self.message == "MaskedInput") != bool(
             self.vector
         ):
-            raise ValueError("a message has a digest, a masked input a vector")
+            raise ValueError("a message needs a digest, a masked input a vector")
 
 
 class _Received(_Message, kw_only=True):
@@ -184,6 +184,6 @@ def check_entries(transcript: Transcript) -> None:
         except msgspec.ValidationError as error:
             raise ConfigError(
                 str(transcript.path),
-                f"entry {entry.n} is no {entry.kind}: {error}",
-                "it was not written by this version of securefl",
+                f"entry {entry.n} is not a valid {entry.kind}: {error}",
+                "use the version of securefl that wrote it, or restore the file",
             ) from error

@@ -21,7 +21,7 @@ def probabilities(trials: int, rate: float) -> F64:
         UsageError: a negative number of trials, or no rate.
     """
     if trials < 0 or not 0 <= rate <= 1:
-        raise UsageError(f"no binomial law has {trials} trials at rate {rate}")
+        raise UsageError(f"expected trials >= 0 and a rate in [0, 1], found {trials} and {rate}")
     return clustering.binomial_law(trials, rate)
 
 
@@ -35,7 +35,9 @@ def clopper_pearson(hits: int, trials: int, confidence: float) -> Interval:
         UsageError: ``hits`` outside [0, ``trials``], no trials, or a confidence outside (0, 1).
     """
     if not (0 <= hits <= trials and trials >= 1 and 0 < confidence < 1):
-        raise UsageError(f"no interval from {hits} of {trials} at confidence {confidence}")
+        raise UsageError(
+            f"expected 0 <= hits <= trials and a confidence in (0, 1), found {hits}, {trials}, {confidence}"
+        )
     from scipy import special  # noqa: PLC0415 - a fifth of a second that only audits spend
 
     error, misses = (1 - confidence) / 2, trials - hits

@@ -62,7 +62,7 @@ def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
     """
     canaries, made, right = guesses
     if not (0 <= right <= made <= canaries and epsilon >= 0 and 0 <= delta <= 1):
-        raise UsageError(f"{guesses} at epsilon {epsilon}, delta {delta} is no outcome of guessing")
+        raise UsageError(f"impossible guesses, epsilon or delta: {guesses}, {epsilon}, {delta}")
     law = counting.probabilities(made, 1 / (1 + math.exp(-epsilon)))
     below = np.cumsum(law[:right][::-1]) / np.arange(1, right + 1)
     slope = float(below.max()) if right else 0.0
@@ -76,7 +76,7 @@ def bound_of(guesses: Guesses, delta: float, confidence: float) -> Bound:
         UsageError: as for :func:`p_value`, or a confidence outside (0, 1).
     """
     if not 0 < confidence < 1:
-        raise UsageError(f"confidence {confidence}")
+        raise UsageError(f"expected a confidence in (0, 1), found {confidence}")
     low, high = 0.0, _LARGEST
     if p_value(guesses, low, delta) > 1 - confidence:
         return Bound(0.0, confidence, guesses)
@@ -102,7 +102,9 @@ def guess(scores: F64, included: npt.NDArray[np.bool_], presences: int, absences
     """
     count = scores.size
     if scores.shape != included.shape or scores.ndim != 1 or presences + absences > count:
-        raise UsageError(f"{presences} + {absences} guesses at {scores.shape} and {included.shape}")
+        raise UsageError(
+            f"{presences} + {absences} guesses do not fit shapes {scores.shape}, {included.shape}"
+        )
     order = np.argsort(scores, kind="stable")
     right = int(included[order[count - presences :]].sum()) + int((~included[order[:absences]]).sum())
     return Guesses(count, presences + absences, right)
@@ -132,7 +134,7 @@ def one_run(
         UsageError: as for :func:`guess` and :func:`bound_of`, or a share out of range.
     """
     if scores.size < 2 or not shares or not all(0 < share <= 0.5 for share in shares):
-        raise UsageError(f"{scores.size} canaries, shares {shares}")
+        raise UsageError(f"expected 2 canaries or more and shares in (0, 1/2], found {scores.size}, {shares}")
     kinds = list(itertools.product(shares, (True, False)))
     each = 1 - (1 - confidence) / len(kinds)
     found = []
@@ -168,7 +170,9 @@ def errors_at_most(
         UsageError: shapes that differ, or canaries of one kind only.
     """
     if scores.shape != included.shape or scores.ndim != 1 or included.all() or not included.any():
-        raise UsageError(f"scores {scores.shape} and {included.shape} have no error rates of both kinds")
+        raise UsageError(
+            f"expected equal shapes and canaries of both kinds, found {scores.shape}, {included.shape}"
+        )
     said = scores >= threshold
     absent, present = int((~included).sum()), int(included.sum())
     # Two intervals of which one end each is used: 1 - confidence in all.

@@ -49,7 +49,7 @@ def learn(changes: F64, shares: F64) -> LabelModel:
         UsageError: shapes that do not fit, or fewer than two shadow parties.
     """
     if changes.shape != shares.shape or changes.ndim != 2 or len(changes) < 2:
-        raise UsageError(f"changes {changes.shape} and shares {shares.shape} of shadow parties")
+        raise UsageError(f"expected equal shapes (k >= 2, classes), found {changes.shape}, {shares.shape}")
     centre, mean = changes.mean(axis=0), shares.mean(axis=0)
     moved = changes - centre
     gram = moved.T @ moved

@@ -32,10 +32,14 @@ def likelihood_ratios(target: F64, scores: F64, member: npt.NDArray[np.bool_]) -
         UsageError: shapes that do not fit, or no record with enough shadow models of both kinds.
     """
     if scores.shape != member.shape or target.shape != scores.shape[1:]:
-        raise UsageError(f"scores {target.shape} of the target, {scores.shape} and {member.shape} of shadows")
+        raise UsageError(
+            f"shapes do not fit: target {target.shape}, scores {scores.shape}, member {member.shape}"
+        )
     known = (member.sum(axis=0) >= LEAST) & ((~member).sum(axis=0) >= LEAST)
     if not known.any():
-        raise UsageError(f"no record is with and without {LEAST} of {len(scores)} shadow models each")
+        raise UsageError(
+            f"no record has {LEAST} shadow models with it and {LEAST} without it, of {len(scores)}"
+        )
     with_, without = _law(scores, member, known), _law(scores, ~member, known)
     ratios = np.zeros(len(target))
     ratios[known] = _log_density(target[known], *with_) - _log_density(target[known], *without)

@@ -35,7 +35,7 @@ def best_estimate(rows: I64, party: int) -> Estimate | None:
         UsageError: a column that is not there.
     """
     if rows.ndim != 2 or not 0 <= party < rows.shape[1]:
-        raise UsageError(f"party {party} of rows {rows.shape}")
+        raise UsageError(f"rows of shape {rows.shape} have no party {party}")
     column = rows[:, party].astype(np.float64)
     if not column.any():
         return None
@@ -58,6 +58,6 @@ def log_ratio(seen: F64, shift: float, std: float, rate: float) -> F64:
         UsageError: no such law.
     """
     if not (std > 0 and 0 < rate <= 1):
-        raise UsageError(f"noise of {std}, drawn at rate {rate}")
+        raise UsageError(f"expected noise > 0 and a rate in (0, 1], found {std}, {rate}")
     exponent = shift * (seen - shift / 2) / std**2 + math.log(rate)
     return exponent if rate == 1 else np.logaddexp(exponent, math.log1p(-rate))

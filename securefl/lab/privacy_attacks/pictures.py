@@ -38,7 +38,9 @@ def ssim(one: F64, other: F64) -> float:
         UsageError: shapes that differ or are too small.
     """
     if one.shape != other.shape or one.ndim != 2 or min(one.shape) < WINDOW:
-        raise UsageError(f"no similarity of pictures {one.shape} and {other.shape}")
+        raise UsageError(
+            f"expected equal shapes of {WINDOW} x {WINDOW} or more, found {one.shape}, {other.shape}"
+        )
     a, b = (sliding_window_view(picture, (WINDOW, WINDOW)) for picture in (one, other))
     mean_a, mean_b = a.mean(axis=(2, 3)), b.mean(axis=(2, 3))
     free = WINDOW**2 / (WINDOW**2 - 1)
@@ -61,7 +63,7 @@ def best_matches(originals: F64, candidates: F64) -> tuple[Match, ...]:
         UsageError: no candidate, or shapes that do not fit.
     """
     if not len(candidates):
-        raise UsageError("nothing was reconstructed")
+        raise UsageError("expected at least one candidate")
     inside = np.clip(candidates, 0.0, 1.0)
     found = []
     for original in originals:

@@ -53,7 +53,9 @@ def roc_of(scores: F64, member: npt.NDArray[np.bool_]) -> Roc:
         UsageError: shapes that differ, NaN, or records of one kind only.
     """
     if scores.shape != member.shape or scores.ndim != 1 or member.all() or not member.any():
-        raise UsageError(f"scores {scores.shape}, members {member.shape}: no curve without both kinds")
+        raise UsageError(
+            f"expected equal shapes and records of both kinds, found {scores.shape}, {member.shape}"
+        )
     if np.isnan(scores).any():
         raise UsageError("a score is not a number")
     order = np.argsort(-scores, kind="stable")

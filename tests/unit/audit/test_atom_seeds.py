@@ -73,7 +73,9 @@ def swapped(fields: Fields, one: str, other: str) -> Fields:
 def test_a_run_that_keeps_its_atoms(kept: Recorded) -> None:
     (holds,) = found(kept)
     assert holds.severity is Severity.HOLDS
-    assert "The 4 atoms that the atom seed forms are kept: the clusters of 2 rounds" in holds.claim
+    assert (
+        "No sum splits one of the 4 atoms that the atom seed forms. The clusters of 2 rounds" in holds.claim
+    )
     chapter = audit_exposure(kept, exposed_in(kept))
     assert holds in chapter.findings
     assert "Atoms are formed again from the atom seed." in chapter.method
@@ -96,7 +98,7 @@ def test_clusters_that_break_an_atom(kept: Recorded) -> None:
     (breach,) = found(bad)
     assert breach.severity is Severity.BREACH
     assert breach.claim.startswith("In round 0 ")
-    assert "no unions of 2 or more of the atoms that the atom seed forms" in breach.claim
+    assert "should be unions of 2 or more whole atoms" in breach.claim
     assert other in breach.parties, "it is there without its mates"
     # Told to one party only, it is a breach all the same.
     alone = altered(kept, "clusters_drawn", lambda fields: swapped(fields, one, other), only="p05", round_=0)
@@ -131,7 +133,9 @@ def test_clusters_of_a_single_atom(kept: Recorded) -> None:
 
     (breach,) = found(altered(kept, "clusters_drawn", alone, round_=0))
     assert breach.severity is Severity.BREACH
-    assert breach.claim.startswith("In round 0 2 clusters of 5 are no unions")
+    assert breach.claim.startswith(
+        "In round 0 sums may reveal parts of atoms: of 5 clusters, 2 should be unions"
+    )
 
 
 def test_another_atom_seed(kept: Recorded) -> None:
@@ -142,7 +146,7 @@ def test_another_atom_seed(kept: Recorded) -> None:
         )
         (breach,) = found(one_says)
         assert breach.severity is Severity.BREACH
-        assert breach.claim.startswith("There are 2 atom seeds")
+        assert "transcripts state 2 different atom seeds" in breach.claim
         assert {str(e).split(": ")[1] for e in breach.evidence} >= {"round 1, atom seed " + other[:16]}
     none = altered(kept, "clusters_drawn", lambda fields: {**fields, "atom_seed": ""}, only="p02")
     (breach,) = found(none)
@@ -157,7 +161,10 @@ def test_an_atom_seed_of_no_draw(kept: Recorded) -> None:
     for round_ in (0, 1):
         bad = altered(bad, "clusters_drawn", lambda fields: {**fields, "atom_seed": other}, round_=round_)
     claims = {f.claim[:50]: f.severity for f in found(bad)}
-    assert claims["The atom seed is that of no draw in the transcripts"[:50]] is Severity.BREACH
+    assert (
+        claims["The atom seed, and with it the members of each atom, may have been chosen"[:50]]
+        is Severity.BREACH
+    )
     assert {claim[:11] for claim in claims} >= {"In round 0 ", "In round 1 "}
     fewer = replace(bad, transcripts={k: v for k, v in bad.transcripts.items() if k != "p00"})
     first = found(fewer)[0]
@@ -187,7 +194,7 @@ def test_releases_for_a_part_of_an_atom(kept: Recorded) -> None:
         went = altered(went, kind, lambda fields: _torn(fields, atom[0]), round_=0)
     breach = found(went)[0]
     assert breach.severity is Severity.BREACH
-    assert breach.claim.startswith("In round 0 a sum was released that has only a part of an atom")
+    assert breach.claim.startswith("In round 0 parties released shares for a sum that splits an atom")
     assert breach.parties == tuple(atom[1:])
 
 

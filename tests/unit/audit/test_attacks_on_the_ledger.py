@@ -38,13 +38,13 @@ def test_enforced_nothing_is_recovered(tmp_path: Path, attack: Attack, kind: str
 def test_otherwise_the_audit_recovers_the_victim(tmp_path: Path, attack: Attack, kind: str) -> None:
     found = audited(tmp_path, attack, kind, guarded=False)
     (breach,) = [one for one in found.findings if one.severity is Severity.BREACH]
-    assert "recovered to the last step of the encoding" in breach.claim
+    assert "as the leakage ledger predicts" in breach.claim
     assert set(attack.victims) <= set(breach.parties)
 
 
 def test_a_sum_that_the_server_keeps_quiet_about_counts(tmp_path: Path) -> None:
     """Honest machines inside both servers open the first sum only; members released for the second, too."""
     found = audited(tmp_path, ATTACKS["retry"], "curious", guarded=False)
-    (note,) = [one for one in found.findings if "does not say" in one.claim]
+    (note,) = [one for one in found.findings if "does not report" in one.claim]
     assert note.severity is Severity.NOTE
-    assert note.claim.startswith("Added up from true updates (rounds: 0): 1 sum ")
+    assert note.claim.startswith("Computed from the true updates (rounds: 0): 1 sum ")

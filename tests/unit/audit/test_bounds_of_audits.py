@@ -88,10 +88,8 @@ def test_parties_up_to_which_supports_are_searched(
     monkeypatch.setattr(exposure, "SEARCHED", most)
     told = claims(plain, "exposure")
     searched = most == PARTIES
-    assert ("The fewest parties that a combination of sums is about are" in told) is searched
-    assert (
-        "Not searched, with more than 5 parties" in claims(plain, "exposure", Severity.NOTE)
-    ) is not searched
+    assert ("The smallest combination of opened sums contains" in told) is searched
+    assert ("too long with more than 5 parties" in claims(plain, "exposure", Severity.NOTE)) is not searched
     assert breaches_of(plain) == before
 
 

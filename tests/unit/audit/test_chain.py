@@ -135,7 +135,7 @@ class TestWhatHolds:
         assert [line.verdict for line in run.lines] == [LinkVerdict.CONFIRMED] * len(run.lines)
         assert {line.repeated for line in run.lines} == {"yes"}
         assert (run.proved, run.exit_code, run.findings) == (True, 0, ())
-        assert "is what the rule makes of the certified sums of rounds 0 to" in run.sentence
+        assert "follows from the first model and the certified sums of rounds 0 to" in run.sentence
 
     def test_lines_say_how_many_signed_and_attest(self, recorded: RunDirectory) -> None:
         line = look(recorded).lines[1]
@@ -145,7 +145,7 @@ class TestWhatHolds:
         run = look(ran(tmp_path / "run", lab=False))
         assert run.proved
         assert {line.repeated for line in run.lines} == {"no"}
-        assert "In rounds 0, 1, 2 not every sum and step was repeated here" in run.findings[0].claim
+        assert "In rounds 0, 1, 2 some sums or steps were not recomputed here" in run.findings[0].claim
 
     def test_only_what_its_key_opens_is_repeated(
         self, recorded: RunDirectory, monkeypatch: pytest.MonkeyPatch
@@ -153,7 +153,7 @@ class TestWhatHolds:
         monkeypatch.setattr(chain, "_seeded", lambda *_: {})
         run = look(recorded)
         assert {line.repeated for line in run.lines} == {"no"}
-        assert any("could not be opened or repeated here" in one.claim for one in run.findings)
+        assert any("could not be decrypted or recomputed here" in one.claim for one in run.findings)
         one = look(recorded, identities={NAMES[0]: IDENTITIES[NAMES[0]]})
         assert one.lines[0].repeated == "1 of 3 sums, the step"
         assert run.proved, "all rests on attests"
@@ -169,7 +169,7 @@ class TestWhatHolds:
         assert not any(one.signed for one in kept if one.place.round == 2)
         assert look(directory).proved
         received(directory, "p03", "ChainedAnnounce", 2, other_model, whole=False)
-        assert "in round 2 that proves nothing: the claim in it is not signed" in breaches(look(directory))
+        assert "in round 2 is not authentic (the server did not sign" in breaches(look(directory))
 
     def test_anybody_s_transcript_has_the_quorums_of_all_rounds_but_the_last(
         self, copied: RunDirectory
@@ -179,7 +179,7 @@ class TestWhatHolds:
         assert [line.verdict for line in run.lines] == ["confirmed", "confirmed", "not checked"]
         assert [line.signatures for line in run.lines] == ["12/8"] * 3
         assert (run.proved, breaches(run)) == (False, "")
-        assert "is not proved to be what the rule makes" in run.sentence
+        assert "is not proved to follow from" in run.sentence
 
     def test_no_transcript_alone_accuses_anybody_or_proves_the_end(
         self, recorded: RunDirectory, tmp_path: Path
@@ -194,9 +194,9 @@ class TestWhatHolds:
 
     def test_the_server_s_transcript_alone_proves_nothing(self, copied: RunDirectory) -> None:
         only(copied, "server")
-        with pytest.raises(ConfigError, match="hold no announcement"):
+        with pytest.raises(ConfigError, match="contain no announcement"):
             look(copied)
-        assert "Not verified" in audit_chain(load(copied.path), Known(first=FIRST)).findings[0].claim
+        assert "was not verified" in audit_chain(load(copied.path), Known(first=FIRST)).findings[0].claim
 
     def test_the_server_s_transcript_has_the_attests_of_the_last(self, copied: RunDirectory) -> None:
         only(copied, "p03", "server")
@@ -245,13 +245,13 @@ class TestWhatHolds:
 class TestEnds:
     def test_one_bit_of_the_model_file(self, recorded: RunDirectory) -> None:
         run = look(recorded, final=next_float(final_of(recorded)))
-        assert "is not the one at the end of the chain" in breaches(run)
-        assert "is not what the rule makes" in run.sentence
+        assert "is not the last one of the chain" in breaches(run)
+        assert "does not follow from" in run.sentence
         assert run.exit_code == 1
 
     def test_another_first_model(self, recorded: RunDirectory) -> None:
         run = look(recorded, first=np.ones(16, dtype=np.float32))
-        assert "does not begin with the model that follows from scenario and seed" in breaches(run)
+        assert "does not start with the model that scenario and seed give" in breaches(run)
 
     def test_a_first_model_that_is_not_known_is_said(self, recorded: RunDirectory) -> None:
         run = look(recorded, first=None, unknown="the data are not here")
@@ -265,12 +265,12 @@ class TestForgedTranscripts:
     def test_a_claim(self, copied: RunDirectory) -> None:
         received(copied, "p03", "ChainedAnnounce", 2, other_model, signed=False)
         run = look(copied)
-        assert "p03 has a ChainedAnnounce of server in round 2 that proves nothing" in breaches(run)
+        assert "its ChainedAnnounce of server in round 2 is not authentic" in breaches(run)
         assert run.exit_code == 1
 
     def test_an_attest(self, copied: RunDirectory) -> None:
         received(copied, "server", "Attest", 2, lambda _said: Attest(root=bytes(32)), signed=False)
-        assert "server has a Attest of" in breaches(look(copied))
+        assert "The transcript of server is forged or damaged: its Attest of" in breaches(look(copied))
 
     def test_an_entry_that_says_something_else_than_its_frame(self, copied: RunDirectory) -> None:
         def later(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -279,7 +279,7 @@ class TestForgedTranscripts:
             return [(kind, fields)]
 
         retold(copied, "p03", later)
-        assert "is not the one of the entry" in breaches(look(copied))
+        assert "does not match its transcript entry" in breaches(look(copied))
 
     def test_attests_that_are_left_out(self, copied: RunDirectory) -> None:
         def without(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -287,14 +287,14 @@ class TestForgedTranscripts:
 
         retold(copied, "server", without)
         run = look(copied)
-        assert "The server says that the outcome of round 2 was confirmed" in breaches(run)
+        assert "The server recorded that the result of round 2 was confirmed" in breaches(run)
         assert run.lines[2].verdict is LinkVerdict.OPEN
 
     def test_an_announcement_that_nobody_signed(self, copied: RunDirectory) -> None:
         invented(copied, "p03", "ChainedAnnounce", 2, other_model)
         run = look(copied)
-        found = "p03 has a ChainedAnnounce of server in round 2 that proves nothing: the claim in it"
-        assert breaches(run) == f"{found} is not signed by the server."
+        found = "The transcript of p03 is forged or damaged: its ChainedAnnounce of server in round 2 is not"
+        assert breaches(run) == f"{found} authentic (the server did not sign the result in it)."
         assert [line.verdict for line in run.lines] == ["confirmed"] * 3
 
     @pytest.mark.parametrize("kind", ["ChainedAnnounce", "Reveals", "BindingFreeze", "Certificate"])
@@ -338,21 +338,21 @@ class TestForgedTranscripts:
         run = look(copied)
         assert run.proved
         (told,) = [one for one in run.findings if one.severity is Severity.WARNING]
-        assert f"{name} has a proof of the sum" in told.claim
-        assert "that its server has not signed" in told.claim
+        assert f"The transcript of {name} has a wrong proof" in told.claim
+        assert "without the server's signature, of the sum" in told.claim
 
     def test_rounds_that_the_run_does_not_have(self, copied: RunDirectory) -> None:
         """Who goes up to them round by round never ends."""
         received(copied, "p03", "ChainedAnnounce", 2, far_off, added=True)
         run = look(copied)
-        assert f"The server signed something of round {2**62}, and the run has 3." in breaches(run)
+        assert f"The server signed a message of round {2**62}, but the run has 3 rounds." in breaches(run)
         assert [line.verdict for line in run.lines] == ["confirmed"] * 3
 
     def test_a_key_that_is_not_on_the_roster_is_refused(self, copied: RunDirectory) -> None:
         """Nothing opens with it, as if the server had sealed something else."""
         name = verifiers_of(copied, 1)[0]
         other = seeded_identities(NAMES, 2)[0][name]
-        with pytest.raises(ConfigError, match=f"is not the key that {name} has on the roster"):
+        with pytest.raises(ConfigError, match=f"is not the key of {name} on the roster"):
             look(copied, identities={name: other})
 
     def test_a_frame_that_is_gone_or_altered_is_refused(self, copied: RunDirectory) -> None:
@@ -362,7 +362,7 @@ class TestForgedTranscripts:
         with pytest.raises(ConfigError, match="was altered"):
             look(copied)
         frame.unlink()
-        with pytest.raises(ConfigError, match="put the file back"):
+        with pytest.raises(ConfigError, match="restore the file"):
             look(copied)
 
 
@@ -399,7 +399,7 @@ class TestServersThatLie:
         run = look(copied)
         assert run.lines[1].verdict is LinkVerdict.WRONG
         assert (
-            "The link of round 1 does not hold: the server claims a result without enough confirmations"
+            "The result of round 1 is invalid: the server claims a result without enough confirmations"
             in breaches(run)
         )
 
@@ -423,13 +423,18 @@ class TestServersThatLie:
             lambda s: structs.replace(s, signature=bytes(64)),
             inner=False,
         )
-        assert "In the announcement of round 2 the server sends a result without a" in breaches(look(copied))
+        assert (
+            "The announcement of round 2 is invalid: in it, the server sends a result without a"
+            in breaches(look(copied))
+        )
 
     def test_too_few_signatures(self, copied: RunDirectory) -> None:
         for name in NAMES:
             received(copied, name, "Certificate", 1, fewer)
         run = look(copied)
-        assert "The certificate of round 1 has 7 endorsements of one statement, needed: 8." in breaches(run)
+        assert "The certificate of round 1 is invalid: it has only 7 of 8 needed endorsements." in breaches(
+            run
+        )
         assert run.lines[1].verdict is LinkVerdict.WRONG
 
     def test_a_model_that_is_not_what_the_sums_make(self, tmp_path: Path) -> None:
@@ -440,7 +445,7 @@ class TestServersThatLie:
         assert [line.verdict for line in run.lines] == [LinkVerdict.WRONG] * 3
         assert [(line.sums, line.step) for line in run.lines] == [("6/6", "3/3")] * 3
         assert "claims another model than the sums of round 0 give" in breaches(run)
-        assert "is not what the rule makes" in run.sentence
+        assert "does not follow from" in run.sentence
 
     def test_another_rounding_is_a_warning(self, tmp_path: Path) -> None:
         """Every verifier of the run rounded as the server did; only the machine of the audit does not."""
@@ -449,7 +454,7 @@ class TestServersThatLie:
         assert [line.verdict for line in run.lines] == [LinkVerdict.CONFIRMED] * 3
         assert breaches(run) == ""
         warned = [one.claim for one in run.findings if one.severity is Severity.WARNING]
-        assert sum("has other last bits here" in one for one in warned) == 3
+        assert sum("has different last bits here" in one for one in warned) == 3
 
     def test_a_sum_that_its_cluster_attests(self, tmp_path: Path) -> None:
         corrupt = clusters(verified())[0][:2]
@@ -462,7 +467,7 @@ class TestServersThatLie:
         run = look(ran(tmp_path / "run", lie=other_outcome(params=past_rounding)))
         assert {line.verdict for line in run.lines} == {LinkVerdict.VOID}
         assert "claims another model than the sums of round 0 give" in breaches(run)
-        assert "is the first one" in run.sentence
+        assert "is the first model" in run.sentence
         assert run.exit_code == 1
 
 
@@ -474,9 +479,9 @@ class TestEquivocation:
     def test_two_announcements_and_two_outcomes(self, copied: RunDirectory) -> None:
         received(copied, "p03", "ChainedAnnounce", 2, other_model)
         found = breaches(look(copied))
-        assert "The server announced round 2 in 2 versions." in found
-        assert "The server claims 2 outcomes of round 1." in found
-        assert "link of another model than parties signed" in found
+        assert "The server sent 2 different announcements of round 2." in found
+        assert "The server signed 2 different results of round 1." in found
+        assert "names another model than the parties signed" in found
 
     def test_a_claim_that_one_party_tells_of_without_a_signature(self, copied: RunDirectory) -> None:
         """It may have made it up: nobody is accused, and the chain stands by its signatures."""
@@ -497,21 +502,21 @@ class TestEquivocation:
         retold(copied, min(verifiers), invented)
         run = look(copied)
         (told,) = [one for one in run.findings if one.severity is Severity.WARNING]
-        assert f"2 outcomes of round 1, says {min(verifiers)} without its signature" in told.claim
+        assert f"2 different results of round 1, according to {min(verifiers)}. Its signature" in told.claim
         assert run.proved
 
     def test_the_version_that_a_quorum_signed_counts(self, copied: RunDirectory) -> None:
         received(copied, "p00", "ChainedAnnounce", 2, fewer_hellos)
         run = look(copied)
-        assert "The server announced round 2 in 2 versions." in breaches(run)
+        assert "The server sent 2 different announcements of round 2." in breaches(run)
         assert [line.verdict for line in run.lines] == ["confirmed"] * 3
-        assert "is what the rule makes" in run.sentence
+        assert "follows from" in run.sentence
         assert run.exit_code == 1
 
     def test_two_roots_of_one_signer(self, copied: RunDirectory) -> None:
         received(copied, "server", "Attest", 1, lambda _said: Attest(root=bytes(32)), added=True)
         found = breaches(look(copied))
-        assert "attests 2 outcomes of round 1." in found
+        assert "signed confirmations of 2 results of round 1." in found
         assert found.startswith("p")
 
     def test_two_statements_of_one_signer(self, copied: RunDirectory, tmp_path: Path) -> None:
@@ -524,15 +529,15 @@ class TestEquivocation:
         second = certificate(frames[0])
         received(copied, "p03", "Certificate", 0, lambda _said: second, added=True)
         found = breaches(look(copied))
-        assert "Round 0 has 2 certificates." in found
-        assert "endorsed two statements" in found
+        assert "Round 0 has 2 different certificates" in found
+        assert "signed two conflicting statements" in found
 
     def test_a_party_that_follows_another_chain(self, copied: RunDirectory) -> None:
         def elsewhere(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
             return [(kind, {**fields, "root": "00" * 32} if kind == "link_followed" else fields)]
 
         retold(copied, "p03", elsewhere)
-        assert "p03 went on from a link of round 0 that is not of the chain." in breaches(look(copied))
+        assert "p03 continued from a result of round 0 that is not in the chain." in breaches(look(copied))
 
 
 def fewer_hellos(said: ChainedAnnounce) -> ChainedAnnounce:
@@ -554,9 +559,9 @@ def test_a_scenario_that_nobody_signed_is_refused(copied: RunDirectory) -> None:
     text = copied.scenario_file.read_text()
     assert "learning_rate = 1.0" in text
     copied.scenario_file.write_text(text.replace("learning_rate = 1.0", "learning_rate = 2.0"))
-    with pytest.raises(ConfigError, match="not make the configuration that all parties of the run signed"):
+    with pytest.raises(ConfigError, match="is not the configuration that all parties of the run signed"):
         look(copied)
-    with pytest.raises(ConfigError, match="scenario, roster, frozen parameters or rules"):
+    with pytest.raises(ConfigError, match="scenario, roster, frozen parameters or own rules"):
         audit(load(copied.path), None, Known(first=FIRST))
 
 
@@ -585,21 +590,21 @@ def test_keys_are_read_and_what_is_not_known_is_said(recorded: RunDirectory, tmp
 class TestRefused:
     def test_rounds_that_were_not_verified(self, tmp_path: Path) -> None:
         directory = record(tmp_path / "run", verified(secure_sum__verify='"off"'), length=16)
-        with pytest.raises(ConfigError, match="nobody repeated what the server made"):
+        with pytest.raises(ConfigError, match="parties did not verify the server's results"):
             check_verifiable(load(directory.path))
         assert not directory.frame_folder.exists(), "nothing is kept where nothing is verified"
 
     def test_transcripts_without_frames(self, copied: RunDirectory) -> None:
         only(copied, "p03")
         retold(copied, "p03", without_frames, without=["roster"])
-        with pytest.raises(ConfigError, match="hold no signed frames"):
+        with pytest.raises(ConfigError, match="contain no signed messages"):
             look(copied)
         told = audit_chain(load(copied.path), Known(first=FIRST)).findings
-        assert "Not verified" in told[0].claim
+        assert "was not verified" in told[0].claim
 
     def test_another_roster_counts_where_it_is_given(self, recorded: RunDirectory) -> None:
         _, other = seeded_identities(NAMES, 2)
         with pytest.raises(
-            ConfigError, match=r"no announcement of a round that its server signed: .* proves"
+            ConfigError, match=r"no announcement of a round with the server's signature: .* authentic"
         ):
             look(recorded, roster=other)

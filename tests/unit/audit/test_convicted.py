@@ -36,9 +36,12 @@ def test_a_lie_is_kept_and_convicts_the_server(tmp_path: Path) -> None:
     for name in kept:
         assert stat.S_IMODE((directory.path / name).stat().st_mode) == 0o600
     run = look(directory, charges=kept)
-    assert "server is convicted by what it signed: it claims another sum of round 0" in breaches(run)
+    assert (
+        "Signed messages prove that the server broke the protocol: it claims another sum of round 0"
+        in breaches(run)
+    )
     assert run.exit_code == 1
-    assert "convicted" not in breaches(look(directory)), "without the files nobody knows"
+    assert "broke the protocol" not in breaches(look(directory)), "without the files nobody knows"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_each_lie_is_convicted_from_the_run_directory_without_the_lab(
 ) -> None:
     directory = ran(tmp_path / "run", lie=LIES[lie](), lab=False, settings={"rounds": "1"})
     run = look(directory, charges=charges_in(directory.path))
-    assert f"server is convicted by what it signed: it {what}" in breaches(run)
+    assert f"prove that the server broke the protocol: it {what}" in breaches(run)
     assert run.exit_code == 1
 
 
@@ -71,15 +74,15 @@ def test_two_words_of_a_party_are_convicted_from_the_run_directory(
     made = verified(rounds="1")
     directory = record(tmp_path / "run", made, length=16, train=distinct, lab=False, prepare=prepare)
     run = look(directory, charges=charges_in(directory.path))
-    (found, *_) = [one for one in run.findings if "convicted" in one.claim]
+    (found, *_) = [one for one in run.findings if "broke the protocol" in one.claim]
     assert (found.severity, found.parties) == (Severity.WARNING, ("p02",))
-    assert f"p02 is convicted by what it signed: it {what}" in found.claim
+    assert f"prove that p02 broke the protocol: it {what}" in found.claim
 
 
 def test_another_secret_is_convicted_from_the_run_directory(tmp_path: Path) -> None:
     directory = ran(tmp_path / "run", lie=another_secret(PartyId("p03"), 0), lab=False)
     run = look(directory, charges=charges_in(directory.path))
-    (found,) = [one for one in run.findings if "convicted" in one.claim]
+    (found,) = [one for one in run.findings if "broke the protocol" in one.claim]
     assert (found.severity, found.parties) == (Severity.WARNING, ("p03",))
     assert "shared another seed secret than it advertised" in found.claim
 
@@ -98,7 +101,7 @@ def test_another_runs_evidence_convicts_nobody(tmp_path: Path) -> None:
     other = World(verified(rounds="2"), length=16).plan
     (found, *_) = convictions(other, kept, first)
     assert (found.severity, found.parties) == (Severity.NOTE, ())
-    assert "convicts nobody" in found.claim
+    assert "proves no fault of a process" in found.claim
 
 
 def test_a_member_is_a_warning_with_its_name() -> None:

@@ -53,7 +53,7 @@ def test_one_sum_for_each_party_exposes_nobody(plain: Path) -> None:
         Severity.NOTE,
         Severity.NOTE,
     ]
-    assert "knows no party's update" in found.findings[0].claim
+    assert "cannot compute any party's update" in found.findings[0].claim
     assert "leakage.colluders + k = 0 + 2 = 2" in found.findings[1].claim
 
 
@@ -144,8 +144,8 @@ def test_predictions_of_atoms_are_about_their_sums(leaky: Path) -> None:
     assert theory.determined[0] == 0
     assert 0 < theory.pooled[-1] < 8
     claims = [one.claim for one in audit_exposure(recorded, ()).findings]
-    assert any("random reclusterings of this size determine the sum of each atom" in c for c in claims)
-    assert not any("expose everybody" in c for c in claims)
+    assert any("reclusterings R of one update reveal the sum of every atom" in c for c in claims)
+    assert not any("expose all parties" in c for c in claims)
 
 
 def test_one_cluster_has_no_prediction(leaky: Path) -> None:
@@ -164,4 +164,4 @@ def test_updates_with_all_of_their_noise_are_a_warning(leaky: Path) -> None:
     )
     found = chapter(recorded)
     assert max(f.severity for f in found.findings) is Severity.WARNING
-    assert "Each carries all of its noise" in found.findings[0].claim
+    assert "These updates contain their noise" in found.findings[0].claim

@@ -94,8 +94,10 @@ def test_every_chapter_covers_a_run_with_groups(mode: str, request: pytest.Fixtu
 def test_what_is_not_known_of_hidden_groups_is_said(hidden: Path) -> None:
     report = audited(hidden)
     slots = said(of(report, "exposure"), "opened slots of hidden groups have f + k_anonymity = 2 members")
-    assert "the smallest 3 of 4 survivors. 1 slot with fewer stayed closed" in slots.claim
-    assert "1 of 2 times all members" in said(of(report, "exposure"), "counts say how many and not who").claim
+    assert "The smallest has 3 of 4 survivors. 1 slot with fewer members stayed closed" in slots.claim
+    assert (
+        "1 of 2 cases all members" in said(of(report, "exposure"), "Counts reveal the sizes of groups").claim
+    )
     assert "which model it chose is hidden" in said(nets(hidden), "No party was stepped again").claim
     assert "None of 4 opened slots" in of(report, "reconstruction")[0].claim
     assert said(nets(hidden), "the counts of hidden groups").severity is Severity.NOTE
@@ -110,11 +112,11 @@ def test_a_simulation_of_hidden_groups_is_judged_by_its_rows(hidden: Path) -> No
     first = recorded.records[0]
     alone = replace(first, sums=tuple(one._replace(inside=1) for one in first.sums))
     found = breaches(audit(replace(recorded, records=(alone, *recorded.records[1:]))), "exposure")
-    assert all("opened with a count of 1" in claim for claim in found)
+    assert all("opened with one member" in claim for claim in found)
     assert len(found) == len(first.sums)
     older = replace(first, sums=tuple(one._replace(inside=None) for one in first.sums))
     unsaid = audit(replace(recorded, records=(older, *recorded.records[1:])))
-    assert said(of(unsaid, "exposure"), "by an earlier version").severity is Severity.NOTE
+    assert said(of(unsaid, "exposure"), "an earlier version").severity is Severity.NOTE
 
 
 def test_the_summary_says_how_many_are_in_a_slot_and_not_in_its_cluster(hidden: Path) -> None:
@@ -128,7 +130,7 @@ def test_colluders_in_a_slot_are_reckoned_with(hidden: Path) -> None:
     slots = slots_of(load(hidden))
     (members,) = {one.opening.survivors for one in slots if "p03" in one.opening.survivors}
     two = tuple(party for party in members if party != "p03")[:2]
-    warned = said(of(audited(hidden, two), "exposure"), "may be left with fewer than k_anonymity = 2")
+    warned = said(of(audited(hidden, two), "exposure"), "may hide fewer than k_anonymity = 2")
     assert warned.severity is Severity.WARNING
     assert set(warned.parties) == set(members) - set(two)
 
@@ -142,9 +144,9 @@ def test_a_slot_of_one_that_was_opened_is_a_breach(tmp_path: Path) -> None:
     report = audited(out)
     (claim,) = breaches(report, "exposure")
     assert "The slot of model 1 in round 1, cluster" in claim
-    assert "opened with a count of 1: it is the update of one of" in claim
-    assert len([c for c in breaches(report, "unmasking") if "was told no count of 2 or more" in c]) == 4
-    assert any("show the update of one party each (p03)" in c for c in breaches(report, "reconstruction"))
+    assert "opened with one member: it is the update of one of" in claim
+    assert len([c for c in breaches(report, "unmasking") if "had received no count of 2 or more" in c]) == 4
+    assert any("the exact updates of p03 from" in c for c in breaches(report, "reconstruction"))
     assert any("server did not do what its machine does" in one.claim for one in nets(out))
 
 
@@ -163,7 +165,7 @@ def test_counts_that_a_server_made_up_are_seen(tmp_path: Path) -> None:
     report = audited(out)
     (split,) = breaches(report, "views")
     assert "2 versions of the counts of hidden groups" in split
-    assert any("opened with a count of 1" in claim for claim in breaches(report, "exposure"))
+    assert any("opened with one member" in claim for claim in breaches(report, "exposure"))
 
 
 def test_other_seats_with_the_same_counts_are_seen(tmp_path: Path) -> None:
@@ -196,8 +198,10 @@ def test_a_member_that_counted_itself_elsewhere_is_seen_with_whole_vectors_only(
     record(out, scenario(4, rounds="1", **HIDDEN), length=16, lab=True, choose=with_p00, train=learn)
     report = audited(out)
     assert "All 2 opened slots" in said(of(report, "exposure"), "opened slots of hidden groups have").claim
-    assert any("show the update of one party each (p03)" in c for c in breaches(report, "reconstruction"))
-    assert any("is not that of what 2 of its 4 survivors encoded" in c for c in breaches(report, "replay"))
+    assert any("the exact updates of p03 from" in c for c in breaches(report, "reconstruction"))
+    assert any(
+        "is not the sum of the updates of 2 of its 4 survivors" in c for c in breaches(report, "replay")
+    )
     assert not breaches(audit(load(out)), "exposure")
 
 

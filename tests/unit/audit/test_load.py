@@ -59,16 +59,16 @@ def test_torn_and_empty_transcripts_leave_gaps_and_the_rest_is_audited(copy: Pat
     assert len(recorded.watched) == 4
     report = audit(recorded)
     claims = {finding.claim: finding for finding in report.findings}
-    (broken,) = [claims[claim] for claim in claims if "broken off in the middle of a line (p02)" in claim]
+    (broken,) = [claims[claim] for claim in claims if "break off in the middle of a line: p02" in claim]
     assert [(one.source, one.entry) for one in broken.evidence] == [("p02", raw.count(b"\n") - 1)]
-    (gone,) = [claims[claim] for claim in claims if "without a single whole entry (p04, p05)" in claim]
+    (gone,) = [claims[claim] for claim in claims if "without a complete entry: p04, p05" in claim]
     assert {broken.severity, gone.severity} == {Severity.NOTE}
     assert report.exit_code == 0
     assert (
         "transcripts",
-        "5, all chains hold, 4 of them to their end; 2 more without an entry",
+        "5, all hash chains valid, 4 complete; 2 more are empty",
     ) in report.facts
-    assert not [claim for claim in claims if "missing" in claim or "in good order" in claim]
+    assert not [claim for claim in claims if "missing" in claim or "orderly end" in claim]
 
 
 def test_the_servers_own_transcript_may_be_torn_or_empty(copy: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_ended_in_good_order_and_is_torn_or_empty_now_is_refused(copy: Path
 
 def test_an_empty_transcript_of_nobody_is_refused(copy: Path) -> None:
     transcript(copy, "stranger").write_bytes(b"")
-    with pytest.raises(ConfigError, match=r"stranger\.jsonl: is empty, and by its name of no vantage point"):
+    with pytest.raises(ConfigError, match=r"stranger\.jsonl: is empty, and its name is of no process"):
         load(copy)
 
 
@@ -160,19 +160,19 @@ def test_transcripts_of_different_runs_are_refused(copy: Path) -> None:
 def test_a_summary_of_another_run_is_refused(copy: Path) -> None:
     summary = json.loads((copy / "summary.json").read_text())
     (copy / "summary.json").write_text(json.dumps({**summary, "run": "another"}))
-    with pytest.raises(ConfigError, match="is of run another, the transcripts are of test"):
+    with pytest.raises(ConfigError, match="is of run another, but the transcripts are of test"):
         load(copy)
 
 
 def test_a_transcript_under_another_name_is_refused(copy: Path) -> None:
     transcript(copy, "p03").replace(transcript(copy, "p02"))
-    with pytest.raises(ConfigError, match="transcript of p03, under another name"):
+    with pytest.raises(ConfigError, match="is the transcript of p03 .restore its name"):
         load(copy)
 
 
 @pytest.mark.parametrize(
     ("colluders", "reason"),
-    [(["p01", "p99"], "'p99' is no party"), ([f"p0{k}" for k in range(6)], "names everybody")],
+    [(["p01", "p99"], "'p99' is not a party"), ([f"p0{k}" for k in range(6)], "names all parties")],
 )
 def test_colluders_that_make_no_sense_are_refused(plain: Path, colluders: list[str], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
@@ -193,17 +193,17 @@ def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_without_transcripts_is_refused(copy: Path) -> None:
     shutil.rmtree(copy / "transcripts")
-    with pytest.raises(ConfigError, match="holds no transcript"):
+    with pytest.raises(ConfigError, match="contains no transcript"):
         load(copy)
 
 
 def test_ground_truth_is_refused_without_lab_mode(tmp_path: Path) -> None:
     record(tmp_path / "run", scenario(3))
     recorded = load(tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"kept no ground truth.*securefl run --lab"):
+    with pytest.raises(ConfigError, match=r"kept no updates.*securefl run --lab"):
         load_truth(tmp_path / "run", recorded)
     (tmp_path / "run" / "lab").mkdir()
-    with pytest.raises(ConfigError, match="not of this run"):
+    with pytest.raises(ConfigError, match="of another run"):
         load_truth(tmp_path / "run", recorded)
 
 
@@ -224,7 +224,7 @@ def test_ground_truth_is_what_the_parties_encoded(plain: Path) -> None:
         (
             "shares_released",
             {"round": 0, "instances": [[0, 0]], "attempts": [0, 1]},
-            "one entry per instance",
+            "each instance needs one entry",
         ),
         ("clusters_drawn", {"round": 0, "assignment_digest": "", "clusters": [["p00"]]}, "clusters"),
         ("survivors_frozen", {"round": "0", "survivors": []}, "round"),
@@ -238,5 +238,5 @@ def test_a_writer_that_made_something_up_is_refused(
     transcript(copy, "p03").unlink()
     with TranscriptWriter(transcript(copy, "p03"), {"run": "test", "vantage": "p03"}) as writer:
         writer.append(kind, fields)
-    with pytest.raises(ConfigError, match=rf"p03\.jsonl: entry 1 is no {kind}: .*{reason}"):
+    with pytest.raises(ConfigError, match=rf"p03\.jsonl: entry 1 is not a valid {kind}: .*{reason}"):
         load(copy)

@@ -125,17 +125,17 @@ def test_another_first_model_here_is_no_proof_if_it_may_be_the_wrong_one(chained
     doubted = verdict(chained, Known(first=other, doubt="its code may be another version"))
     assert (doubted.exit_code, doubted.proved, doubted.refuted) == (2, False, False)
     claims = " ".join(one.claim for one in doubted.findings)
-    assert "here, which proves nothing: its code may be another version" in claims
+    assert "here. This proves no fault: its code may be another version" in claims
     longer = verdict(chained, Known(first=np.zeros(17, dtype=np.float32)))
     assert longer.exit_code == 2
-    assert "is not proved to be what the rule makes" in longer.sentence
+    assert "is not proved to follow from" in longer.sentence
 
 
 def test_a_first_model_that_cannot_be_made_is_missing_evidence(chained: RunDirectory) -> None:
     run = verdict(chained, Known(unknown="no such data set"))
     assert run.exit_code == 2
     assert Severity.BREACH not in {one.severity for one in run.findings}
-    assert "is not proved to be" in run.sentence
+    assert "is not proved to follow" in run.sentence
 
 
 def test_other_frozen_parameters_here_are_refused(chained: RunDirectory) -> None:

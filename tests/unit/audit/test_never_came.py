@@ -60,8 +60,8 @@ def without(recorded: Recorded, *messages: str) -> Recorded:
 
 
 def test_each_lie_is_a_breach_that_names_whom_it_is_about(lied: Recorded) -> None:
-    draws = [one for one in found(lied) if "was voided" in one.claim]
-    assert [one.claim[:17] for one in draws] == ["Draw 0 of round 0", "Draw 1 of round 0"]
+    draws = [one for one in found(lied) if " voided draw " in one.claim]
+    assert [one.claim[18:35] for one in draws] == ["draw 0 of round 0", "draw 1 of round 0"]
     voided = [entry.fields["withheld"] for entry, _ in lied.of(SERVER, "draw_voided")]
     assert [list(one.parties) for one in draws] == voided
     frozen = {e.fields["round"]: e.fields["dropped"] for e, _ in lied.of(SERVER, "survivors_frozen")}
@@ -78,14 +78,14 @@ def test_each_lie_is_a_breach_that_names_whom_it_is_about(lied: Recorded) -> Non
 def test_a_word_against_a_word_is_a_warning(lied: Recorded) -> None:
     for one in found(without(lied, "Reveal", "Receipt")):
         assert one.severity is Severity.WARNING
-        assert "it was lost, late or suppressed" in one.claim
+        assert "it was lost, late or dropped" in one.claim
 
 
 def test_nobody_says_so(lied: Recorded) -> None:
     alone = without(lied, "Reveal", "Receipt")
     alone = replace(alone, transcripts={SERVER: alone.transcripts[SERVER]})
     assert [one.severity for one in found(alone)] == [Severity.NOTE] * 2
-    assert all("no transcript says that it was sent" in one.claim for one in found(alone))
+    assert all("No transcript states that the message was sent" in one.claim for one in found(alone))
 
 
 def test_who_drops_out_along_with_others_is_nobodys_lie(tmp_path: Path) -> None:

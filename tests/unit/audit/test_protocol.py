@@ -33,9 +33,9 @@ Effects = tuple[RunEffect, ...]
 def test_an_honest_run_has_one_view(plain: Path) -> None:
     chapter = audit_views(load(plain))
     assert [f.severity for f in chapter.findings] == [Severity.HOLDS, Severity.WARNING]
-    assert "In round 1 p04 dropped out before submitting, says the server" in chapter.findings[1].claim
-    assert "by their transcripts p04 sent it: it was lost, late or suppressed" in chapter.findings[1].claim
-    assert "6 party transcripts agree" in chapter.findings[0].claim
+    assert "in round 1 p04 dropped out before submitting" in chapter.findings[1].claim
+    assert "By their own transcripts p04 sent it: it was lost, late or dropped" in chapter.findings[1].claim
+    assert "by 6 party transcripts" in chapter.findings[0].claim
     assert "2 rounds" in chapter.findings[0].claim
 
 
@@ -53,7 +53,7 @@ def test_colluders_with_the_threshold_of_shares_open_their_mates(plain: Path) ->
         found = audit_unmasking(replace(vantage, colluders=frozenset(first[:2]))).findings
         assert [f.severity for f in found] == [Severity.HOLDS, Severity.WARNING]
         assert first[2] in found[1].parties
-        assert "up to 2 of the colluders were in one sum, and 2 shares" in found[1].claim
+        assert "Up to 2 of them are in one sum, and 2 shares" in found[1].claim
         assert found[1].evidence
     assert len(audit_unmasking(replace(recorded, colluders=frozenset(first[:1]))).findings) == 1
 
@@ -68,9 +68,9 @@ def test_missing_transcripts_are_said(plain: Path) -> None:
     fewer = replace(whole, transcripts=kept)
     found = audit_views(fewer).findings
     assert found[0].severity is Severity.HOLDS
-    assert "4 party transcripts agree with each other: one model" in found[0].claim
+    assert "rounds, by 4 party transcripts." in found[0].claim
     assert found[-1].severity is Severity.WARNING
-    assert "3 transcripts that the run left, says summary.json, gone (p01, p02, server)" in found[-1].claim
+    assert "3 transcripts that summary.json lists (p01, p02, server)" in found[-1].claim
     found = audit_views(replace(fewer, summary={})).findings
     assert found[-1].severity is Severity.NOTE
     assert "2 transcripts missing (p01, p02)" in found[-1].claim
@@ -157,11 +157,11 @@ def test_two_survivor_sets_that_unmask_a_member(tmp_path: Path) -> None:
     recorded = load(tmp_path / "run")
     found = [f for f in audit_unmasking(recorded).findings if f.severity is Severity.BREACH]
     assert [f.parties for f in found] == [("p00",), ("p00",)]
-    assert "2 shares of the seed and 2 of the key" in found[0].claim
-    assert "the update is open" in found[0].claim
+    assert "2 of the seed, 2 of the key" in found[0].claim
+    assert "The update is revealed" in found[0].claim
     assert "asked for both kinds" in found[1].claim
     split = next(f for f in audit_views(recorded).findings if f.severity is Severity.BREACH)
-    assert "p02, p03 released shares all the same" in split.claim
+    assert "p02, p03 released shares." in split.claim
 
 
 def altered(recorded: Recorded, vantage: str, more: Callable[[list[Entry]], list[Entry]]) -> Recorded:
@@ -208,13 +208,13 @@ def test_a_server_that_was_started_again_may_open_the_same_sum_but_no_other(plai
 def test_releasing_submitting_and_opening_again_are_seen(plain: Path) -> None:
     recorded = load(plain)
     assert breaches(altered(recorded, "p01", again("shares_released"))) == [
-        "p01 released 2 times in round 0."
+        "p01 released shares 2 times in round 0."
     ]
     (again_submitted,) = breaches(altered(recorded, "p01", again("sent", "MaskedInput", vector={})))
-    assert "p01 submitted another masked input in round 0, after releasing." in again_submitted
+    assert "p01 sent another masked input in round 0 after it released shares." in again_submitted
     (opened,) = breaches(altered(recorded, SERVER, again("sum_opened")))
     assert "was opened 2 times" in opened
     (keys,) = breaches(altered(recorded, "p03", again("sent", "KeyAdvert", place=[1, 0, 0, 0])))
     assert "p03 advertised the same keys" in keys
     (received,) = breaches(altered(recorded, SERVER, again("received", "Release", sha256="")))
-    assert "was received 2 times in round 0" in received
+    assert "sent shares to the server 2 times in round 0" in received

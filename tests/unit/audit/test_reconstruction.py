@@ -44,15 +44,15 @@ def test_errors_are_those_of_theory_for_gaussian_updates() -> None:
 def test_hidden_updates_are_not_recovered(plain: Path) -> None:
     found = chapter(plain)
     assert found.findings[0].severity is Severity.HOLDS
-    assert "11 updates that the ledger calls hidden are not recovered" in found.findings[0].claim
+    assert "11 updates that the leakage ledger protects could not be recovered" in found.findings[0].claim
     assert worst(found) < Severity.BREACH
 
 
 def test_exposed_updates_are_recovered_to_the_last_step(leaky: Path) -> None:
     found = chapter(leaky)
     (breach,) = [one for one in found.findings if one.severity is Severity.BREACH]
-    assert "Updates of 9 parties" in breach.claim
-    assert "as the ledger says" in breach.claim
+    assert "exact updates of 9 parties" in breach.claim
+    assert "as the leakage ledger predicts" in breach.claim
 
 
 def test_colluders_take_their_own_updates_off(plain: Path) -> None:
@@ -60,10 +60,10 @@ def test_colluders_take_their_own_updates_off(plain: Path) -> None:
     recorded = load(plain)
     first = exposed_in(recorded)[0].opened.openings[0].survivors
     found = chapter(plain, *first[:2])
-    recovered = next(one for one in found.findings if "as the ledger says" in one.claim)
+    recovered = next(one for one in found.findings if "as the leakage ledger predicts" in one.claim)
     assert first[2] in recovered.parties
     assert recovered.severity is Severity.WARNING
-    assert "It takes more than the 0 colluders" in recovered.claim
+    assert "more colluders than the scenario assumes (0)" in recovered.claim
 
 
 def test_ground_truth_that_does_not_fit_is_a_disagreement(leaky: Path, tmp_path: Path) -> None:

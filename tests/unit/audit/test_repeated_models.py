@@ -40,7 +40,7 @@ def found(out: Path, *, repeats: bool, mode: str, rounds: int = 6) -> list[Findi
 def test_what_rounds_on_one_model_determine_together_is_a_breach(tmp_path: Path) -> None:
     (finding,) = found(tmp_path, repeats=True, mode="report")
     assert finding.severity is Severity.BREACH
-    assert finding.claim.startswith("Rounds 0, 1, 2, 3, 4, 5 had one model")
+    assert finding.claim.startswith("The sums of rounds 0, 1, 2, 3, 4, 5 together reveal")
     assert len(finding.parties) == 9
     assert "clustering.atoms" in finding.remedy
 

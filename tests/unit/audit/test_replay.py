@@ -46,7 +46,7 @@ def test_models_follow_from_sums_with_and_without_ground_truth(plain: Path) -> N
     assert "clusters of 2 rounds follow" in claims
     assert set(without) == {Severity.HOLDS, Severity.NOTE}
     truth = findings(recorded, load_truth(plain, recorded))
-    assert any("4 opened sums are those of what their survivors encoded" in c for c in truth[Severity.HOLDS])
+    assert any("encoded updates of their survivors exactly: all 4 that" in c for c in truth[Severity.HOLDS])
     assert set(truth) == {Severity.HOLDS, Severity.NOTE}
 
 
@@ -67,7 +67,7 @@ def test_sums_with_words_of_parties_are_those_of_their_updates(tmp_path: Path) -
     recorded = load(tmp_path / "run")
     found = findings(recorded, load_truth(tmp_path / "run", recorded))
     assert set(found) == {Severity.HOLDS, Severity.NOTE}
-    assert any("opened sums are those of what their survivors encoded" in c for c in found[Severity.HOLDS])
+    assert any("Sums that equal the encoded updates of their survivors" in c for c in found[Severity.HOLDS])
 
 
 def test_sampled_coordinates_are_enough_for_coordinate_wise_rules(tmp_path: Path) -> None:
@@ -180,6 +180,6 @@ def test_altered_ground_truth_is_named(plain: Path, tmp_path: Path) -> None:
         for f in audit_replay(recorded, load_truth(copy, recorded)).findings
         if f.severity is Severity.BREACH
     ]
-    assert "is not that of what its survivors encoded" in breaches[0].claim
+    assert "is not the sum of the updates of its survivors" in breaches[0].claim
     repeated = restepped(recorded, load_truth(copy, recorded))
     assert any("p01 did not do what its machine does" in one.claim for one in repeated)

@@ -139,7 +139,7 @@ def test_a_breach_fails_unless_the_scenario_states_it(plain: Path) -> None:
         report, recorded=replace(report.recorded, scenario=scenario(6, leakage__allow='["views"]'))
     )
     assert stated.exit_code == 0
-    assert "it states the breaches found (views)" in stated.verdict
+    assert "it allows the breaches found (views)" in stated.verdict
     assert evil_report(plain, Severity.WARNING).exit_code == 0
 
 

@@ -174,7 +174,7 @@ def test_samples_that_do_not_meet_tell_nothing(tmp_path: Path) -> None:
         told_of = list(claims(load(tmp_path / "run")))
     assert Severity.BREACH not in {severity for severity, _ in told_of}
     told = " ".join(claim for _, claim in told_of)
-    assert "Models were not replayed: models and sums are sampled at no common coordinate" in told
+    assert "Models were not recomputed: models and sums have no sampled coordinate in common" in told
     assert "Masked inputs are sampled at no common coordinate" in told
     assert "follow from the opened sums" not in told
 

@@ -29,7 +29,7 @@ def test_an_honest_run_ends_with_0_and_leaves_three_files(run: Path) -> None:
     before = {name: (run / name).read_bytes() for name in files(run) if (run / name).is_file()}
     done = call("audit", run)
     assert done.exit_code == 0, done.stderr
-    assert "The server alone knows no party's update" in " ".join(done.stdout.split())
+    assert "The server alone cannot compute any party's update" in " ".join(done.stdout.split())
     assert files(run) == before.keys() | {
         "transcripts",
         "audit",
@@ -71,8 +71,8 @@ def test_breaches_end_with_1_unless_the_scenario_states_them(run: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--colluders", "p77"), "--colluders: 'p77' is no party of this run"),
-        (("--lab",), "kept no ground truth"),
+        (("--colluders", "p77"), "--colluders: 'p77' is not a party of this run"),
+        (("--lab",), "kept no updates"),
     ],
 )
 def test_refusals_write_nothing(run: Path, arguments: tuple[str, ...], reason: str) -> None:

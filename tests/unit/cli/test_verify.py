@@ -47,7 +47,7 @@ def test_what_holds_ends_with_0_and_changes_nothing(run: Path) -> None:
     assert lines[1].split()[0] == "0"
     assert lines[1].split()[2:5] == ["12/8", "6/6", "3/3"]
     assert lines[1].split()[-1] == "confirmed"
-    assert "is what the rule makes of the certified sums of rounds 0 to 1" in " ".join(lines)
+    assert "follows from the first model and the certified sums of rounds 0 to 1" in " ".join(lines)
     assert sorted(run.rglob("*")) == before
 
 
@@ -65,7 +65,7 @@ def test_what_does_not_hold_ends_with_1(run: Path) -> None:
     assert done.exit_code == 1
     told = json.loads(done.stdout)
     assert told["exit_code"] == 1
-    assert "The server claims 2 outcomes of round 0." in [one["claim"] for one in told["findings"]]
+    assert "The server signed 2 different results of round 0." in [one["claim"] for one in told["findings"]]
 
 
 def test_void_rounds_have_one_line_each_and_one_reason_for_all(
@@ -77,7 +77,7 @@ def test_void_rounds_have_one_line_each_and_one_reason_for_all(
     lines = call("verify", run, width=100).stdout.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["0", "1", "2"]
     assert [line.split()[-1] for line in lines[1:4]] == ["void"] * 3
-    notes = [line for line in lines if " void: " in line]
+    notes = [line for line in lines if " void and did not change the model" in line]
     assert [line.split(" void")[0] for line in notes] == ["note Rounds 0, 2 are", "note Round 1 is"]
 
 
@@ -98,4 +98,6 @@ def test_a_damaged_transcript_is_refused(run: Path) -> None:
 
 def test_a_key_of_nobody_in_the_run_is_refused(recorded: Path, tmp_path: Path) -> None:
     assert call("keygen", "--party", "p77", "--out", tmp_path).exit_code == 0
-    assert "who is no party of this run" in refusal(call("verify", recorded, "--key", tmp_path / "p77.key"))
+    assert "which is not a party of this run" in refusal(
+        call("verify", recorded, "--key", tmp_path / "p77.key")
+    )

@@ -8,7 +8,7 @@ from securefl.lab import audit
 from securefl.lab.privacy_attacks.laboratory import canary
 from securefl.lab.privacy_attacks.laboratory.case import Case
 from securefl.methods import attacks
-from securefl.runtime import simulation
+from securefl.runtime import report, simulation
 
 AUDIT: Final = "canary"
 CANARIES: Final = 1000
@@ -22,7 +22,7 @@ def audit_epsilon(case: Case, canaries: int = CANARIES) -> audit.Chapter:
     """
     scenario = simulation.without_messages(case.recorded.scenario)
     if scenario.privacy.unit == "none":
-        claim = "The scenario claims no epsilon, so there is none to refute."
+        claim = "Nothing to test: the scenario claims no epsilon."
         return _chapter((audit.note(AUDIT, claim),), None)
     entropy = OsEntropy()
     run = RunId(case.recorded.run)
@@ -37,31 +37,33 @@ def audit_epsilon(case: Case, canaries: int = CANARIES) -> audit.Chapter:
 def _finding(found: canary.CanaryAudit) -> audit.Finding:
     bound, (epsilon, delta) = found.bound, found.announced
     claim = (
-        f"From {found.present.size} canaries in {found.releases} releases epsilon is at least"
-        f" {bound.epsilon:.3g} at delta {found.delta:.2g}, with {100 * bound.confidence:.0f} % confidence;"
-        f" the ledger claims {found.claimed:.3g} there, and {epsilon:.3g} at its delta {delta:.2g}."
+        f"Epsilon is at least {bound.epsilon:.3g} at delta {found.delta:.2g}, by {found.present.size}"
+        f" canaries in {report.counted(found.releases, 'release')} ({100 * bound.confidence:.0f} %"
+        f" confidence). The accountant claims {found.claimed:.3g} there, and {epsilon:.3g} at delta"
+        f" {delta:.2g}."
     )
     if found.gaussian is not None:
-        claim += f" Taking releases for Gaussian it is at least {found.gaussian:.3g}."
+        claim += f" If releases are Gaussian, epsilon is at least {found.gaussian:.3g}."
     error = 2 * (1 - bound.confidence) if found.gaussian is not None else 1 - bound.confidence
     if found.holds:
         return audit.holds(AUDIT, claim, error_rate=error)
     remedy = (
-        "the noise, the sampling or the counting of releases is wrong: rely on no epsilon of this scenario"
+        "do not rely on an epsilon of this scenario: its noise, sampling or counting of releases is wrong"
     )
     return audit.breach(AUDIT, claim, remedy=remedy, error_rate=error)
 
 
 def _chapter(findings: tuple[audit.Finding, ...], found: canary.CanaryAudit | None) -> audit.Chapter:
     rows = () if found is None else _rows(found)
-    table = audit.Table(title="Bounds", columns=("what", "epsilon", "at delta"), rows=rows)
+    table = audit.Table(title="Bounds", columns=("value", "epsilon", "at delta"), rows=rows)
     return audit.Chapter(
         audit=AUDIT,
         title="Canaries: a lower bound on epsilon",
         method=(
-            "Records that move one coordinate by all that a record may are put in or left out by fair coins,"
-            " and guessed from the sums of one simulation of this scenario (Steinke et al. 2023). A bound"
-            " above the claim refutes it; one below proves nothing about better attacks."
+            "Canaries are records that move one coordinate by the largest amount allowed. Fair coins include"
+            " or omit each, and an attack guesses which from the sums of one simulation of this scenario"
+            " (Steinke et al. 2023). A bound above the claim refutes it; a bound below proves nothing about"
+            " better attacks."
         ),
         findings=findings,
         exhibits=(table,) if rows else (),

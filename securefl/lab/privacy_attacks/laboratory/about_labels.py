@@ -30,11 +30,11 @@ def audit_properties(case: Case) -> audit.Chapter:
     found = properties.infer_labels(model, case.means(one), labels, case.weights(one), prior)
     return audit.Chapter(
         audit="properties",
-        title="Properties: the classes that a cluster holds",
+        title="Properties: class shares of clusters",
         method=(
-            "From shadow parties on samples that no party holds it is learned what a mix of classes does to"
-            " the last layer's bias; the mix of each cluster is then read off its sum. The error is the share"
-            " of samples that is booked under a wrong class."
+            "The attack trains shadow parties on samples that no party holds. From them it learns how class"
+            " shares change the last layer's bias, and estimates each cluster's shares from its sum. The"
+            " error is the fraction of samples that are assigned to a wrong class."
         ),
         findings=(_inferred(found),),
         exhibits=(_errors(found),),
@@ -43,14 +43,18 @@ def audit_properties(case: Case) -> audit.Chapter:
 
 def _inferred(found: properties.LabelAttack) -> audit.Finding:
     claim = (
-        f"The label shares of clusters are guessed with an error of {found.error:.2f} (without sums"
-        f" {found.blind:.2f}), those of single parties with {found.error_by_party:.2f}"
+        f"The server estimates class shares of clusters with an error of {found.error:.2f} ({found.blind:.2f}"
+        f" without sums), and those of single parties with {found.error_by_party:.2f}"
         f" ({found.blind_by_party:.2f})."
     )
     # Clusters may differ by little more than the estimate errs.
     telling = found.error < 0.5 * found.blind
     severity = audit.Severity.WARNING if telling else audit.Severity.HOLDS
-    remedy = "larger clusters hide whose classes they are; noise hides them" if telling else ""
+    remedy = (
+        "use larger clusters, which hide whose classes they are, or noise, which hides the classes"
+        if telling
+        else ""
+    )
     return audit.Finding(severity, "properties", claim, remedy=remedy)
 
 
@@ -60,5 +64,5 @@ def _errors(found: properties.LabelAttack) -> audit.Table:
         ("parties", sum(found.sizes), found.error_by_party, found.blind_by_party),
     )
     return audit.Table(
-        title="Error of label shares", columns=("of", "number", "with sums", "without"), rows=rows
+        title="Error of class shares", columns=("of", "number", "with sums", "without"), rows=rows
     )

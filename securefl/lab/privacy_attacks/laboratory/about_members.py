@@ -23,7 +23,7 @@ FEW: Final = 0.01
 """False alarms at which hits are counted."""
 _FEW: Final = f"{100 * FEW:.0f} %"
 _REMEDY: Final = (
-    "fewer epochs, a smaller model or more samples for each party; differential privacy bounds it"
+    "use fewer epochs, a smaller model or more samples per party; differential privacy bounds the risk"
 )
 
 
@@ -50,11 +50,11 @@ def audit_membership(case: Case, shadows: int = SHADOWS) -> audit.Chapter:
     found = {"the final model": final, name: one}
     return audit.Chapter(
         audit=AUDIT,
-        title="Membership: which records were trained on",
+        title="Membership: records used for training",
         method=(
-            f"Records of the parties and records that nobody held are told apart by the model's confidence,"
-            f" and by its likelihood ratio over {shadows} shadow models that were trained like it on random"
-            f" halves of them (LiRA). Chance hits {_FEW} of members at {_FEW} of false alarms."
+            f"The attack separates the parties' records from records that no party held. It uses the model's"
+            f" confidence, and its likelihood ratio over {shadows} shadow models, trained alike on random"
+            f" halves of all records (LiRA). Chance finds {_FEW} of members at {_FEW} false alarms."
         ),
         findings=tuple(_finding(case, name, attack) for name, attack in found.items()),
         exhibits=(_table(found), _plot(found)),
@@ -97,10 +97,9 @@ def _finding(case: Case, name: str, attack: membership.MembershipAttack) -> audi
     hits, interval = ratio.hits_at(FEW), ratio.interval_at(FEW, 0.99)
     severity = audit.Severity.WARNING if interval.low > 2 * FEW else audit.Severity.HOLDS
     claim = (
-        f"Of the {ratio.members:,} records behind {name} {report.percent(hits)} are named"
-        f" at {_FEW} of false alarms"
-        f" (area {ratio.area:.3f}; by confidence alone {report.percent(attack.threshold.hits_at(FEW))},"
-        f" {attack.threshold.area:.3f})."
+        f"The attack identifies {report.percent(hits)} of the {ratio.members:,} records behind {name} at"
+        f" {_FEW} false alarms (area under the curve {ratio.area:.3f}). By confidence alone it identifies"
+        f" {report.percent(attack.threshold.hits_at(FEW))} (area {attack.threshold.area:.3f})."
     )
     privacy = case.recorded.summary.get("privacy") or {}
     epsilon, delta = privacy.get("epsilon"), privacy.get("delta")
@@ -116,7 +115,7 @@ def _finding(case: Case, name: str, attack: membership.MembershipAttack) -> audi
 def _table(found: dict[str, membership.MembershipAttack]) -> audit.Table:
     kinds = [(name, kind, roc) for name, one in found.items() for kind, roc in _kinds(one)]
     return audit.Table(
-        title="Hits and area",
+        title="Hits and area under the curve",
         columns=("attacked", "by", "members", "others", "area", "hits at 1 %", "at 0.1 %"),
         rows=tuple(
             (name, kind, roc.members, roc.others, roc.area, roc.hits_at(0.01), roc.hits_at(0.001))

@@ -100,13 +100,13 @@ def audit_inversion(case: Case) -> audit.Chapter:
     notes, grown = _as_m_grows(case, followable, generator)
     return audit.Chapter(
         audit="inversion",
-        title="Inversion: pictures out of sums",
+        title="Inversion: pictures reconstructed from sums",
         method=(
-            "Candidates are read off the neurons of a dense first layer, and searched for where few samples"
-            " are behind a sum. Each sample is compared with the candidate that is most like it, and with as"
-            f" many unrelated pictures; of more than {SAMPLES} samples, SSIM and MSE are of those nearest"
-            " to one. The same is done with what the members of one cluster would have shown"
-            " in smaller clusters; findings are about opened sums only."
+            "Candidates come from the neurons of a dense first layer, and from a search if few samples are"
+            " behind a sum. Each sample is compared with the most similar candidate, and with as many"
+            f" unrelated pictures. With more than {SAMPLES} samples, SSIM and MSE are of the most similar"
+            " ones. The attack is repeated on hypothetical smaller clusters; findings are about opened sums"
+            " only."
         ),
         findings=(*(_inverted(case, one) for one in opened), *notes),
         exhibits=(table, *map(_best, opened), *grown),
@@ -137,16 +137,15 @@ def _figures(found: inversion.Inversion) -> tuple[audit.Cell, ...]:
 def _inverted(case: Case, one: _Opened) -> audit.Finding:
     found = one.found
     samples, looked = len(_behind(case, one.mean)), len(found.matches)
-    whose = f" of the {looked} that come nearest" if looked < samples else ""
+    whose = f" of the {looked} most similar" if looked < samples else ""
     claim = (
-        f"Of {samples} samples behind the sum of {one.name}, {report.percent(found.recognised)} are"
-        f" reconstructed as good as the original ({report.percent(found.blind_recognised)}"
-        " by as many unrelated"
-        f" pictures); mean similarity{whose} {found.ssim:.2f} ({found.blind_ssim:.2f})."
+        f"The attack reconstructs {report.percent(found.recognised)} of {samples} samples behind the sum of"
+        f" {one.name} as good as the original (unrelated pictures: {report.percent(found.blind_recognised)})."
+        f" Mean similarity{whose}: {found.ssim:.2f} ({found.blind_ssim:.2f})."
     )
-    evidence = (audit.Evidence("server", case.first.before.evidence.entry, "the model before"),)
+    evidence = (audit.Evidence("server", case.first.before.evidence.entry, "the model before the update"),)
     if found.recognised > found.blind_recognised:
-        remedy = "larger clusters and more samples in each step, several local steps, or noise"
+        remedy = "use larger clusters, more samples per step, several local steps, or noise"
         return audit.breach("inversion", claim, evidence=evidence, remedy=remedy)
     return audit.holds("inversion", claim, evidence=evidence)
 
@@ -160,8 +159,8 @@ def _as_m_grows(
     means = growing(case, opened.sum)
     if not means:
         claim = (
-            f"How pictures out of the sum of {opened.name} get worse as m grows is not shown: what was kept"
-            " of its members' updates does not add up to what was opened."
+            f"Reconstructions from fewer members of the sum of {opened.name} are not shown: the recorded"
+            " updates of its members do not add up to the opened sum."
         )
         return (audit.note("inversion", claim),), ()
     victim = means[0].survivors[0]
@@ -178,7 +177,7 @@ def _as_m_grows(
         searched = "yes" if behind <= inversion.MOST else "no"
         rows.append((len(mean.survivors), kind, behind, searched, *_figures(found)))
     table = audit.Table(
-        title=f"Samples of {victim} as m grows: the first m of {report.listed(means[-1].survivors)}",
+        title=f"Samples of {victim} by cluster size m: first m of {report.listed(means[-1].survivors)}",
         columns=(
             "m",
             "sum",
@@ -193,9 +192,9 @@ def _as_m_grows(
         ),
         rows=tuple(rows),
         note=(
-            "Only the last sum was opened. The others are hypothetical: added up, with their noise, from what"
-            " each member encoded, as clusters of m would have opened them. Figures are about"
-            f" {report.counted(len(samples), 'sample')} of {victim} at every m."
+            "Only the last sum was opened. The others are hypothetical sums of clusters of m: the members'"
+            " encoded updates, with their noise. All rows are about"
+            f" {report.counted(len(samples), 'sample')} of {victim}."
         ),
     )
     return (), (table, _worse(victim, steps))
@@ -214,11 +213,11 @@ def _worse(victim: str, steps: Sequence[tuple[clusters.ClusterMean, inversion.In
             )
         )
     return audit.Pictures(
-        title=f"Reconstructions of samples of {victim} as m grows",
+        title=f"Reconstructed samples of {victim} by cluster size m",
         rows=tuple(rows),
         note=(
-            "Behind the colon: SSIM. Not the best ones but the first of those compared, the same in each row;"
-            " the last row is of the opened sum, the others of hypothetical ones."
+            "Numbers are SSIM. Each row shows the first of the compared samples, not the best. The last row"
+            " is of the opened sum, the others are of hypothetical sums."
         ),
     )
 
@@ -231,7 +230,7 @@ def _best(one: _Opened) -> audit.Pictures:
         audit.Picture(caption=f"SSIM {found.matches[at].ssim:.2f}", pixels=_grey(found.found[at]))
         for at in best
     )
-    title = f"The best reconstructions from the sum of {one.name}"
+    title = f"Best reconstructions from the sum of {one.name}"
     return audit.Pictures(title=title, rows=(originals, guesses))
 
 

@@ -99,9 +99,11 @@ def case_of(recorded: Recorded, truth: GroundTruth | None, data_dir: Path | None
     """
     where = "--attacks"
     if truth is None:
-        raise ConfigError(where, "experiments need recorded updates", "add --lab (and securefl run --lab)")
+        raise ConfigError(where, "experiments need recorded updates", "add --lab, also to securefl run")
     if recorded.seed is None:
-        raise ConfigError(where, "no transcript has the seed of the data split", "repeat the run with --lab")
+        raise ConfigError(
+            where, "no transcript states the seed of the data split", "repeat the run with --lab"
+        )
     vectors = Vectors(recorded, truth)
     rounds = tuple(one for one in replay_rounds(recorded, vectors) if one.sums) if vectors.whole() else ()
     if not rounds:

@@ -49,10 +49,10 @@ def attacked(
 
 
 def _not_with_groups(name: str) -> audit.Chapter:
-    claim = "Not tried: the experiment learns one model from everybody's data, and this run has task groups."
+    claim = "Not tried: the experiment trains one model on all parties' data, but this run has task groups."
     return audit.Chapter(
         audit=name,
-        title=f"{name.capitalize()}: not with task groups",
-        method="Experiments repeat a run's training with data of their own choice.",
+        title=f"{name.capitalize()}: not available with task groups",
+        method="Experiments repeat the training of a run with chosen data.",
         findings=(audit.note(name, claim),),
     )
