@@ -16,18 +16,16 @@ from securefl.methods import privacy
 from securefl.runtime import launch
 
 _ABOUT: Final = """\
-The ledger behind these sweeps: [leakage](../leakage.md). Draws are seeded, so that the page can be made
-again.
+The sweeps use the [leakage ledger](../leakage.md). Draws are seeded, so that the page can be reproduced.
 
-A column is a number R of random reclusterings of the *same* updates or, where it says so, of new local work
-each. Entries: the share of parties whose updates the server knows, colluders apart, as the mean over the
-draws ± their standard deviation, where they differ. Below it: the largest exposure to noise that is added
-once / fresh in each opening, in units of one party's noise (1 is an update on its own; 1 / m one opening of
-a whole cluster). With dropouts the clusters that are left too small may take all others with them, so that
-a draw opens nothing; it does not count. **Bold** is R* = ceil((N - 1) / (C - 1)), at which everybody is
-exposed, as a rule, but for atoms. Where noise is accounted for, entries are the epsilon of the whole run
-and, below, the exposure that it comes of, in units of one opening of a sum with all of its noise: both of
-the worst draw and party.
+A column is a number R of random reclusterings of the *same* updates or, if stated, of a new local training
+each. An entry is the fraction of parties whose updates the server can compute, without colluders: the mean
+over the draws ± standard deviation, if draws differ. Below it: the largest exposure to noise that is added
+once / anew in each opening, in units of one party's noise (1: a single update; 1 / m: one opening of a whole
+cluster). With dropouts, clusters that become too small can void a whole draw; such draws are not counted.
+**Bold** is R* = ceil((N - 1) / (C - 1)), from which usually all parties are exposed, unless there are atoms.
+In sweeps with differential privacy, an entry is the epsilon of the whole run. Below it: the exposure behind
+it, in units of one opening of a sum with all of its noise. Both are of the worst draw and party.
 """
 RESULTS = Path("docs/results/leakage")
 _BUNDLED = launch.scenario_folder() / "leakage"
@@ -50,15 +48,15 @@ def leakage(
 ) -> None:
     """Simulate random reclusterings over a range of settings, and count the updates that the server learns.
 
-    What sums determine follows from who is in them: no data are needed, and nothing is trained.
+    The members of the opened sums determine the result: no data are needed, and nothing is trained.
 
     Exit codes: 0 done; 2 refused; 3 aborted.
     """
     if not sweeps and not page:
         raise ConfigError(
             "SWEEP",
-            "is missing: nothing to compute",
-            f"name one of {', '.join(_names())}, all, a file, or --page",
+            "is missing",
+            f"name {', '.join(_names())}, all or a file, or give --page",
         )
     plots.need_matplotlib()
     wanted = [experiments.sweep_of(path, STUDY) for name in sweeps or () for path in _paths(name)]
@@ -88,6 +86,6 @@ def _paths(name: str) -> list[Path]:
     path = Path(name)
     if not path.exists():
         raise ConfigError(
-            "SWEEP", f"{name!r} is not a bundled sweep", f"one of {', '.join(_names())}, all, or a file"
+            "SWEEP", f"{name!r} is not a bundled sweep", f"choose from {', '.join(_names())}, all, or a file"
         )
     return [path]

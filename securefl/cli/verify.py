@@ -1,4 +1,4 @@
-"""``securefl verify``: whether the model of a verified run is what the rule makes of its certified sums."""
+"""``securefl verify``: check that the model of a verified run follows from its certified sums."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def verify(
 ) -> None:
     """Verify, round by round, that the model of a run follows from its certified sums.
 
-    Signatures are of anybody's transcript. What verifiers were sent is repeated where the run kept it (--lab)
-    and their keys are known.
+    Any party's transcript has the signatures. Proofs to verifiers are recomputed if the run kept them (--lab)
+    and the verifiers' keys are known.
 
     Exit codes: 0 everything holds; 1 something does not; 2 evidence is missing, so that not everything could
     be checked, or refused (rounds that were not verified, damaged transcripts, a scenario that no party

@@ -147,5 +147,5 @@ def test_verifiers_and_audits_repeat_the_step(tmp_path: Path, monkeypatch: pytes
         np.testing.assert_allclose(arrays[name], array, atol=1e-3)
     assert arrays["a.running_var"].tolist() == [0.0, 0.0]
     report = securefl.audit(tmp_path / "run")
-    assert report.verdict.startswith("nothing wrong"), [f.claim for f in report.findings]
+    assert report.verdict.startswith("no breach"), [f.claim for f in report.findings]
     assert any("follow from the opened sums, bit for bit" in finding.claim for finding in report.findings)

@@ -18,7 +18,7 @@ from securefl.runtime import report
 
 _REMEDY: Final = (
     "do not rely on atoms in this run: over rounds, sums may reveal what members of a split atom have in"
-    " common. Check the software of the processes named here: honest parties release no sum of a split atom"
+    " common. Check the parties' software: honest parties release no sum of a split atom"
 )
 _FROZEN: Final = "check the server's software: an honest server removes whole atoms from a survivor set"
 _SHOWN: Final = 5

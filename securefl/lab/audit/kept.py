@@ -173,7 +173,7 @@ def _roster(recorded: Recorded, name: str) -> crypto.Roster:
 
 def _forged(entry: Entry, evidence: finding.Evidence, reason: str) -> finding.Finding:
     fields: Any = entry.fields
-    what = f"{fields['message']} of {fields['from']} in round {fields['place'][0]}"
+    what = f"{fields['message']} message from {fields['from']} in round {fields['place'][0]}"
     return finding.breach(
         AUDIT,
         f"The transcript of {evidence.source} is forged or damaged: its {what} is not authentic ({reason}).",

@@ -265,12 +265,14 @@ class TestForgedTranscripts:
     def test_a_claim(self, copied: RunDirectory) -> None:
         received(copied, "p03", "ChainedAnnounce", 2, other_model, signed=False)
         run = look(copied)
-        assert "its ChainedAnnounce of server in round 2 is not authentic" in breaches(run)
+        assert "its ChainedAnnounce message from server in round 2 is not authentic" in breaches(run)
         assert run.exit_code == 1
 
     def test_an_attest(self, copied: RunDirectory) -> None:
         received(copied, "server", "Attest", 2, lambda _said: Attest(root=bytes(32)), signed=False)
-        assert "The transcript of server is forged or damaged: its Attest of" in breaches(look(copied))
+        assert "The transcript of server is forged or damaged: its Attest message from" in breaches(
+            look(copied)
+        )
 
     def test_an_entry_that_says_something_else_than_its_frame(self, copied: RunDirectory) -> None:
         def later(kind: str, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -293,8 +295,10 @@ class TestForgedTranscripts:
     def test_an_announcement_that_nobody_signed(self, copied: RunDirectory) -> None:
         invented(copied, "p03", "ChainedAnnounce", 2, other_model)
         run = look(copied)
-        found = "The transcript of p03 is forged or damaged: its ChainedAnnounce of server in round 2 is not"
-        assert breaches(run) == f"{found} authentic (the server did not sign the result in it)."
+        found = (
+            "The transcript of p03 is forged or damaged: its ChainedAnnounce message from server in round 2"
+        )
+        assert breaches(run) == f"{found} is not authentic (the server did not sign the result in it)."
         assert [line.verdict for line in run.lines] == ["confirmed"] * 3
 
     @pytest.mark.parametrize("kind", ["ChainedAnnounce", "Reveals", "BindingFreeze", "Certificate"])

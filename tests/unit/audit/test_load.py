@@ -166,7 +166,7 @@ def test_a_summary_of_another_run_is_refused(copy: Path) -> None:
 
 def test_a_transcript_under_another_name_is_refused(copy: Path) -> None:
     transcript(copy, "p03").replace(transcript(copy, "p02"))
-    with pytest.raises(ConfigError, match="is the transcript of p03 .restore its name"):
+    with pytest.raises(ConfigError, match=r"is the transcript of p03 \(restore its name"):
         load(copy)
 
 
