@@ -76,14 +76,14 @@ def test_too_few_accepted_open_nothing() -> None:
     cluster = ValidatedCluster(3, LENGTH, TEST)
     cluster.finish(updates(3, p01=2, p02=10))
     assert isinstance(cluster.server, collecting.Lost)
-    assert "1 accepted, min_survivors is 2" in cluster.server.reason
+    assert "1 of the updates passed the check, min_survivors is 2" in cluster.server.reason
 
 
 def test_colluders_among_the_accepted_do_not_make_up_for_honest_ones() -> None:
     cluster = ValidatedCluster(3, LENGTH, TEST, colluders=1)
     cluster.finish(updates(3, p02=10))
     assert isinstance(cluster.server, collecting.Lost)
-    assert "fewer than k_anonymity 2 remain" in cluster.server.reason
+    assert "fewer than k_anonymity = 2 remain" in cluster.server.reason
 
 
 TOP = 2**64
@@ -136,7 +136,7 @@ class TestTheOwner:
             return message
 
         cluster = ValidatedCluster(3, LENGTH, TEST, tamper=flip)
-        with pytest.raises(PeerError, match="p02: accepts members that it did not check"):
+        with pytest.raises(PeerError, match="p02: accepts updates that it did not check"):
             cluster.finish(updates(3, p02=10))
         assert accepted_by({0: frozenset({1}), 1: frozenset({0}), 2: frozenset({0, 1, 2})}) == {0, 1}
 
@@ -150,7 +150,7 @@ class TestTheOwner:
         assert isinstance(early, Gathering)
         second = validated_member.share_update(early, given[NAMES[2]], cluster.of(NAMES[2]))
         (box, *_) = [message for message in second.said if isinstance(message, PeerBox)]
-        with pytest.raises(PeerError, match="out of turn"):
+        with pytest.raises(PeerError, match="sends PeerBox at the wrong time"):
             cluster.deliver(NAMES[3], PeerBox(peer=2, number=box.number, box=box.box))
         for _ in range(3):
             cluster.close()
@@ -165,7 +165,7 @@ class TestTheOwner:
         cluster.share({NAMES[0]: update(1, 0)})
         shared = cluster.phases[NAMES[0]]
         assert isinstance(shared, Gathering)
-        with pytest.raises(UsageError, match="once"):
+        with pytest.raises(UsageError, match="already shared"):
             validated_member.share_update(shared, update(1, 0), cluster.of(NAMES[0]))
         again = validated_member.share_update(phase, update(1, 9), cluster.of(NAMES[0]))
         (box, *_) = [message for message in again.said if isinstance(message, PeerBox)]
@@ -206,7 +206,10 @@ class TestTheRelay:
             for sender, message in cluster.said
             if isinstance(message, Verdict)
         ]
-        with pytest.raises(PeerError, match=r"server: goes on with .*: 1 accepted, min_survivors is 2"):
+        with pytest.raises(
+            PeerError,
+            match=r"server: continues .*, although 1 of the updates passed the check, min_survivors is 2",
+        ):
             cluster.deliver(NAMES[0], Verdicts(verdicts=tuple(frames)))
 
     def test_it_cannot_leave_out_or_repeat_a_verdict(self) -> None:
@@ -232,7 +235,7 @@ class TestEvaluators:
             return message
 
         cluster = ValidatedCluster(4, LENGTH, TEST, tamper=frame)
-        with pytest.raises(PeerError, match="another verdict of this member"):
+        with pytest.raises(PeerError, match="a verdict that this member did not give"):
             cluster.finish(updates(4))
 
     def test_one_that_spoils_the_sum_is_bounded_by_the_last_check(self) -> None:
@@ -282,7 +285,7 @@ class TestTheSketch:
         cluster = ValidatedCluster(4, LENGTH, TEST, tamper=withhold)
         cluster.finish(updates(4))
         assert isinstance(cluster.server, collecting.Lost)
-        assert "no sketch without the nonce of p01" in cluster.server.reason
+        assert "the updates cannot be checked: p01 revealed no nonce" in cluster.server.reason
         assert all(isinstance(phase, NO_RETURN) for phase in cluster.phases.values())
 
 
@@ -306,7 +309,7 @@ class TestSilence:
         cluster = ValidatedCluster(3, LENGTH, TEST)
         cluster.begin(NAMES[:2])
         assert isinstance(cluster.server, collecting.Lost)
-        assert "validation takes 3" in cluster.server.reason
+        assert "validation needs at least 3" in cluster.server.reason
 
     def test_in_the_middle_of_the_checks_the_sum_is_lost(self) -> None:
         def fall_silent(sender: PartyId, message: AnyMessage) -> AnyMessage | None:
@@ -316,7 +319,7 @@ class TestSilence:
         cluster = ValidatedCluster(3, LENGTH, TEST, tamper=fall_silent)
         cluster.finish(updates(3))
         assert isinstance(cluster.server, collecting.Lost)
-        assert "the checks did not end without p01" in cluster.server.reason
+        assert "the updates were not checked: p01 did not finish in time" in cluster.server.reason
         for phase in cluster.phases.values():
             if isinstance(phase, Checking):
                 for computation in phase.running.values():
@@ -330,17 +333,17 @@ class TestTheDealer:
         cluster.share(updates(3))
         cluster.close()
         assert isinstance(cluster.server, collecting.Lost)
-        assert cluster.server.reason == "dealer has dealt no triples for 3 members"
+        assert cluster.server.reason == "dealer sent no triples for 3 members"
 
     def test_dealing_twice(self) -> None:
         cluster = ValidatedCluster(3, LENGTH, TEST)
         cluster.begin()
         (dealt, *_) = [message for _, message in cluster.said if isinstance(message, Dealt)]
         assert isinstance(cluster.server, AwaitingHeld)
-        with pytest.raises(PeerError, match="dealer: deals member 0 out of turn"):
+        with pytest.raises(PeerError, match="dealer: sends triples for member 0 twice"):
             validated_server.on_dealt(cluster.server, DEALER, dealt, b"frame")
         frame = cluster.signed(DEALER, dealt)
-        with pytest.raises(PeerError, match="triples are used once"):
+        with pytest.raises(PeerError, match="but each is used once"):
             cluster.deliver(NAMES[0], DealtTo(frame=frame))
 
     def test_somebody_else_deals(self) -> None:
@@ -350,7 +353,7 @@ class TestTheDealer:
         assert isinstance(cluster.server, AwaitingHeld)
         with pytest.raises(PeerError, match="is not its dealer"):
             validated_server.on_dealt(cluster.server, NAMES[1], dealt, b"frame")
-        with pytest.raises(PeerError, match="server: relays something that is not a deal"):
+        with pytest.raises(PeerError, match="server: relays something else than the dealer's triples"):
             cluster.deliver(NAMES[0], DealtTo(frame=cluster.signed(NAMES[1], dealt)))
 
     def test_triples_of_another_attempt_do_not_open(self) -> None:
@@ -369,9 +372,9 @@ class TestTheDealer:
         cluster.begin()
         (key_list,) = cluster.key_lists
         for members, adverts, reason in (
-            (NAMES[:3], key_list.adverts[:2], "2 members, 3 are needed"),
-            (("p00", "p01", "stranger"), key_list.adverts, "parties of the roster"),
-            (NAMES[:3], (*key_list.adverts, key_list.adverts[0]), "out of turn"),
+            (NAMES[:3], key_list.adverts[:2], "2 members, at least 3 are needed"),
+            (("p00", "p01", "stranger"), key_list.adverts, "members that are not in the roster"),
+            (NAMES[:3], (*key_list.adverts, key_list.adverts[0]), "a second or foreign key"),
         ):
             request = DealRequest(members=members, adverts=adverts)
             with pytest.raises(PeerError, match=reason):

@@ -228,7 +228,7 @@ class ValidatedCluster:
             case Receipt(), validated_server.CheckedShares():
                 self.server = collecting.on_receipt(self.server, sender, message, signed)
             case _:
-                raise PeerError(sender, f"sends {type(message).__name__} out of turn")
+                raise PeerError(sender, f"sends {type(message).__name__} at the wrong time")
 
     def deliver(self, name: PartyId, message: AnyMessage) -> None:
         """A message of the server to one member."""
@@ -252,7 +252,7 @@ class ValidatedCluster:
             case Verdicts(), Judged():
                 self._take(name, validated_member.on_verdicts(phase, message, ROSTER))
             case _:
-                raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
+                raise PeerError(SERVER, f"sends {type(message).__name__} at the wrong time")
 
     def _take(self, name: PartyId, step: Step) -> None:
         self.phases[name] = step.phase

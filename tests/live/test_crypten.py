@@ -72,7 +72,7 @@ def test_a_dealer_that_is_killed_costs_sums_and_then_the_run(
     assert ended.exit_code == 3, ended.stderr
     assert [len(row["clusters"]["opened"]) for row in ended.rows] == [1, 0, 0, 0]
     lost = ended.rows[1]["left_out"]
-    assert {out["reason"] for out in lost} == {"its sum was lost: dealer has dealt no triples for 3 members"}
+    assert {out["reason"] for out in lost} == {"its sum was lost: dealer sent no triples for 3 members"}
     assert len(lost) == 3
     died = [event for event in events(ended.stdout) if "dealer died (signal 9)" in str(event)]
     assert len(died) == 1

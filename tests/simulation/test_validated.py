@@ -159,7 +159,7 @@ class TestDeclaredCounts:
         ended(world.run())
         assert self.total(world) == {}
         assert [report.reason for report in world.reports(InstanceLost)] == [
-            "longer than the accepted updates can be together: somebody's share is wrong"
+            "its norm is above that of all accepted updates together: a member sent a wrong share"
         ]
 
 
@@ -242,7 +242,7 @@ def test_without_its_dealer_every_sum_is_lost_and_the_run_aborts() -> None:
     world = World(validated(3, rounds="5"), ops=[Op("crash", DEALER, "Dealt")])
     ended(world.run())
     reasons = {report.reason for report in world.reports(InstanceLost)}
-    assert reasons == {"dealer has dealt no triples for 3 members"}
+    assert reasons == {"dealer sent no triples for 3 members"}
     assert isinstance(world.server.outcome, Aborted)
 
 
@@ -258,7 +258,7 @@ def test_a_slow_dealer_costs_the_sum_and_what_comes_late_is_refused() -> None:
     plan = validated(3, rounds="2", deadlines__training="2")
     world = ended(World(plan, ops=[Op("delay", DEALER, "Dealt", 1)]).run())
     assert [report.reason for report in world.reports(InstanceLost)] == [
-        "dealer has dealt no triples for 1 member"
+        "dealer sent no triples for 1 member"
     ]
     assert opened(world) == {1: ((P0, P1, P2), 3)}
     assert [(r.culprit, r.reason) for r in world.server.rejects] == [
@@ -282,7 +282,9 @@ def test_a_sum_that_is_longer_than_its_members_may_be_is_refused() -> None:
     ended(world.run())
     assert opened(world) == {}
     (lost,) = world.reports(InstanceLost)
-    assert lost.reason == "longer than the accepted updates can be together: somebody's share is wrong"
+    assert (
+        lost.reason == "its norm is above that of all accepted updates together: a member sent a wrong share"
+    )
 
 
 def test_the_release_of_a_refused_member_is_waited_for() -> None:

@@ -92,7 +92,7 @@ def test_the_seed_depends_on_every_nonce_the_attempt_and_the_receipts() -> None:
 
 @pytest.mark.parametrize("projections", [0, 12, 264, -8])
 def test_impossible_numbers_of_projections(projections: int) -> None:
-    with pytest.raises(UsageError, match="multiples of 8"):
+    with pytest.raises(UsageError, match="multiple of 8"):
         project(SEED, np.zeros((1, 3), np.uint64), projections)
 
 
@@ -101,7 +101,7 @@ def test_bad_arguments() -> None:
         project(b"short", np.zeros((1, 3), np.uint64), 8)
     with pytest.raises(UsageError, match="dtype"):
         project(SEED, np.zeros((1, 3), np.int64), 8)
-    with pytest.raises(UsageError, match="nonces"):
+    with pytest.raises(UsageError, match="one nonce"):
         sketch_seed({}, INSTANCE, b"")
-    with pytest.raises(UsageError, match="nonces"):
+    with pytest.raises(UsageError, match="one nonce"):
         sketch_seed({PartyId("a"): b"short"}, INSTANCE, b"")

@@ -67,11 +67,17 @@ class TestRelayedStatements:
         good = [self._held(name) for name in NAMES[:3]]
         assert self._digest(*good) == self._digest(*good[::-1])
         for frames, reason in (
-            ([*good[:2], self._held(NAMES[2], attempt=1)], "something that is not a Held"),
-            ([*good[:2], signed(NAMES[2], self.SETUP.place, Verdict(accepted=()))], "is not a Held"),
-            ([*good, self._held(NAMES[1], shares=1)], "two Held of p01"),
-            (good[:2], "other members than the listed ones"),
-            ([*good[:2], self._held(NAMES[2], lists=bytes(32))], "p02 was not shown our lists"),
+            ([*good[:2], self._held(NAMES[2], attempt=1)], "something else than a Held"),
+            (
+                [*good[:2], signed(NAMES[2], self.SETUP.place, Verdict(accepted=()))],
+                "something else than a Held",
+            ),
+            ([*good, self._held(NAMES[1], shares=1)], "two messages Held of p01"),
+            (good[:2], "other members than those on the key list"),
+            (
+                [*good[:2], self._held(NAMES[2], lists=bytes(32))],
+                "sends p02 another key list than this party",
+            ),
         ):
             with pytest.raises(PeerError, match=reason) as caught:
                 self._digest(*frames)
@@ -99,7 +105,7 @@ def test_an_opened_word_that_is_no_bit_fails_the_check() -> None:
         is_the_bit = last[sender] == 1 + 2 * 20 + 1
         return bytes([payload[0] ^ 4]) + payload[1:] if sender == 1 and is_the_bit else payload
 
-    with pytest.raises(PeerError, match="no share of a bit"):
+    with pytest.raises(PeerError, match="does not open to a bit"):
         drive(sessions(CASES["zeros"], 2, CHECK), garble)
 
 
@@ -112,7 +118,7 @@ class TestDeals:
         step = validated_member.share_update(phase, updates(3)[NAMES[0]], InsecureSeededEntropy(1))
         assert isinstance(step.phase, Gathering)
         (dealt, *_) = [message for _, message in cluster.said if isinstance(message, Dealt)]
-        with pytest.raises(PeerError, match="triples are used once"):
+        with pytest.raises(PeerError, match="but each is used once"):
             validated_member.on_deal(step.phase, DealtTo(frame=cluster.signed(DEALER, dealt)), ROSTER)
 
     def test_of_other_checks_are_refused(self) -> None:
@@ -139,7 +145,7 @@ class TestDeals:
             if fits:
                 assert read()
                 continue
-            with pytest.raises(PeerError, match="dealt for other checks") as caught:
+            with pytest.raises(PeerError, match="triples for other checks") as caught:
                 read()
             assert caught.value.culprit == DEALER
 
@@ -150,7 +156,7 @@ class TestDeals:
         request = DealRequest(members=NAMES[:3], adverts=key_list.adverts)
         place = cluster.setup.place
         assert len(answer(request, place, ROSTER, RUN, 64, InsecureSeededEntropy(1))) == 3
-        with pytest.raises(PeerError, match="no advert of the attempt"):
+        with pytest.raises(PeerError, match="something else than keys of this attempt"):
             answer(request, place._replace(attempt=1), ROSTER, RUN, 64, InsecureSeededEntropy(1))
 
     def test_are_made_once_for_an_attempt(self) -> None:
@@ -203,7 +209,7 @@ def test_the_server_relays_between_two_listed_members_only(peer: int) -> None:
     cluster = ValidatedCluster(4, LENGTH, TEST)
     cluster.begin(NAMES[:3])
     assert isinstance(cluster.server, AwaitingHeld)
-    with pytest.raises(PeerError, match=f"sends to member {peer} out of turn") as caught:
+    with pytest.raises(PeerError, match=f"sends to member {peer}, but only listed members") as caught:
         on_share(cluster.server, NAMES[0], PeerBox(peer=peer, number=1, box=bytes(40)))
     assert caught.value.culprit == NAMES[0]
     _, (to, passed) = on_share(cluster.server, NAMES[0], PeerBox(peer=1, number=SHARE_NUMBER, box=bytes(40)))

@@ -53,14 +53,14 @@ class DealtProvider:
             UsageError: as :meth:`square`, or the two shapes differ.
         """
         if tuple(size0) != tuple(size1):
-            raise UsageError(f"triples are dealt for equal shapes, not {tuple(size0)} and {tuple(size1)}")
+            raise UsageError(f"a triple needs two equal shapes, not {tuple(size0)} and {tuple(size1)}")
         parts = self._taking.take("and", tuple(size0))
         # Precision 0, as all words here are integers.
         a, b, c = (self._library.binary.from_shares(self._tensor(p, device), precision=0) for p in parts)
         return a, b, c
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise UsageError(f"the dealer deals no {name}")
+        raise UsageError(f"CrypTen asked the dealer for {name}, which it does not deal")
 
     def _tensor(self, words: U64, device: Any) -> Any:
         tensor = self._library.torch.from_numpy(words.view(np.int64))
@@ -134,7 +134,7 @@ def within(library: Library, projections: U64, test: privacy.NormTest, rank: int
     top = binary.from_shares((good.share >> 63) & 1, precision=0)
     opened = int(top.reveal()[0])
     if opened not in {0, 1}:
-        raise PeerError("an evaluator", "sent something that is no share of a bit")
+        raise PeerError("an evaluator", "its share of the result of a check does not open to a bit")
     return bool(opened)
 
 

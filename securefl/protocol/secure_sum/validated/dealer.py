@@ -36,28 +36,28 @@ def answer(
     """
     members = tuple(PartyId(name) for name in request.members)
     if list(members) != sorted(set(members)) or not set(members) <= roster.parties.keys():
-        raise PeerError(SERVER, "asks for triples for others than parties of the roster")
+        raise PeerError(SERVER, "requests triples for members that are not in the roster")
     adverts: dict[int, KeyAdvert] = {}
     frames: dict[int, bytes] = {}
     for frame in request.adverts:
         delivery = wire.open_relayed(frame, roster, run, SERVER, SERVER)
         if delivery.place != place or not isinstance(delivery.message, KeyAdvert):
-            raise PeerError(SERVER, "asks for triples with something that is no advert of the attempt")
+            raise PeerError(SERVER, "requests triples with something else than keys of this attempt")
         if delivery.sender not in members or members.index(delivery.sender) in adverts:
-            raise PeerError(SERVER, f"asks for triples with an advert of {delivery.sender} out of turn")
+            raise PeerError(SERVER, f"requests triples with a second or foreign key of {delivery.sender}")
         index = members.index(delivery.sender)
         adverts[index], frames[index] = delivery.message, frame
     if len(adverts) < shares.LEAST_MEMBERS:
         raise PeerError(
             SERVER,
-            f"asks for triples for {text.count(len(adverts), 'member')}, {shares.LEAST_MEMBERS} are needed",
+            f"requests triples for {text.count(len(adverts), 'member')}, at least {shares.LEAST_MEMBERS} are needed",
         )
     box_keys = {index: adverts[index].box_key for index in sorted(adverts)}
     instance = Instance(run, *place)
     try:
         return deal_attempt(instance, members, box_keys, key_list_digest(frames), projections, entropy)
     except crypto.BadKeyError as error:
-        raise PeerError(SERVER, f"asks for triples under a bad key ({error})") from error
+        raise PeerError(SERVER, f"requests triples with a bad key ({error})") from error
 
 
 def deal_attempt(
@@ -121,16 +121,16 @@ def read_deal(
             another amount than this member takes part in.
     """
     if message.member != me:
-        raise PeerError(dealer, f"dealt member {message.member} what was for member {me}")
+        raise PeerError(dealer, f"sends triples of member {message.member} to member {me}")
     context = _box_context(instance, key_list, me)
     try:
         key = crypto.shared_key(box.private, message.key, _LABEL, context)
         plain = crypto.open_box(key, message.box, context)
     except (crypto.BadKeyError, crypto.BoxError) as error:
-        raise PeerError(dealer, "its box of triples does not open") from error
+        raise PeerError(dealer, "its triples cannot be decrypted") from error
     deals = {part.owner: part for part in wire.decode_struct(Deals, plain, dealer).checks}
     if sorted(deals) != [index for index in listed if index != me]:
-        raise PeerError(dealer, "dealt for other checks than this member takes part in")
+        raise PeerError(dealer, "sends triples for other checks than those of this member")
     tuples = {}
     for owner, part in deals.items():
         evaluators = shares.others_of(owner, listed)

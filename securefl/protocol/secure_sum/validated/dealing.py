@@ -63,7 +63,7 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
         UsageError: fewer than two evaluators.
     """
     if evaluators < 2:
-        raise UsageError("a check has at least two evaluators: clusters of 3 members or more")
+        raise UsageError("a check needs at least two evaluators, so clusters of 3 or more members")
     words = projections + 1
     requests = [Request("square", (projections,)), *addition_requests(evaluators, (words,))]
     while words > 1:
@@ -130,8 +130,8 @@ class Tuples:
         if len(received.seed) != crypto.KEY_BYTES or len(received.correction) != 8 * size:
             raise PeerError(
                 dealer,
-                f"dealt {len(received.correction)} bytes beside a seed of {len(received.seed)},"
-                f" the check takes {8 * size} beside {crypto.KEY_BYTES}",
+                f"sends {len(received.correction)} bytes of triples and a seed of {len(received.seed)} bytes,"
+                f" expected {8 * size} and {crypto.KEY_BYTES}",
             )
         self._seed, self._context = received.seed, context
         self._correction = encoding.from_wire(received.correction, size, 64, dealer).view(np.uint64)
@@ -169,10 +169,12 @@ class Taking:
             UsageError: all are used, or this is not what comes next: no tuple is ever used twice.
         """
         if not self.left:
-            raise UsageError("the dealt triples are exhausted: each is used once")
+            raise UsageError("the check needs more triples than were dealt; each is used once")
         request = self._requests[self._next]
         if (request.kind, request.shape) != (kind, tuple(shape)):
-            raise UsageError(f"the check asks for {kind} {tuple(shape)}, dealt is {request}")
+            raise UsageError(
+                f"the check needs {kind} {tuple(shape)} next, dealt is {request.kind} {request.shape}"
+            )
         self._next += 1
         *parts, last = self._stream.take(request)
         if self._correction.size:

@@ -74,10 +74,12 @@ def on_check_box(
     owner, number = divmod(message.number, CHECK_NUMBERS)
     lines = phase.core.checks.get(owner)
     if lines is None or message.peer not in lines.evaluators or message.peer == phase.core.listed.me:
-        raise PeerError(SERVER, f"relays message {message.number} of member {message.peer} out of turn")
+        raise PeerError(
+            SERVER, f"relays message {message.number} of member {message.peer}, which is not for this member"
+        )
     name = phase.setup.members[message.peer]
     if isinstance(phase, phases.Checking) and owner not in phase.running:
-        raise PeerError(name, f"sends message {number} of a check that has ended")
+        raise PeerError(name, f"sends message {number} of a check that has ended already")
     words = wire.decode_struct(messages.CheckWords, lines.peers.open(message.peer, number, message.box), name)
     rank = lines.evaluators.index(message.peer)
     incoming = [Incoming(rank, number + i, payload) for i, payload in enumerate(words.payloads)]
@@ -86,7 +88,7 @@ def on_check_box(
     waiting = phase.early.get(owner, ())
     known = {(one.sender, one.number) for one in waiting}
     if any((one.sender, one.number) in known or one.number >= MAX_AHEAD for one in incoming):
-        raise PeerError(name, f"sends message {number} of a check that has not begun")
+        raise PeerError(name, f"sends message {number} twice or too early, before the check has begun")
     return phases.Step(replace(phase, early={**phase.early, owner: (*waiting, *incoming)}))
 
 

@@ -151,7 +151,7 @@ class _Member(port.MemberEnd):
                 step = evaluation.on_held_list(phase, message, roster)
             case messages.SketchNonces(), phases.Revealed():
                 if self.checks is None:
-                    raise UsageError("this party was made without CrypTen")
+                    raise UsageError("this party cannot check updates: it was started without CrypTen")
                 step = evaluation.on_nonces(phase, message, self.checks, roster, entropy)
             case messages.PeerBox(), phases.Revealed() | phases.Checking():
                 step = evaluation.on_check_box(phase, message, entropy)
@@ -161,7 +161,7 @@ class _Member(port.MemberEnd):
                 # Under way when it was spoiled; the retry will have others.
                 return port.MemberStep(phase)
             case _:
-                raise PeerError(SERVER, f"sends {type(message).__name__} out of turn")
+                raise PeerError(SERVER, f"sends {type(message).__name__} at the wrong time")
         return _told(step)
 
     def submit(
@@ -247,7 +247,7 @@ class _Server(SharesServer):
                 closed = _next(phase, *server.close_verdicts(phase), "shares", vectors=True)
                 return replace(closed, passed=_passed(phase))
             case _:
-                raise UsageError(f"{type(phase).__name__} is no step that ends")
+                raise UsageError(f"{type(phase).__name__} is not a step that can end")
 
     def complaint(
         self, phase: ServerPhase, sender: PartyId, accused: PartyId, *, over: bool
@@ -256,7 +256,7 @@ class _Server(SharesServer):
         sharing = found.names(found.sharers) if isinstance(found, CollectingInputs) else frozenset()
         if accused == self.tests.validation.dealer and sender in sharing:
             # It leaves nothing to start over with.
-            return Lost(found.setup, f"{sender} got triples of the dealer that it cannot use")
+            return Lost(found.setup, f"{sender} received unusable triples from the dealer")
         return SharesServer.complaint(self, found, sender, accused, over=over)
 
     def doubt(self, phase: CollectingInputs, opened: Ring, weights: Mapping[PartyId, float]) -> str:
@@ -264,7 +264,7 @@ class _Server(SharesServer):
         # The longest that the sum of the accepted updates can be, in steps.
         longest = exact_sum(self.tests.of(weights[phase.setup.members[i]]).norm for i in accepted)
         if is_too_long(opened, longest):
-            return "longer than the accepted updates can be together: somebody's share is wrong"
+            return "its norm is above that of all accepted updates together: a member sent a wrong share"
         return ""
 
 

@@ -53,9 +53,11 @@ def advertise(
         entropy: of this party and attempt.
     """
     if len(tests) != len(setup.members) or {test.projections for test in tests} != {validation.projections}:
-        raise UsageError(f"{len(tests)} tests for {len(setup.members)} members, or of other projections")
+        raise UsageError(
+            f"got {len(tests)} tests, expected {len(setup.members)} of {validation.projections} projections each"
+        )
     if setup.ring_bits != 64 or setup.removable is not None:
-        raise UsageError("validated sums are in the ring of 64 bits, and without removable noise")
+        raise UsageError("validated sums need the ring of 64 bits, and allow no removable noise")
     base, plain = member.advertise(setup, me, entropy)
     nonce = entropy.child("sketch nonce").draw(sketch.NONCE_BYTES)
     advert = msgspec.structs.replace(plain, shares_root=sketch.nonce_commitment(nonce, setup.instance, me))
@@ -76,7 +78,7 @@ def on_key_list(
     setup, me = listed.setup, listed.me
     if len(listed.listed) < LEAST_MEMBERS:
         raise PeerError(
-            SERVER, f"key list of {setup.describe()} has fewer than {LEAST_MEMBERS} members to check"
+            SERVER, f"sends a key list of {setup.describe()} with fewer than {LEAST_MEMBERS} members"
         )
     adverts, key_list = read_key_list(setup, message.adverts, roster)
     box_keys = {i: (setup.members[i], a.box_key) for i, a in adverts.items() if i != me}
@@ -112,7 +114,7 @@ def share_update(phase: phases.Gathering, encoded: Ring, entropy: Entropy) -> ph
     core = phase.core
     expect(encoded, "encoded update", np.uint64, (core.setup.length,))
     if phase.shared:
-        raise UsageError("an update is shared once in an attempt")
+        raise UsageError("the update was already shared in this attempt")
     me, context = core.listed.me, core.listed.context
     shares = split(encoded.view(np.uint64), me, core.listed.listed, context, entropy)
     boxes = []
@@ -131,7 +133,9 @@ def on_share(phase: phases.Gathering, message: messages.PeerBox) -> phases.Step:
     """
     core, owner = phase.core, message.peer
     if owner not in core.others or message.number != SHARE_NUMBER:
-        raise PeerError(SERVER, f"relays message {message.number} of member {owner} out of turn")
+        raise PeerError(
+            SERVER, f"relays message {message.number} of member {owner}, which is not a share for this member"
+        )
     name, me, context = core.setup.members[owner], core.listed.me, core.listed.context
     if owner in phase.words:
         raise PeerError(name, f"shares its update twice in {core.setup.describe()}")
@@ -160,9 +164,9 @@ def on_deal(phase: phases.Gathering, message: messages.DealtTo, roster: crypto.R
     delivery = wire.open_relayed(message.frame, roster, setup.instance.run, SERVER, SERVER)
     dealt = delivery.message
     if delivery.sender != dealer or delivery.place != setup.place or not isinstance(dealt, messages.Dealt):
-        raise PeerError(SERVER, f"relays something that is not a deal for {setup.describe()}")
+        raise PeerError(SERVER, f"relays something else than the dealer's triples for {setup.describe()}")
     if phase.tuples is not None:
-        raise PeerError(dealer, f"deals twice for {setup.describe()}: triples are used once")
+        raise PeerError(dealer, f"sends triples twice for {setup.describe()}, but each is used once")
     try:
         tuples = read_deal(
             dealt,
@@ -190,12 +194,12 @@ def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto
     setup, listed, validation = core.setup, core.listed, core.validation
     accepted, own = accepted_of(setup, listed.listed, message.verdicts, roster, listed.me)
     if own != phase.verdict:
-        raise PeerError(SERVER, f"relays another verdict of this member in {setup.describe()}")
+        raise PeerError(SERVER, f"relays a verdict that this member did not give in {setup.describe()}")
     shortage = validation.shortage(len(accepted), setup.min_survivors)
     if shortage:
-        raise PeerError(SERVER, f"goes on with {setup.describe()}: {shortage}")
+        raise PeerError(SERVER, f"continues {setup.describe()}, although {shortage}")
     if not isinstance(listed.zeros, ZeroShares):
-        raise UsageError("validated sums draw shares of zero from pairwise keys")
+        raise UsageError("validated sums need shares of zero from pairwise keys")
     share = released(phase.words, accepted, listed.zeros.arithmetic(setup.length))
     crypto.add_masks(share, [(self_mask_key(listed.seed, listed.context), 1)])
     lists = validated_lists(listed.lists_digest, accepted)
@@ -224,5 +228,5 @@ def _zero_key(phase: phases.Advertised, other: int, advert: messages.KeyAdvert, 
     try:
         (key,) = phase.base.pair.agree(advert.mask_key, context, f"check zero {low} {high}")
     except crypto.BadKeyError as error:
-        raise PeerError(phase.setup.members[other], f"advertised a bad key ({error})") from error
+        raise PeerError(phase.setup.members[other], f"sends a bad key ({error})") from error
     return key

@@ -26,13 +26,13 @@ def read_all(
     for frame in frames:
         delivery = wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
         if delivery.place != setup.place or not isinstance(delivery.message, kind):
-            raise PeerError(SERVER, f"relays something that is not a {kind.__name__} of {setup.describe()}")
+            raise PeerError(SERVER, f"relays something else than a {kind.__name__} of {setup.describe()}")
         index = setup.index(delivery.sender)
         if index in said:
-            raise PeerError(SERVER, f"relays two {kind.__name__} of {delivery.sender}")
+            raise PeerError(SERVER, f"relays two messages {kind.__name__} of {delivery.sender}")
         said[index] = delivery.message, frame
     if said.keys() != set(listed):
-        raise PeerError(SERVER, f"relays {kind.__name__} of other members than the listed ones")
+        raise PeerError(SERVER, f"relays {kind.__name__} of other members than those on the key list")
     return said
 
 
@@ -47,7 +47,9 @@ def receipts_of(
     held = read_all(setup, listed, frames, messages.Held, roster)
     for index, (receipt, _) in held.items():
         if receipt.lists != lists:
-            raise PeerError(SERVER, f"{setup.members[index]} was not shown our lists in {setup.describe()}")
+            raise PeerError(
+                SERVER, f"sends {setup.members[index]} another key list than this party in {setup.describe()}"
+            )
     return validation.receipts_digest({index: frame for index, (_, frame) in held.items()})
 
 

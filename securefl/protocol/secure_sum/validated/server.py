@@ -117,12 +117,12 @@ class CheckedShares(BlindedShares):
     def unfinished(self) -> str:
         """Lost without any one share: there is no second sketch."""
         names = ", ".join(sorted(self.missing))
-        return f"no share of the sum from {names}" if names else ""
+        return f"{names} sent no share of the sum" if names else ""
 
     @property
     def final(self) -> str:
         """Always: the sketch is known."""
-        return "a member that was accepted here is missing elsewhere"
+        return "a member that is in this sum is missing in another one"
 
     def holders(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
         """All members."""
@@ -145,7 +145,7 @@ def close_keys(
         return Lost(phase.setup, base.reason if isinstance(base, Lost) else ""), None, None
     if len(base.sharers) < LEAST_MEMBERS:
         reason = (
-            f"{text.count(len(base.sharers), 'member')} advertised keys, validation takes {LEAST_MEMBERS}"
+            f"{text.count(len(base.sharers), 'member')} sent keys, validation needs at least {LEAST_MEMBERS}"
         )
         return Lost(phase.setup, reason), None, None
     request = messages.DealRequest(members=tuple(phase.setup.members), adverts=key_list.adverts)
@@ -160,7 +160,10 @@ def _relayed(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.listed or message.peer not in phase.listed or message.peer == index:
-        raise PeerError(sender, f"sends to member {message.peer} out of turn in {setup.describe()}")
+        raise PeerError(
+            sender,
+            f"sends to member {message.peer}, but only listed members exchange messages in {setup.describe()}",
+        )
     passed = messages.PeerBox(peer=index, number=message.number, box=message.box)
     return setup.members[message.peer], passed
 
@@ -176,7 +179,10 @@ def on_share(
     passed = _relayed(phase, sender, message)
     pair = (phase.setup.index(sender), message.peer)
     if message.number != SHARE_NUMBER or pair in phase.shared:
-        raise PeerError(sender, f"sends message {message.number} out of turn in {phase.setup.describe()}")
+        raise PeerError(
+            sender,
+            f"sends message {message.number}, not a first share of its update, in {phase.setup.describe()}",
+        )
     return replace(phase, shared=phase.shared | {pair}), passed
 
 
@@ -190,9 +196,12 @@ def on_dealt(
     """
     setup = phase.setup
     if sender != phase.validation.dealer or not signed:
-        raise PeerError(sender, f"deals in {setup.describe()} and is not its dealer")
+        raise PeerError(sender, f"sends triples in {setup.describe()}, but is not its dealer")
     if message.member not in phase.listed or message.member in phase.dealt:
-        raise PeerError(sender, f"deals member {message.member} out of turn in {setup.describe()}")
+        raise PeerError(
+            sender,
+            f"sends triples for member {message.member} twice or of no listed member in {setup.describe()}",
+        )
     after = replace(phase, dealt=phase.dealt | {message.member})
     return after, (setup.members[message.member], messages.DealtTo(frame=signed))
 
@@ -205,7 +214,7 @@ def on_held(phase: AwaitingHeld, sender: PartyId, message: messages.Held, signed
     """
     index = _due(phase, sender, phase.held, signed, "acknowledges shares")
     if message.lists != phase.base.lists_digest:
-        raise PeerError(sender, f"acknowledges shares under other lists in {phase.setup.describe()}")
+        raise PeerError(sender, f"acknowledges shares of another key list in {phase.setup.describe()}")
     return replace(phase, held={**phase.held, index: signed})
 
 
@@ -223,7 +232,7 @@ def close_held(
         return AwaitingNonces(phase.base, phase.validation), messages.HeldList(receipts=frames)
     if phase.dealt != phase.listed:
         undealt = text.count(len(phase.listed - phase.dealt), "member")
-        reason = f"{phase.validation.dealer} has dealt no triples for {undealt}"
+        reason = f"{phase.validation.dealer} sent no triples for {undealt}"
         return Lost(phase.setup, reason), None
     return retry(phase.base, frozenset(phase.setup.members[i] for i in missing), max_attempts), None
 
@@ -250,7 +259,7 @@ def close_nonces(phase: AwaitingNonces) -> tuple[AwaitingVerdicts | Lost, messag
     """End the step: all nonces to all. Without one there is no sketch, and there is no second one."""
     missing = _names(phase, phase.listed - phase.nonces.keys())
     if missing:
-        return Lost(phase.setup, f"no sketch without the nonce of {missing}"), None
+        return Lost(phase.setup, f"the updates cannot be checked: {missing} revealed no nonce"), None
     frames = tuple(frame for _, frame in sorted(phase.nonces.items()))
     return AwaitingVerdicts(phase.base, phase.validation), messages.SketchNonces(nonces=frames)
 
@@ -285,7 +294,7 @@ def on_verdict(
     index = _due(phase, sender, phase.frames, signed, "gives a verdict")
     accepted = frozenset(message.accepted)
     if not accepted <= phase.listed - {index}:
-        raise PeerError(sender, f"accepts members that it did not check in {phase.setup.describe()}")
+        raise PeerError(sender, f"accepts updates that it did not check in {phase.setup.describe()}")
     return replace(
         phase,
         verdicts={**phase.verdicts, index: accepted},
@@ -298,7 +307,7 @@ def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, messa
     setup = phase.setup
     missing = _names(phase, without_verdict(phase))
     if missing:
-        return Lost(setup, f"the checks did not end without {missing}"), None
+        return Lost(setup, f"the updates were not checked: {missing} did not finish in time"), None
     accepted = accepted_by(phase.verdicts)
     shortage = phase.validation.shortage(len(accepted), setup.min_survivors)
     if shortage:
@@ -325,7 +334,7 @@ def rejected(phase: AwaitingVerdicts) -> tuple[PartyId, ...]:
 def _due(phase: ValidatedPhase, sender: PartyId, said: Mapping[int, object], signed: bytes, does: str) -> int:
     index = phase.setup.index(sender)
     if index not in phase.listed or index in said or not signed:
-        raise PeerError(sender, f"{does} out of turn in {phase.setup.describe()}")
+        raise PeerError(sender, f"{does} at the wrong time or twice in {phase.setup.describe()}")
     return index
 
 

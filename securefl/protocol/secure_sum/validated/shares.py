@@ -56,7 +56,9 @@ def split(
     """
     expect(update, "update", np.uint64, (None,))
     if len(members) < LEAST_MEMBERS or owner not in members:
-        raise UsageError(f"an update is shared in clusters of {LEAST_MEMBERS} members or more")
+        raise UsageError(
+            f"only a cluster of {LEAST_MEMBERS} or more members can share the update of one of them"
+        )
     first, *rest = others_of(owner, members)
     seeds = {holder: entropy.child("update share", holder).draw(KEY_BYTES) for holder in rest}
     words = update.copy()
@@ -76,7 +78,7 @@ def words_of(
         PeerError: neither a seed nor ``length`` words, or both.
     """
     if bool(share.seed) == bool(share.words) or len(share.seed) not in (0, KEY_BYTES):
-        raise PeerError(culprit, "sent a share that is neither a seed nor words")
+        raise PeerError(culprit, "sends a share that must be either a seed or a vector")
     if share.words:
         words = encoding.from_wire(share.words, length, 64, culprit)
         expect(words, "words", np.uint64, (length,))

@@ -43,7 +43,7 @@ def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: b
         UsageError: no nonces, or one of another length.
     """
     if not nonces or any(len(nonce) != NONCE_BYTES for nonce in nonces.values()):
-        raise UsageError(f"a sketch seed is made of nonces of {NONCE_BYTES} bytes, at least one")
+        raise UsageError(f"a sketch seed needs at least one nonce, of {NONCE_BYTES} bytes each")
     fields: list[str | bytes] = []
     for party in sorted(nonces):
         fields += [party, nonces[party]]
@@ -86,9 +86,11 @@ def matrix(seed: bytes, length: int, projections: int) -> npt.NDArray[np.int8]:
 def _bits(seed: bytes, length: int, projections: int) -> npt.NDArray[np.uint8]:
     """Packed bits ``(length, 2, projections / 8)``: what is added, what is taken away."""
     if len(seed) != NONCE_BYTES:
-        raise UsageError(f"a sketch seed has {NONCE_BYTES} bytes, not {len(seed)}")
+        raise UsageError(f"a sketch seed must have {NONCE_BYTES} bytes, not {len(seed)}")
     if projections % 8 or not 0 < projections <= MAX_PROJECTIONS:
-        raise UsageError(f"projections come in multiples of 8 up to {MAX_PROJECTIONS}, not {projections}")
+        raise UsageError(
+            f"the number of projections must be a multiple of 8 up to {MAX_PROJECTIONS}, not {projections}"
+        )
     size = 2 * length * projections // 8
     stream = crypto.expand(crypto.derive_key(seed, "sketch", b""), -(-size // 8), np.uint64)
     raw = stream.astype("<u8", copy=False).view(np.uint8)[:size]

@@ -29,11 +29,11 @@ class Validation:
     def shortage(self, accepted: int, min_survivors: int) -> str:
         """The reason why so few accepted updates must not be opened; empty when they may."""
         if accepted < min_survivors:
-            return f"{accepted} accepted, min_survivors is {min_survivors}"
+            return f"{accepted} of the updates passed the check, min_survivors is {min_survivors}"
         if accepted - self.colluders < self.k_anonymity:
             return (
-                f"{accepted} accepted, of which {self.colluders} may collude: fewer than"
-                f" k_anonymity {self.k_anonymity} remain"
+                f"{accepted} of the updates passed the check; without up to {self.colluders} of colluders fewer"
+                f" than k_anonymity = {self.k_anonymity} remain"
             )
         return ""
 
