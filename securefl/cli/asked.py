@@ -147,8 +147,8 @@ def sources_of(
         if source.dataset.name not in names:
             raise ConfigError(
                 "--dataset",
-                f"{item.kind} {item.number} is not about {source.dataset.name}",
-                f"{' or '.join(names)}, or leave it out",
+                f"{item.kind} {item.number} has no variant for {source.dataset.name}",
+                f"give {' or '.join(names)}, or leave it out",
             )
     return tuple(_complete(asked, exhibit, one) for one in sources), []
 

@@ -141,8 +141,8 @@ def simulate(batch: Batch, *, quiet: bool = False) -> tuple[dict[str, SeedRecord
             run_jobs(missing, batch.processes, bar.on_round, done, refused)
         except KeyboardInterrupt:
             raise RunAbortedError(
-                "by Ctrl-C; the same command goes on from what is kept: every finished simulation, and the"
-                f" others up to {BETWEEN_CHECKPOINTS:g} s before the end"
+                "stopped by Ctrl-C; give the same command to resume: finished simulations are kept, and the"
+                f" others up to the last {BETWEEN_CHECKPOINTS:g} s"
             ) from None
     return results, why
 
@@ -173,7 +173,7 @@ class _Bar:
             report.counted(len(jobs), "simulation"), total=sum(self._planned)
         )
         if former and not quiet:
-            say(f"  {report.counted(former, 'simulation')} finished before")
+            say(f"  {report.counted(former, 'simulation')} kept from an earlier call")
 
     def __enter__(self) -> _Bar:
         self._progress.start()
@@ -189,7 +189,7 @@ class _Bar:
 
     def on_done(self, index: int, record: SeedRecord) -> None:
         """A simulation is finished; one that ended early has no more rounds."""
-        last = f"{record.accuracies[-1]:.3f} in the last round" if record.accuracies else record.ended
+        last = f"{record.accuracies[-1]:.3f} in its last round" if record.accuracies else record.ended
         self._end(index, f"{last}, took {report.seconds(record.seconds)}")
 
     def on_refused(self, index: int, error: ConfigError) -> None:

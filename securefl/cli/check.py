@@ -37,14 +37,14 @@ def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
 def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedResult]]) -> bool:
     """Check one result after the other, say and write what was found."""
     if not checks:
-        reason = f"nothing of what is asked for was run at {asked.scale} scale into {asked.folder}"
-        raise ConfigError("--check", reason, "--list shows what was")
+        reason = f"{asked.folder} holds no result of these at {asked.scale} scale"
+        raise ConfigError("--check", reason, "see --list for the results there")
     done: list[experiments.CheckedResult] = []
     for check in checks:
         done.append(check())
         say(f"  {done[-1].stem}: {done[-1]}")
     if all(one.unchecked for one in done):
-        raise ConfigError("--check", "nothing could be computed again", "each line above says why")
+        raise ConfigError("--check", "no result could be computed again", "see the reason in each line above")
     now = experiments.CheckRecord(
         paper=asked.paper, commit=experiments.commit(), versions=experiments.versions(), checked=tuple(done)
     )
@@ -96,7 +96,7 @@ def check_record(
         if seed.accuracies
     ]
     if not known:
-        why = "none of its scenarios is what its files say now"
+        why = "its scenarios have changed since it was run"
         return experiments.CheckedResult(stem=stem, result=result, unchecked=why)
     _, _, label, seed = min(known, key=lambda one: one[:2])
     try:

@@ -149,7 +149,7 @@ def _draw(done: ExhibitResults, sweep: Sweep, *, quiet: bool) -> None:
             if not whole and min((share for seed in draws for share in seed.accuracies), default=0) == 1:
                 whole = cell.place[1]
         if not quiet:
-            found = f"everybody is exposed from {whole} on" if whole else "not everybody is exposed"
+            found = f"all parties are exposed from {whole} on" if whole else "some parties are not exposed"
             threshold = sweep.at((row, "R = 1"))[0].threshold
             of = len(done.exhibit.sheet.axes[0].choices)
             say(f"  {number} of {of}: {row}: {found}; R* = {threshold}")

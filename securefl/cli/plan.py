@@ -132,7 +132,8 @@ def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
         if held > most:
             raise ConfigError(
                 "--records",
-                f"{parties} x {held} records are more than the {data_shape(data).samples} samples of {data}",
+                f"{parties} parties with {held} records each need more than the"
+                f" {data_shape(data).samples} samples of {data}",
                 f"give at most {most}, or another --data",
             )
         if demand.epsilon is not None:
@@ -205,8 +206,8 @@ def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> Non
     terminal = report.Terminal()
     for table in tables(found, chosen):
         terminal.print(table)
-    say(f"{found.considered} plans keep the demands; {len(found.rows)} of them, here, no other beats")
-    say(f"row {chosen + 1}{', recommended' if chosen == found.chosen else ''}:")
+    say(f"{found.considered} plans meet the demands; no other plan beats the {len(found.rows)} in the table")
+    say(f"plan of row {chosen + 1}{', the recommended one' if chosen == found.chosen else ''}:")
     row = found.rows[chosen]
     scenario = draft(found.demand, row.design, data, row.multiplier or None)
     for line in (*report.headed(scenario).lines, *lines_of(found.demand, row)):

@@ -53,17 +53,21 @@ def _reproduce(asked: Asked) -> bool:
     """
     there = papers(_PRESETS)
     if asked.paper not in there:
-        raise ConfigError("PAPER", f"there are no figures of {asked.paper!r}", f"one of {', '.join(there)}")
+        raise ConfigError(
+            "PAPER", f"there are no figures of {asked.paper!r}", f"give one of {', '.join(there)}"
+        )
     known = exhibits(_PRESETS, asked.paper)
     _refuse_no_use(asked, known)
     chosen = choose_exhibits(known, asked.items) if asked.items else ()
     if asked.aux and not any(one.item.auxiliary for one in chosen):
-        needy = [f"--{one.item.kind} {one.item.number}" for one in known if one.item.auxiliary]
-        raise ConfigError("--aux", "nothing of what is asked for needs another data set", " or ".join(needy))
+        needy = " or ".join(f"--{one.item.kind} {one.item.number}" for one in known if one.item.auxiliary)
+        remedy = f"leave it out{needy and f', or add {needy}'}"
+        raise ConfigError("--aux", "no chosen table or figure needs another data set", remedy)
     if not (chosen or asked.listing or asked.page or asked.check):
         kind = known[0].item.kind
         options = " or ".join(f"--{one} N" for one in sorted({one.item.kind for one in known}, reverse=True))
-        raise ConfigError(f"--{kind}", "nothing to do", f"{options}, --list, --check or --page")
+        remedy = f"give {options}, --list, --check or --page"
+        raise ConfigError(f"--{kind}", "is missing, so there is nothing to do", remedy)
     if chosen and asked.runs:
         _run(asked, chosen, known)
     as_committed = True
@@ -90,7 +94,7 @@ def write_page(known: Sequence[Exhibit], out: Path) -> None:
     records, first = read_records(out), known[0].item
     if not records and not any(one.item.published for one in known):
         raise ConfigError(
-            "--page", f"there is no {first.kind} in {out}", f"run one first: --{first.kind} {first.number}"
+            "--page", f"{out} holds no result yet", f"run one first, as --{first.kind} {first.number}"
         )
     target = out.parent / f"{out.name}.md"
     write_result(target, page(known, records, out.name, read_check(out)).encode())
@@ -103,7 +107,7 @@ def _refuse_no_use(asked: Asked, known: Sequence[Exhibit]) -> None:
     if first.named:
         return
     drawn = first.drawn is not None
-    why = "draws its problems and reads no data" if drawn else "has figures on one data set only"
+    why = "draws its problems and reads no data" if drawn else "has figures of one data set only"
     for option, given in (("--dataset", asked.dataset), ("--aux", asked.aux)):
         if given:
             raise ConfigError(option, f"{asked.paper} {why}", "leave it out")
@@ -126,7 +130,9 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...], known: Sequence[Exhibit]) ->
             wanted.append((exhibit, sources))
         left_out.update(dict.fromkeys(lacking))
     if not wanted:
-        raise ConfigError("--data-dir", "nothing of what is asked for has its data", "; ".join(left_out))
+        raise ConfigError(
+            "--data-dir", "the data of all chosen tables and figures are missing", "; ".join(left_out)
+        )
     plots.need_matplotlib()
     for line in left_out:
         say(f"left out: {line}")
@@ -140,8 +146,8 @@ def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:
     given = [f"--{name}" for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     if given:
         reason = (
-            "--check computes a part of what was run, and keeps nothing of it"
+            "--check repeats parts of earlier runs and keeps no result"
             if checks
-            else "--list runs nothing, and shows every scale that was run"
+            else "--list runs nothing, and shows the results of every scale"
         )
         raise ConfigError(", ".join(given), reason, "leave out one or the other")

@@ -49,7 +49,7 @@ def _caps(job: experiments.SimulationJob, samples: dict[str, int]) -> tuple[floa
     counts, weighting = list(samples.values()), job.scenario.weighting
     if weighting.alpha is None:
         raise ConfigError(
-            "weighting.alpha", "is missing: the caps are computed from it", "set it, as in alpha = 0.1"
+            "weighting.alpha", "is missing, but the caps follow from it", "set it, as in alpha = 0.1"
         )
     cap = largest_cap(counts, weighting.alpha, weighting.alpha_star)
     kept = float(sum(truncated(counts, cap))) / sum(counts)

@@ -372,7 +372,7 @@ class TestTheDealer:
         cluster.begin()
         (key_list,) = cluster.key_lists
         for members, adverts, reason in (
-            (NAMES[:3], key_list.adverts[:2], "2 members, at least 3 are needed"),
+            (NAMES[:3], key_list.adverts[:2], "2 members, fewer than 3"),
             (("p00", "p01", "stranger"), key_list.adverts, "members that are not in the roster"),
             (NAMES[:3], (*key_list.adverts, key_list.adverts[0]), "a second or foreign key"),
         ):

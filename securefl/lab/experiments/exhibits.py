@@ -85,7 +85,9 @@ class Exhibit:
         """
         if scale not in self.sheet.scale:
             there = ", ".join(self.sheet.scale)
-            raise ConfigError("--scale", f"{self.item.kind} {self.item.number} has no {scale!r} scale", there)
+            raise ConfigError(
+                "--scale", f"{self.item.kind} {self.item.number} has no {scale!r} scale", f"choose {there}"
+            )
         cells = self.sheet.kept(scale, experiment.JOINT if self.drawn is None else self.drawn.joint)
         return tuple(one for one in cells if self.drawn is None or self.drawn.has(one.place))
 
@@ -183,19 +185,21 @@ class Exhibit:
             return
         metric = made.stop.metric
         if metric is None:
-            remedy = "one of [evaluation], such as scores.auc"
-            raise ConfigError(f"{where}: stop.metric", "sites are compared by it", remedy)
+            remedy = "set one of [evaluation], such as scores.auc"
+            raise ConfigError(f"{where}: stop.metric", "is missing, and sites are compared by it", remedy)
         for other in others:
             if other.stop.metric != metric:
-                reason = f"is {metric}, and {other.stop.metric} elsewhere"
-                raise ConfigError(f"{where}: stop.metric", reason, "one for all")
+                reason = f"is {metric}, but {other.stop.metric} in another cell"
+                raise ConfigError(f"{where}: stop.metric", reason, "set the same metric in all of them")
 
     def all_refused(self, refused: Mapping[str, str]) -> ConfigError:
         """The error for an exhibit of which every cell is refused."""
         label, reason = next(iter(refused.items()))
         what = "cells" if self.named else "curves"
         where = self.path.name + ("" if self.base is not None else f", {self.item.kind} {self.item.number}")
-        return ConfigError(where, f"all {len(refused)} {what} are refused; {label!r}: {reason}")
+        return ConfigError(
+            where, f"all {len(refused)} {what} are refused, {label!r} for this reason: {reason}"
+        )
 
 
 def papers(root: Path) -> tuple[str, ...]:
@@ -231,7 +235,9 @@ def exhibits(root: Path, paper: str) -> tuple[Exhibit, ...]:
             former = found.setdefault((item.kind, item.number), Exhibit(paper, path, study, sheet, item))
             if former.item is not item:
                 where = former.path.name
-                raise ConfigError(f"{path}, items", f"{item.kind} {item.number} is in {where} already")
+                raise ConfigError(
+                    f"{path}, items", f"{item.kind} {item.number} is in {where}, too", "keep one of them"
+                )
     by_sheet = sorted(found.values(), key=lambda one: _order(one.item))
     first = {path: index for index, path in reversed(list(enumerate(one.path for one in by_sheet)))}
     return tuple(sorted(by_sheet, key=lambda one: first[one.path]))
@@ -247,10 +253,14 @@ def comparison_of(path: Path) -> Exhibit:
     scenario.own_parts_from(path.parent)
     comparison = reading.read_section(path, experiment.Comparison)
     if not (comparison.axes or comparison.curves):
-        raise ConfigError(f"{path}, axes", "nothing to compare", "add [[axes]] or [[curves]]")
+        raise ConfigError(
+            f"{path}, axes", "are missing, so there is nothing to compare", "add [[axes]] or [[curves]]"
+        )
     number = prod(len(axis.choices) for axis in comparison.axes)
     if number > _MOST:
-        raise ConfigError(f"{path}, axes", f"{number:,} combinations, at most {_MOST:,}", "split the file")
+        raise ConfigError(
+            f"{path}, axes", f"make {number:,} combinations, the limit is {_MOST:,}", "split the file"
+        )
     sheet = comparison.whole(path.stem)
     _check_cells(path, sheet)
     try:
@@ -289,8 +299,8 @@ def choose_exhibits(
             there = of_kind or [one.item for one in known]
             numbers = ", ".join([*(item.number for item in sorted(there, key=_order)), f"or {ALL}"])
             if not of_kind:
-                numbers = f"{known[0].paper} has no {kind}s; --{there[0].kind} {numbers}"
-            raise ConfigError(f"--{kind}", f"there is no {kind} {number!r}", numbers)
+                numbers = f"--{there[0].kind} {numbers}; {known[0].paper} has no {kind}s"
+            raise ConfigError(f"--{kind}", f"there is no {kind} {number!r}", f"give {numbers}")
         chosen |= named
     return tuple(one for one in known if one.item.key in chosen)
 
@@ -304,10 +314,12 @@ def read_study(path: Path) -> experiment.Study:
     study = reading.read_section(path, experiment.Study)
     names = [one.name for one in study.datasets]
     if len(set(names)) < len(names):
-        raise ConfigError(f"{path}, datasets", "two data sets have the same name")
+        raise ConfigError(f"{path}, datasets", "two data sets have the same name", "rename one of them")
     schemes = [one.scheme for one in study.datasets if one.scheme]
     if len(set(schemes)) < len(schemes):
-        raise ConfigError(f"{path}, datasets", "two data sets have the same scheme")
+        raise ConfigError(
+            f"{path}, datasets", "two data sets have the same scheme", "remove the scheme of one"
+        )
     return study
 
 
@@ -322,7 +334,7 @@ def read_panel(path: Path) -> experiment.Experiment:
     sheet = panel.whole()
     _check_cells(path, sheet)
     if panel.panel != path.stem:
-        raise ConfigError(f"{path}, panel", f"is {panel.panel!r}, and the file is called {path.name}")
+        raise reading.misnamed(path, "panel", panel.panel)
     return sheet
 
 
@@ -339,7 +351,10 @@ def read_sheet(path: Path, study: experiment.Study) -> experiment.Experiment:
         for axis, kept in scale.keep.items():
             known = {level.label for one in sheet.axes if one.name == axis for level in one.choices}
             for missing in sorted(set(kept) - known):
-                raise ConfigError(f"{path}, scale.{name}.keep.{axis}", f"there is no choice {missing!r}")
+                field, there = f"scale.{name}.keep.{axis}", ", ".join(sorted(known))
+                raise ConfigError(
+                    f"{path}, {field}", f"{missing!r} is not a choice of {axis}", f"give {there}"
+                )
     for index, item in enumerate(sheet.items):
         where = f"{path}, items.{index}"
         reading.check_labels(Path(where), labels, item.claims)
@@ -353,7 +368,7 @@ def read_sheet(path: Path, study: experiment.Study) -> experiment.Experiment:
 def _check_cells(path: Path, sheet: experiment.Experiment) -> list[str]:
     names = [axis.name for axis in sheet.axes]
     if len(set(names)) < len(names):
-        raise ConfigError(f"{path}, axes", "two axes have the same name")
+        raise ConfigError(f"{path}, axes", "two axes have the same name", "rename one of them")
     labels = [cell.label for cell in sheet.cells()]
     reading.check_labels(path, labels, sheet.claims)
     return labels
@@ -375,7 +390,7 @@ def _problems(
             shape = (len(numbers), *sorted({len(row) for row in numbers}))
             if shape != sheet.shape:
                 wanted = f"{sheet.shape[0]} rows of {sheet.shape[1]} numbers"
-                yield f"{field}.{name}", f"is not {wanted}, as the axes have it"
+                yield f"{field}.{name}", f"does not fit the axes, which need {wanted}"
 
 
 def _files(folder: Path) -> list[Path]:

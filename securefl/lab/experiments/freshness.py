@@ -125,7 +125,9 @@ def read_check(results: Path) -> CheckRecord:
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise ConfigError(str(path), f"holds no check: {error}", "remove it and check again") from error
+        raise ConfigError(
+            str(path), f"is not a file of --check: {error}", "remove it and check again"
+        ) from error
 
 
 def merged(former: CheckRecord, now: CheckRecord) -> CheckRecord:

@@ -306,5 +306,5 @@ def device_of(federation: SimulatedFederation) -> str:
 def _tested(federation: SimulatedFederation, params: F32) -> sgd.Evaluation:
     found = federation.evaluator.evaluate(params)
     if found is None:
-        raise UsageError("nothing to test on: figures are of models with a test set")
+        raise UsageError("accuracy cannot be measured: the model has no test set")
     return found

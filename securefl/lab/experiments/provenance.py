@@ -66,6 +66,6 @@ def refuse_mixed(label: str, draws: Mapping[int, str]) -> None:
         drawn = " and ".join(f"seed {', '.join(seeds)} under {name}" for name, seeds in by_digest.items())
         raise ConfigError(
             f"curve {label!r}",
-            f"clusters were drawn differently: {drawn}; their mean would be of two experiments",
-            "--fresh runs all of them again",
+            f"its seeds cannot be averaged: versions of securefl drew their clusters differently ({drawn})",
+            "--fresh repeats all of them",
         )

@@ -43,7 +43,9 @@ def derived(values: experiment.Values) -> experiment.Values:
     if "honest" in known and "share" in known:
         honest, share = _number(known, "honest", least=1), _number(known, "share", least=0)
         if share >= 1:
-            raise ConfigError("values.share", f"is {share:g}", "below 1: some workers are honest")
+            raise ConfigError(
+                "values.share", f"is {share:g}, so no worker would be honest", "give less than 1"
+            )
         known.setdefault("byzantine", math.floor(honest * share / (1 - share) + _SLACK))
         known.setdefault("parties", int(honest) + int(_number(known, "byzantine", least=0)))
         parties = int(_number(known, "parties", least=1))
@@ -79,9 +81,13 @@ def fill(overrides: experiment.Overrides, values: experiment.Values) -> experime
             filled.append(Template(override).substitute(known))
         except KeyError as error:
             there = ", ".join(f"${name}" for name in sorted(known))
-            raise ConfigError(f"{override!r}", f"there is no value ${error.args[0]}", there) from None
+            raise ConfigError(
+                f"{override!r}", f"${error.args[0]} is not a value of this file", f"use {there}"
+            ) from None
         except ValueError:
-            raise ConfigError(f"{override!r}", "has a $ without a name", "as in $epsilon") from None
+            raise ConfigError(
+                f"{override!r}", "has a $ without a name", "write one behind it, as in $epsilon"
+            ) from None
     return tuple(filled)
 
 
@@ -92,5 +98,5 @@ def _all_honest(honest: int, parties: int, m: int) -> float:
 def _number(values: experiment.Values, name: str, *, least: float) -> float:
     value = values[name]
     if isinstance(value, str) or not math.isfinite(value) or value < least:
-        raise ConfigError(f"values.{name}", f"is {value!r}", f"a number of at least {least:g}")
+        raise ConfigError(f"values.{name}", f"is {value!r}", f"give a number of at least {least:g}")
     return value

@@ -41,13 +41,18 @@ def check_labels(path: Path, labels: Sequence[str], claims: Sequence[AnyClaim]) 
         ConfigError: with the file and the claim.
     """
     if len(set(labels)) < len(labels):
-        raise ConfigError(f"{path}, curves", "two curves have the same label")
+        raise ConfigError(f"{path}, curves", "two curves have the same label", "rename one of them")
     for index, claim in enumerate(claims):
         unknown = sorted(labels_of(claim) - set(labels))
         if unknown:
-            raise ConfigError(
-                f"{path}, claims.{index}", f"there is no curve {unknown[0]!r}", f"one of {', '.join(labels)}"
-            )
+            remedy = f"name one of {', '.join(labels)}"
+            raise ConfigError(f"{path}, claims.{index}", f"there is no curve {unknown[0]!r}", remedy)
+
+
+def misnamed(path: Path, field: str, name: str) -> ConfigError:
+    """Return the error for a file of another name than one of its fields states."""
+    reason = f"is {name!r}, but the file is named {path.name}"
+    return ConfigError(f"{path}, {field}", reason, "change one of them")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -345,7 +345,9 @@ def read_record(path: Path) -> Record:
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise ConfigError(str(path), f"holds no result: {error}", "remove it and run it again") from error
+        raise ConfigError(
+            str(path), f"is not a result file: {error}", "remove it and run it again"
+        ) from error
 
 
 def read_records(folder: Path) -> tuple[Record, ...]:

@@ -52,7 +52,7 @@ def asked_for(wanted: str, known: Sequence[experiment.StudyDataset], data_dir: P
                 raise ConfigError(f"--dataset {wanted}", *_absent(dataset, data_dir))
             return found
     names = [one.name for one in known] + [f"{one.scheme}PATH" for one in known if one.scheme]
-    raise ConfigError("--dataset", f"there is no data set {wanted!r} here", f"one of {', '.join(names)}")
+    raise ConfigError("--dataset", f"there is no data set {wanted!r} here", f"give one of {', '.join(names)}")
 
 
 def present(
@@ -75,8 +75,10 @@ def present(
         if data_dir is None:
             verb = "is" if len(known) == 1 else "are"
             remedy = "name the folder that holds one of them" if len(known) > 1 else "name its folder"
-            raise ConfigError("--data-dir", f"is missing, and {_names(known)} {verb} read from files", remedy)
-        raise ConfigError("--data-dir", f"{data_dir} holds none of {_names(known)}", "; ".join(lacking))
+            raise ConfigError("--data-dir", f"is missing, but {_names(known)} {verb} read from files", remedy)
+        raise ConfigError(
+            "--data-dir", f"{data_dir} does not hold {_names(known, ' or ')}", "; ".join(lacking)
+        )
     return there, lacking
 
 
@@ -100,7 +102,9 @@ def with_auxiliary(
         return _with_given(source, given)
     if data_dir is None:
         raise ConfigError(
-            "--data-dir", f"{needed.place} is read from files", "name their folder by --data-dir"
+            "--data-dir",
+            f"is missing, but {needed.place} is read from files",
+            "name the folder that holds it",
         )
     path = (data_dir / needed.place).absolute()
     if not path.exists():
@@ -114,7 +118,7 @@ def _with_given(source: Source, given: str) -> Source:
         return replace(source, auxiliary=json.dumps(given), instead=given)
     if not Path(place).exists():
         raise ConfigError(
-            f"--aux {given}", "no such file or folder", "a data set's name, npz:FILE or folder:DIR"
+            f"--aux {given}", "no such file or folder", "give a data set's name, npz:FILE or folder:DIR"
         )
     path = Path(place).absolute()
     return replace(source, auxiliary=json.dumps(f"{scheme}:{path}"), instead=path.name)
@@ -140,5 +144,5 @@ def _absent(dataset: experiment.StudyDataset, data_dir: Path | None) -> tuple[st
     return f"there is no {dataset.place} in {data_dir}", dataset.remedy
 
 
-def _names(known: Sequence[experiment.StudyDataset]) -> str:
-    return ", ".join(one.name for one in known)
+def _names(known: Sequence[experiment.StudyDataset], between: str = ", ") -> str:
+    return between.join(one.name for one in known)

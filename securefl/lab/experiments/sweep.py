@@ -22,7 +22,7 @@ from securefl.base.sums import ordered_sum
 from securefl.lab.experiments import experiment, record
 from securefl.lab.experiments.claims import Text
 from securefl.lab.experiments.noise import IN_WORDS, Accounting, Noise
-from securefl.lab.experiments.reading import read_section
+from securefl.lab.experiments.reading import misnamed, read_section
 
 MATES: Final = "mates"
 """As many colluders as a party has mates in a cluster: m - 1."""
@@ -210,26 +210,28 @@ def read_sweep(path: Path) -> Sweep:
     """
     sweep = read_section(path, Sweep)
     if sweep.name != path.stem:
-        raise ConfigError(f"{path}, name", f"is {sweep.name!r}, and the file is called {path.name}")
+        raise misnamed(path, "name", sweep.name)
     settings = tuple(sweep.settings())
     if not settings:
         raise ConfigError(
             f"{path}, sizes",
-            f"{max(sweep.parties)} parties make no two clusters of {min(sweep.sizes)}",
-            "a single cluster opens one sum, again and again: smaller sizes",
+            f"{max(sweep.parties)} parties cannot form two clusters of {min(sweep.sizes)}",
+            "give smaller sizes: a single cluster would open the same sum again and again",
         )
     _check_noise(path, sweep)
     for setting in settings:
         if setting.colluders > setting.parties - 2:
             raise ConfigError(
-                f"{path}, colluders", f"{setting.colluders} of {setting.parties} leave nobody to protect"
+                f"{path}, colluders",
+                f"{setting.colluders} of {setting.parties} parties collude: no two honest ones are left",
+                "give fewer",
             )
         sums = setting.clusters * max(sweep.columns(setting))
         if sums > MOST_SUMS:
             raise ConfigError(
                 f"{path}, reclusterings",
-                f"{setting.label()} makes {sums:,} sums",
-                f"at most {MOST_SUMS:,}: fewer reclusterings or parties",
+                f"{setting.label()} needs {sums:,} sums, the limit is {MOST_SUMS:,}",
+                "give fewer reclusterings or parties",
             )
     return sweep
 
@@ -239,16 +241,18 @@ def _check_noise(path: Path, sweep: Sweep) -> None:
     if bool(sweep.noise) != (accounting is not None):
         raise ConfigError(
             f"{path}, {'accounting' if sweep.noise else 'noise'}",
-            "is missing: noise is added somewhere, and there is so much of it",
-            "both or neither",
+            "is missing: noise (where it is added) and accounting (how much) belong together",
+            "give both or neither",
         )
     if sweep.noise and any(sweep.dropout):
         raise ConfigError(
             f"{path}, dropout",
-            "parties share the noise of a sum of whole clusters, which dropouts would make less",
-            "leave it out, or noise",
+            "a dropout takes its share of the noise with it, which noise does not model",
+            "leave out dropout, or noise",
         )
     if accounting is not None and accounting.batch > accounting.records:
         raise ConfigError(
-            f"{path}, accounting.batch", f"a batch of {accounting.batch} from {accounting.records} records"
+            f"{path}, accounting.batch",
+            f"is {accounting.batch}, more than accounting.records = {accounting.records}",
+            "lower it",
         )

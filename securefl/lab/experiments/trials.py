@@ -390,12 +390,12 @@ def read_trials(folder: Path) -> tuple[Trials, ...]:
             continue
         sheet = reading.read_section(path, TrialSheet)
         if sheet.panel != path.stem:
-            raise ConfigError(f"{path}, panel", f"is {sheet.panel!r}, and the file is called {path.name}")
+            raise reading.misnamed(path, "panel", sheet.panel)
         trials = Trials(path, common, sheet)
         _check(trials)
         labels = [cell.label for cell in trials.whole().cells(trials.joint)]
         if len({method.label for method in sheet.methods}) < len(sheet.methods):
-            raise ConfigError(f"{path}, methods", "two methods have the same label")
+            raise ConfigError(f"{path}, methods", "two methods have the same label", "rename one of them")
         reading.check_labels(path, labels, sheet.claims)
         found.append(trials)
     return tuple(sorted(found, key=lambda one: (one.sheet.ours, one.sheet.panel)))
@@ -407,13 +407,14 @@ def _check(trials: Trials) -> None:
         if method.rule is not None and robust.needs_server_gradient(method.rule):
             raise ConfigError(
                 f"{trials.path}, methods.{place}.rule",
-                "the server's own data have no group",
-                "a rule without server data",
+                "needs data of the server, which belong to no group",
+                "choose a rule without server data",
             )
     for scale, size in trials.sheet.scale.items():
         places = list(map(trials.at, size.points))
         if len(set(places)) < len(places):
-            raise ConfigError(f"{trials.path}, scale", f"two points lie at one place of {', '.join(places)}")
+            reason = f"has a point twice: {', '.join(places)}"
+            raise ConfigError(f"{trials.path}, scale.{scale}.points", reason, "remove one of them")
         for place, point in enumerate(size.points):
             try:
                 trials.setup(point)

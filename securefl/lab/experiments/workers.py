@@ -148,7 +148,7 @@ def _hear(pipe: Connection) -> _News:
     try:
         news: _News = pipe.recv()
     except (EOFError, OSError):
-        return _Failed("a simulation's process died (out of memory?); the same call goes on where it was")
+        return _Failed("the process of a simulation died (out of memory?); give the same command to resume")
     return news
 
 

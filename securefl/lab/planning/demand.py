@@ -101,13 +101,11 @@ def _check_population(demand: PlanRequest) -> None:
     if n < 3:
         raise ConfigError(
             "--parties",
-            f"{n}: in a sum of {'two' if n == 2 else 'fewer'} each member can compute the other's update",
+            f"{n} parties cannot hide updates: in a sum of two each member can compute the other's update",
             "plan for at least 3 parties",
         )
     if n > MAX_PARTIES:
-        raise ConfigError(
-            "--parties", f"{n}: is more than the {MAX_PARTIES} parties that can be planned", "plan for fewer"
-        )
+        raise ConfigError("--parties", f"{n} is above the limit of {MAX_PARTIES} parties", "plan for fewer")
     if not 0 <= demand.colluders < n:
         raise ConfigError(
             "--colluders",
@@ -116,21 +114,23 @@ def _check_population(demand: PlanRequest) -> None:
         )
     if demand.server == "active" and clustering.quorum_of(n, demand.colluders) > n:
         raise ConfigError(
-            "--colluders", "are too many for certificates of (N + q) / 2 signatures", "give fewer"
+            "--colluders",
+            "are too many: a certificate needs more than (N + q) / 2 signatures, all by honest parties",
+            "give fewer",
         )
 
 
 def _check_ranges(demand: PlanRequest) -> None:
     chances = (
-        ("--dropout", demand.dropout, demand.dropout < 1, "from 0 to below 1, as in 0.05"),
-        ("--byzantine", demand.byzantine, demand.byzantine < 1, "a share from 0 to below 1, as in 0.1"),
-        ("--clean", demand.clean, 0 < demand.clean < 1, "between 0 and 1, as in 0.95"),
-        ("--lost", demand.lost, 0 < demand.lost <= 1, "above 0, at most 1"),
-        ("--risk", demand.risk, 0 < demand.risk <= 1, "above 0, at most 1"),
+        ("--dropout", demand.dropout, demand.dropout < 1, "give 0 to below 1, as in 0.05"),
+        ("--byzantine", demand.byzantine, demand.byzantine < 1, "give 0 to below 1, as in 0.1"),
+        ("--clean", demand.clean, 0 < demand.clean < 1, "give a number between 0 and 1, as in 0.95"),
+        ("--lost", demand.lost, 0 < demand.lost <= 1, "give a number above 0, at most 1"),
+        ("--risk", demand.risk, 0 < demand.risk <= 1, "give a number above 0, at most 1"),
     )
     for option, value, fits, remedy in chances:
         if not (fits and 0 <= value <= 1):
-            raise ConfigError(option, f"{value:g} is not a probability that can be planned", remedy)
+            raise ConfigError(option, f"{value:g} is out of range", remedy)
     most = messages.MAX_VECTOR // 8
     for option, number, limit in (
         ("--k", demand.k, demand.parties),
@@ -142,7 +142,7 @@ def _check_ranges(demand: PlanRequest) -> None:
         ("--reclusterings", 1 if demand.reclusterings is None else demand.reclusterings, MAX_RECLUSTERINGS),
     ):
         if not 1 <= number <= limit:
-            raise ConfigError(option, f"{number} is out of range", f"from 1 to {limit}")
+            raise ConfigError(option, f"{number} is out of range", f"give 1 to {limit}")
     if demand.epsilon is not None and not 0.05 <= demand.epsilon <= 50:
         raise ConfigError("--epsilon", f"epsilon = {demand.epsilon:g} is out of range", "give 0.05 to 50")
     if demand.delta is not None:
@@ -152,7 +152,7 @@ def _check_ranges(demand: PlanRequest) -> None:
             raise ConfigError(
                 "--delta",
                 f"delta = {demand.delta:g} is out of range",
-                f"{LEAST_DELTA:g} to below 1 / {demand.units} = {1 / demand.units:.3g}",
+                f"give {LEAST_DELTA:g} to below 1 / {demand.units} = {1 / demand.units:.3g}",
             )
 
 
@@ -165,27 +165,27 @@ def _check_hiding(demand: PlanRequest) -> None:
     if k > n - q:
         raise ConfigError(
             "--k",
-            f"k = {k}, but besides q = {q} colluders {n - q} of {n} parties are honest",
-            f"at most {n - q}, fewer colluders or more parties",
+            f"is {k}, but only {n - q} of {n} parties are honest (q = {q} collude)",
+            f"give at most {n - q}, fewer colluders or more parties",
         )
     if demand.atoms is not None and (demand.atoms < 1 or n % demand.atoms):
         divisors = [size for size in range(k, n // 2 + 1) if n % size == 0]
         raise ConfigError(
             "--atoms",
             f"{n} parties do not divide into atoms of {demand.atoms}",
-            f"one of {', '.join(map(str, divisors))}, or 1 for none" if divisors else "1: none",
+            f"give one of {', '.join(map(str, divisors))}, or 1 for none" if divisors else "give 1 for none",
         )
     if demand.atoms is not None and 1 < demand.atoms < k:
         raise ConfigError(
             "--atoms",
-            f"the sum of an atom of {demand.atoms} is smaller than k = {k} honest parties",
+            f"an atom of {demand.atoms} has fewer than k = {k} honest parties, and its sum can become known",
             f"give at least {k}",
         )
     if demand.size is not None and demand.size < k:
         raise ConfigError(
             "--size",
-            f"clusters of {demand.size} are smaller than k = {k} honest parties",
-            f"at least {k}, or a smaller --k",
+            f"clusters of {demand.size} have fewer than k = {k} honest parties",
+            f"give at least {k}, or a smaller --k",
         )
 
 
@@ -195,9 +195,9 @@ def _check_lies(demand: PlanRequest) -> None:
         most = n // max(2, demand.k)
         raise ConfigError(
             "--byzantine",
-            f"{liars} of {n} parties can spoil {liars} clusters, and with k = {demand.k} there are {most} at"
-            " most: in the worst case no rule has an honest majority",
-            f"at most {max(0, (most - 1) // 2) / n:.3g}, --case average, or a smaller --k",
+            f"no rule has an honest majority in the worst case: {liars} of {n} parties can spoil {liars}"
+            f" clusters, and k = {demand.k} allows {most} clusters",
+            f"give at most {max(0, (most - 1) // 2) / n:.3g}, --case average, or a smaller --k",
         )
     if 2 * liars >= n:
         raise ConfigError(

@@ -71,8 +71,8 @@ def data_shape(data: str) -> DataShape:
     if known is not None:
         return known
     if ":" not in data:
-        choices = " or ".join((*DATA, "npz:PATH, idx:DIR, folder:DIR or module:function"))
-        raise ConfigError("--data", f"{data!r} is not a data set", choices)
+        choices = ", ".join((*DATA, "npz:PATH, idx:DIR, folder:DIR or module:function"))
+        raise ConfigError("--data", f"{data!r} is not a data set", f"give one of {choices}")
     own_parts_from(Path.cwd())
     found = load_dataset(data, None)
     return DataShape(math.prod(found.input_shape), found.classes, len(found.x_train))
@@ -184,6 +184,6 @@ def _scaled(scenario: Scenario, demand: PlanRequest, multiplier: float) -> Scena
             return replace(scenario, encoding=replace(scenario.encoding, scale_bits=bits))
     raise ConfigError(
         "--epsilon",
-        f"a multiplier of {multiplier:.3g} with {demand.parameters} parameters is outside the noise tables",
-        "a larger epsilon, fewer rounds or a smaller model",
+        f"no noise table holds a multiplier of {multiplier:.3g} with {demand.parameters} parameters",
+        "give a larger epsilon, fewer rounds or a smaller model",
     )

@@ -55,10 +55,9 @@ def _multiplier(event: privacy.ReleaseEvent, epsilon: float, delta: float) -> fl
     if found is None:
         raise ConfigError(
             "--epsilon",
-            f"no noise multiplier from {privacy.MIN_SIGMA:g} to {privacy.MAX_SIGMA:g} gives epsilon = "
-            f"{epsilon:g} over"
-            f" {event.steps} releases",
-            "another epsilon, or fewer rounds",
+            f"epsilon = {epsilon:g} over {event.steps} releases needs a noise multiplier outside"
+            f" {privacy.MIN_SIGMA:g} to {privacy.MAX_SIGMA:g}",
+            "give another epsilon, or fewer rounds",
         )
     return found
 

@@ -36,13 +36,13 @@ def unkept(demand: PlanRequest) -> ConfigError:
                 " with ".join(_option(name, value) for name, value in values.items()) for values in found
             )
             first = tuple(found[0])
-            remedy = f"{ways}; or fewer colluders, liars or dropouts"
+            remedy = f"give {ways}; or fewer colluders, liars or dropouts"
             return ConfigError(f"--{first[0]}", _reason(demand, first), remedy)
     return ConfigError(
         "--parties",
         f"no clusters of {demand.parties} parties, of which {demand.colluders} collude and {demand.liars}"
-        " lie, fulfil even the weakest demands",
-        "more parties, fewer colluders or liars, or other --size and --reclusterings",
+        " lie, meet even the weakest demands",
+        "give more parties, fewer colluders or liars, or other --size and --reclusterings",
     )
 
 
@@ -50,7 +50,8 @@ def _reason(demand: PlanRequest, soft: tuple[Soft, ...]) -> str:
     wanted = " and ".join(f"{_option(name, _value(demand, name))} ({_CONCERNS[name]})" for name in soft)
     mute = {"lost": not demand.dropout, "risk": not demand.colluders, "clean": not demand.liars, "case": True}
     others = [_option(n, _value(demand, n)) for n in _SOFT if n not in soft and not mute.get(n)]
-    return f"no m and R keep {wanted}" + (f" together with {', '.join(others)}" if others else "")
+    beside = f" together with {', '.join(others)}" if others else ""
+    return f"no cluster size and number of reclusterings meets {wanted}{beside}"
 
 
 def _option(name: Soft, value: float) -> str:

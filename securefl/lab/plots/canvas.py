@@ -50,7 +50,7 @@ def need_matplotlib() -> None:
     """
     if not has_matplotlib():
         raise ConfigError(
-            "figures", "drawing needs matplotlib, which is not installed", "pip install 'securefl[plots]'"
+            "figures", "need matplotlib, which is not installed", "pip install 'securefl[plots]'"
         )
 
 

@@ -66,7 +66,9 @@ def run_plot(
             else "use a run with a test set, or with [evaluation]"
         )
         raise ConfigError(
-            "--metric" if missing else "run", f"has no {', '.join(missing) or 'numbers'}", there
+            "--metric" if missing else "run",
+            f"the run did not measure {', '.join(missing)}" if missing else "has no numbers to draw",
+            there,
         )
     best = report.best_evaluated(records, scenario)
     rounds = tuple(record.round for record in records)

@@ -71,7 +71,7 @@ def test_a_smaller_delta_costs_noise_and_is_in_the_scenario(tmp_path: Path) -> N
     assert "delta = 1e-05" in text
     assert "LARGE DELTA" not in text
     said = refusal(call("plan", *few, "--epsilon", "8", "--records", "50", "--delta", "0.02"))
-    assert said == "--delta: delta = 0.02 is out of range (1e-12 to below 1 / 50 = 0.02)"
+    assert said == "--delta: delta = 0.02 is out of range (give 1e-12 to below 1 / 50 = 0.02)"
     assert refusal(call("plan", *few, "--delta", "1e-5")).startswith("--delta: has no effect without")
 
 
@@ -105,19 +105,31 @@ def test_an_earlier_plan_is_replaced_on_demand_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--parties", "2"), "--parties: 2: in a sum of two each member can compute the other's update"),
-        (("--parties", "0"), "--parties: 0: in a sum of fewer"),
+        (
+            ("--parties", "2"),
+            "--parties: 2 parties cannot hide updates: in a sum of two each member can compute the other's",
+        ),
+        (("--parties", "0"), "--parties: 0 parties cannot hide updates"),
         (("--parties", "12", "--reclusterings", "0"), "--reclusterings: 0 is out of range"),
-        (("--parties", "12", "--k", "13"), "--k: 13 is out of range (from 1 to 12)"),
-        (("--parties", "12", "--colluders", "3", "--k", "10"), "--k: k = 10, but besides q = 3 colluders"),
+        (("--parties", "12", "--k", "13"), "--k: 13 is out of range (give 1 to 12)"),
+        (
+            ("--parties", "12", "--colluders", "3", "--k", "10"),
+            "--k: is 10, but only 9 of 12 parties are honest",
+        ),
         (("--parties", "12", "--case", "best"), "--case: 'best' is not one of 'worst', 'average'"),
-        (("--parties", "12", "--data", "faces"), "--data: 'faces' is not a data set (digits or mnist"),
+        (
+            ("--parties", "12", "--data", "faces"),
+            "--data: 'faces' is not a data set (give one of digits, mnist",
+        ),
         (
             ("--parties", "12", "--records", "500"),
-            "--records: 12 x 500 records are more than the 1442",
+            "--records: 12 parties with 500 records each need more than the 1442",
         ),
         (("--parties", "1500"), "--data: digits has only 1442 samples for 1500 parties"),
-        (("--parties", "12", "--dropout", "0.4", "--k", "6"), "--lost: no m and R keep --lost 0.05"),
+        (
+            ("--parties", "12", "--dropout", "0.4", "--k", "6"),
+            "--lost: no cluster size and number of reclusterings meets --lost 0.05",
+        ),
     ],
 )
 def test_refusals_name_the_demand_and_leave_nothing_behind(

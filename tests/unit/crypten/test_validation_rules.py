@@ -209,7 +209,9 @@ def test_the_server_relays_between_two_listed_members_only(peer: int) -> None:
     cluster = ValidatedCluster(4, LENGTH, TEST)
     cluster.begin(NAMES[:3])
     assert isinstance(cluster.server, AwaitingHeld)
-    with pytest.raises(PeerError, match=f"sends to member {peer}, but only listed members") as caught:
+    with pytest.raises(
+        PeerError, match=f"sends to member {peer}, which is not another listed member"
+    ) as caught:
         on_share(cluster.server, NAMES[0], PeerBox(peer=peer, number=1, box=bytes(40)))
     assert caught.value.culprit == NAMES[0]
     _, (to, passed) = on_share(cluster.server, NAMES[0], PeerBox(peer=1, number=SHARE_NUMBER, box=bytes(40)))

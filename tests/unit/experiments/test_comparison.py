@@ -122,7 +122,7 @@ def test_every_combination_is_a_curve_with_the_changes_of_all_its_choices(tmp_pa
         (
             'than = ["mean, none"]',
             'than = ["mean"]',
-            "rules.toml, claims.0: there is no curve 'mean' (one of",
+            "rules.toml, claims.0: there is no curve 'mean' (name one of",
         ),
         ("parties = 6", 'parties = "6"', "rules.toml, scenario: parties: "),
         ("parties = 6", "partys = 6", "rules.toml, scenario: partys: is not a field"),
@@ -132,7 +132,11 @@ def test_every_combination_is_a_curve_with_the_changes_of_all_its_choices(tmp_pa
             "stop.rounds",
             "curve 'one round': --set stop.rounds: is not of the form path=value",
         ),
-        ("size = 3", "size = 7", "rules.toml: all 5 curves are refused; 'mean, none': clustering.size: "),
+        (
+            "size = 3",
+            "size = 7",
+            "rules.toml: all 5 curves are refused, 'mean, none' for this reason: clustering.size: ",
+        ),
         ("last = 2", "last 2", "rules.toml: is not TOML: "),
     ],
 )
@@ -145,11 +149,11 @@ def test_a_file_that_is_refused(old: str, new: str, message: str, tmp_path: Path
 
 def test_nothing_to_compare_and_far_too_much(tmp_path: Path) -> None:
     alone = FILE[: FILE.index("[[axes]]")]
-    with pytest.raises(ConfigError, match=r"axes: nothing to compare \(add"):
+    with pytest.raises(ConfigError, match=r"axes: are missing, so there is nothing to compare \(add"):
         comparison_of(write(tmp_path, alone))
     choices = "".join(f"[[axes.choices]]\nlabel = '{i}'\n" for i in range(11))
     axes = "".join(f"[[axes]]\nname = '{name}'\n{choices}" for name in "abc")
-    with pytest.raises(ConfigError, match=r"axes: 1,331 combinations, at most 1,000"):
+    with pytest.raises(ConfigError, match=r"axes: make 1,331 combinations, the limit is 1,000"):
         comparison_of(write(tmp_path, alone + axes))
 
 
@@ -175,7 +179,7 @@ def test_two_axes_are_a_matrix_and_an_infeasible_row_is_refused_with_its_reason_
     assert (out / "rules.png").read_bytes().startswith(b"\x89PNG\r\n")
 
     again, same = compare(tmp_path)
-    assert "3 simulations finished before" in again
+    assert "3 simulations kept from an earlier call" in again
     assert same == record
     spoken, _ = compare(tmp_path, FILE, "--json")
     assert "Infinity" not in spoken
@@ -232,7 +236,7 @@ def test_what_only_the_data_refuse_is_a_refused_curve_unless_it_is_all_of_them(t
     every = text.replace('set = "digits"', 'set = "mnist"')
     told = call("compare", write(tmp_path, every), "--out", tmp_path / "none", "--jobs", "1", "--json")
     assert told.stdout == ""
-    assert refusal(told).endswith(f"all 5 curves are refused; 'mean, none': {reason}")
+    assert refusal(told).endswith(f"all 5 curves are refused, 'mean, none' for this reason: {reason}")
 
 
 def test_the_example_in_the_docs_is_feasible(tmp_path: Path) -> None:
@@ -384,7 +388,7 @@ class TestSites:
 
     def test_without_a_metric_to_stop_by_it_is_refused(self, text: str, tmp_path: Path) -> None:
         path = write(tmp_path, text.replace('metric = "error"\n[[axes]]', "[[axes]]"))
-        assert "stop.metric: sites are compared by it" in refusal(call("compare", path))
+        assert "stop.metric: is missing, and sites are compared by it" in refusal(call("compare", path))
 
     def test_two_metrics_cannot_be_compared(self, text: str, tmp_path: Path) -> None:
         more = text.replace(
@@ -393,7 +397,10 @@ class TestSites:
             '[[scenario.evaluation.metrics]]\nname = "error"',
         )
         path = write(tmp_path, more.replace("type = 'median' }\"", 'type = \'median\' }", "stop.metric=mae"'))
-        assert "stop.metric: is mae, and error elsewhere (one for all)" in refusal(call("compare", path))
+        assert (
+            "stop.metric: is mae, but error in another cell (set the same metric in all of them)"
+            in refusal(call("compare", path))
+        )
 
     def test_rounds_without_a_number_have_the_next_or_the_last(self) -> None:
         listener = SiteMetric("error")

@@ -180,7 +180,7 @@ def test_turning_base_rates_and_the_attacks_of_others() -> None:
 def test_any_foreign_auxiliary_set_serves_and_the_note_says_which(tmp_path: Path) -> None:
     one = dp()["table-17"]
     bare = Source(one.datasets()[0])
-    with pytest.raises(ConfigError, match=r"there is no kmnist\.npz .* \(x_train, y_train"):
+    with pytest.raises(ConfigError, match=r"there is no kmnist\.npz .* \(put x_train, y_train"):
         with_auxiliary(bare, one.item.auxiliary, tmp_path)
     with pytest.raises(ConfigError, match="--aux npz:lost: no such file or folder"):
         with_auxiliary(bare, one.item.auxiliary, tmp_path, "npz:lost")
@@ -321,7 +321,7 @@ def test_desk_scale_takes_minutes_and_says_what_it_leaves_out() -> None:
         ("fashion-mnist", "--dataset fashion-mnist: there is no fashion-mnist in "),
         (
             "npz:lost.npz",
-            "--dataset npz:lost.npz: no such file or folder (x_train, y_train, x_test, ",
+            "--dataset npz:lost.npz: no such file or folder (put x_train, y_train, x_test, ",
         ),
     ],
 )

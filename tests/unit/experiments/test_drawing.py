@@ -56,13 +56,13 @@ def test_from_file_to_page(paper: Path) -> None:
     before = (paper / "7b-desk.json").read_bytes(), (paper / "7b-desk.png").read_bytes()
 
     again = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1")
-    assert "4 simulations finished before" in again.stdout
+    assert "4 simulations kept from an earlier call" in again.stdout
     assert before == ((paper / "7b-desk.json").read_bytes(), (paper / "7b-desk.png").read_bytes())
 
     (paper / ".work" / "left").write_bytes(b"of another panel")
     fresh = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1", "--fresh")
     assert fresh.exit_code == 0, fresh.output
-    assert "finished before" not in fresh.stdout
+    assert "kept from an earlier call" not in fresh.stdout
     assert (paper / ".work" / "left").exists()
     assert [c.final for c in read_record(paper / "7b-desk.json").cells] == [c.final for c in record.cells]
 
@@ -93,7 +93,7 @@ def test_the_list_before_anything_was_drawn(paper: Path) -> None:
 def test_no_page_without_a_figure(paper: Path) -> None:
     paged = call("reproduce", "tiny", "--page", "--out", paper)
     assert paged.exit_code == 2
-    assert "there is no figure in" in paged.stderr
+    assert "holds no result yet" in paged.stderr
     assert not (paper.parent / "tiny.md").exists()
 
 
@@ -104,7 +104,7 @@ def test_ctrl_c_says_how_to_go_on(paper: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(batch, "run_jobs", interrupted)
     ended = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1")
     assert ended.exit_code == 3
-    assert "the same command goes on" in ended.stderr
+    assert "give the same command to resume" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
 
 
@@ -123,19 +123,22 @@ def test_the_list_of_what_was_drawn_from_an_older_file(paper: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nobody", "--list"), "PAPER: there are no figures of 'nobody' (one of tiny)"),
-        (("tiny",), "--figure: nothing to do (--figure N, --list, --check or --page)"),
+        (("nobody", "--list"), "PAPER: there are no figures of 'nobody' (give one of tiny)"),
+        (
+            ("tiny",),
+            "--figure: is missing, so there is nothing to do (give --figure N, --list, --check or --page)",
+        ),
         (
             ("tiny", "--list", "--fresh", "--scale", "desk"),
-            "--scale, --fresh: --list runs nothing, and shows every scale that was run"
+            "--scale, --fresh: --list runs nothing, and shows the results of every scale"
             " (leave out one or the other)",
         ),
         (
             ("tiny", "--list", "--jobs", "2", "--seeds", "1"),
-            "--seeds, --jobs: --list runs nothing, and shows every scale that was run"
+            "--seeds, --jobs: --list runs nothing, and shows the results of every scale"
             " (leave out one or the other)",
         ),
-        (("tiny", "--figure", "9z"), "--figure: there is no figure '9z' (7b, or all)"),
+        (("tiny", "--figure", "9z"), "--figure: there is no figure '9z' (give 7b, or all)"),
         (
             ("tiny", "--figure", "7b", "--scale", "moon"),
             "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the sizes of the paper,"
@@ -180,7 +183,7 @@ def test_missing_data_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_without_matplotlib_it_does_not_even_start(paper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     said = refusal(call("reproduce", "tiny", "--figure", "7b", "--out", paper))
-    assert said == "figures: drawing needs matplotlib, which is not installed (pip install 'securefl[plots]')"
+    assert said == "figures: need matplotlib, which is not installed (pip install 'securefl[plots]')"
 
 
 def test_the_list_needs_neither_torch_nor_matplotlib() -> None:

@@ -56,7 +56,9 @@ def test_numbers_that_do_not_fit_are_a_refused_cell(tmp_path: Path) -> None:
     assert plan.scenarios.keys() == {"half, 1/2", "half, -10"}
     assert plan.refused.keys() == {"none, 1/2", "none, -10"}
     assert "krum" in plan.refused["none, 1/2"]
-    with pytest.raises(ConfigError, match=r"^scaled.toml, figure 1: all 4 cells are refused; 'none, 1/2': "):
+    with pytest.raises(
+        ConfigError, match=r"^scaled.toml, figure 1: all 4 cells are refused, 'none, 1/2' for this reason: "
+    ):
         figure.plan("desk", Source(figure.study.datasets[1]))
 
 
@@ -72,7 +74,7 @@ def test_published_numbers_are_found_by_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('number = "10"', 'number = "2"', "scaled.toml, items: table 2 is in scaled.toml already"),
+        ('number = "10"', 'number = "2"', "scaled.toml, items: table 2 is in scaled.toml, too"),
         ('number = "10"', "number = 10", "scaled.toml, items[1].number: expected `str`, got `int`"),
         ('only = ["digits"]', 'only = ["letters"]', "items.1.only: there is no data set 'letters'"),
         (
@@ -83,22 +85,26 @@ def test_published_numbers_are_found_by_cell(tmp_path: Path) -> None:
         (
             "digits = [[0.8, 0.8, 0.8], [0.8, 0.5, 0.1]]",
             "digits = [[0.8, 0.8, 0.8]]",
-            "items.0.published.digits: is not 2 rows of 3 numbers, as the axes have it",
+            "items.0.published.digits: does not fit the axes, which need 2 rows of 3 numbers",
         ),
         (
             "[[0.3, 0.3, 0.3], [0.3, 0.3, 0.3]]",
             "[[0.3, 0.3, 0.3], [0.3]]",
-            "items.0.spread.digits: is not 2 rows of 3 numbers, as the axes have it",
+            "items.0.spread.digits: does not fit the axes, which need 2 rows of 3 numbers",
         ),
         (
             'keep = { factor = ["1/2", "-10"] }',
             'keep = { factor = ["7"] }',
-            "keep.factor: there is no choice '7'",
+            "keep.factor: '7' is not a choice of factor",
         ),
-        ('keep = { factor = ["1/2", "-10"] }', 'keep = { f = ["1"] }', "keep.f: there is no choice '1'"),
+        ('keep = { factor = ["1/2", "-10"] }', 'keep = { f = ["1"] }', "keep.f: '1' is not a choice of f"),
         ('name = "factor"', 'name = "malicious"', "axes: two axes have the same name"),
         ('label = "-1"', 'label = "1/2"', "curves: two curves have the same label"),
-        ('than = ["none, -1"]', 'than = ["none"]', "claims.1: there is no curve 'none' (one of none, 1/2, "),
+        (
+            'than = ["none, -1"]',
+            'than = ["none"]',
+            "claims.1: there is no curve 'none' (name one of none, 1/2, ",
+        ),
         (
             ON_OWN,
             ON_OWN.replace(".own", ".letters"),
@@ -163,7 +169,7 @@ def test_choosing(tmp_path: Path) -> None:
         "table-2",
         "figure-1",
     ]
-    with pytest.raises(ConfigError, match=r"^--table: there is no table '1' \(2, 10, or all\)$"):
+    with pytest.raises(ConfigError, match=r"^--table: there is no table '1' \(give 2, 10, or all\)$"):
         choose_exhibits(everything, [("table", "1")])
 
 
@@ -175,11 +181,11 @@ def test_data_sets_are_where_they_are_said_to_be(tmp_path: Path) -> None:
     assert present(datasets, None)[1] == [
         "own: is read from files (name their folder by --data-dir, or the data by --dataset npz:PATH)"
     ]
-    with pytest.raises(ConfigError, match=r"^--data-dir: .* holds none of own \(own: there is no own.npz"):
+    with pytest.raises(ConfigError, match=r"^--data-dir: .* does not hold own \(own: there is no own.npz"):
         present(datasets[1:], tmp_path)
-    with pytest.raises(ConfigError, match=r"^--data-dir: is missing, and own is read from files \(name its"):
+    with pytest.raises(ConfigError, match=r"^--data-dir: is missing, but own is read from files \(name its"):
         present(datasets[1:], None)
-    with pytest.raises(ConfigError, match=r"^--data-dir: is missing, and own, own are read from files \("):
+    with pytest.raises(ConfigError, match=r"^--data-dir: is missing, but own, own are read from files \("):
         present([*datasets[1:], *datasets[1:]], None)
 
     (tmp_path / "own.npz").touch()
@@ -195,8 +201,11 @@ def test_data_sets_are_where_they_are_said_to_be(tmp_path: Path) -> None:
     [
         ("own", "--dataset own: there is no own.npz in DIR (make one)"),
         ("npz:/no/such.npz", "--dataset npz:/no/such.npz: no such file or folder (make one)"),
-        ("mnist", "--dataset: there is no data set 'mnist' here (one of digits, own, npz:PATH)"),
-        ("folder:/tmp", "--dataset: there is no data set 'folder:/tmp' here (one of digits, own, npz:PATH)"),
+        ("mnist", "--dataset: there is no data set 'mnist' here (give one of digits, own, npz:PATH)"),
+        (
+            "folder:/tmp",
+            "--dataset: there is no data set 'folder:/tmp' here (give one of digits, own, npz:PATH)",
+        ),
     ],
 )
 def test_data_that_are_asked_for_and_not_there(wanted: str, message: str, tmp_path: Path) -> None:

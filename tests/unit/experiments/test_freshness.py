@@ -96,8 +96,8 @@ def test_seeds_of_other_draws_are_not_averaged(paper: Path, monkeypatch: pytest.
     monkeypatch.setattr(draws, "DEFAULTS_VERSION", draws.DEFAULTS_VERSION + 1)
     before = (paper / "7b-desk.json").read_bytes()
     said = refusal(call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1", "--seeds", "2"))
-    assert said.startswith("curve 'no attack': clusters were drawn differently: seed ")
-    assert said.endswith("(--fresh runs all of them again)")
+    assert said.startswith("curve 'no attack': its seeds cannot be averaged: versions of securefl drew")
+    assert said.endswith("(--fresh repeats all of them)")
     assert (paper / "7b-desk.json").read_bytes() == before
     run("tiny", paper, "--figure", "7b", "--jobs", "1", "--seeds", "2", "--fresh")
     noted = {seed.draws for curve in read_record(paper / "7b-desk.json").cells for seed in curve.seeds}
@@ -148,8 +148,8 @@ def test_a_changed_scenario_is_named_instead_of_compared(paper: Path) -> None:
     scenario = paper.parents[1] / "papers" / "tiny" / "_tiny.toml"
     scenario.write_text(SCENARIO.replace("rounds = 4", "rounds = 3"))
     ended = call("reproduce", "tiny", "--check", "--out", paper, width=200)
-    assert "7b-desk: not checked: none of its scenarios is what its files say now" in ended.stdout
-    assert refusal(ended) == "--check: nothing could be computed again (each line above says why)"
+    assert "7b-desk: not checked: its scenarios have changed since it was run" in ended.stdout
+    assert refusal(ended) == "--check: no result could be computed again (see the reason in each line above)"
     assert not (paper.parent / "tiny-checked.json").exists()
 
 
@@ -198,12 +198,12 @@ def test_trials_are_checked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     [
         (
             ("--check", "--fresh", "--seeds", "1"),
-            "--seeds, --fresh: --check computes a part of what was run, and keeps nothing of it"
+            "--seeds, --fresh: --check repeats parts of earlier runs and keeps no result"
             " (leave out one or the other)",
         ),
         (
             ("--check", "--scale", "paper"),
-            "--check: nothing of what is asked for was run at paper scale into {out} (--list shows what was)",
+            "--check: {out} holds no result of these at paper scale (see --list for the results there)",
         ),
     ],
 )
@@ -214,7 +214,7 @@ def test_refused_checks_are_one_line(options: tuple[str, ...], message: str, pap
 def test_a_damaged_check_is_one_line(paper: Path) -> None:
     (paper.parent / "tiny-checked.json").write_text("{")
     said = refusal(call("reproduce", "tiny", "--page", "--out", paper))
-    assert "tiny-checked.json: holds no check: " in said
+    assert "tiny-checked.json: is not a file of --check: " in said
     assert said.endswith("(remove it and check again)")
 
 

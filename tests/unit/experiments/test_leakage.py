@@ -218,9 +218,9 @@ def test_the_recorded_sweep_of_noise_is_of_the_bundled_file() -> None:
     ("change", "reason"),
     [
         ("noise = []", "accounting|noise: is missing"),
-        ("dropout = [0.1]", "dropout: parties share the noise of a sum of whole clusters"),
+        ("dropout = [0.1]", "dropout: a dropout takes its share of the noise with it"),
         ("noise = ['twice']", r"noise\[0\]"),
-        ("batch = 2", r"accounting.batch: a batch of 2 from 1 records"),
+        ("batch = 2", r"accounting.batch: is 2, more than accounting.records = 1"),
         ("delta = 0.0", "delta"),
     ],
 )
@@ -237,10 +237,10 @@ def test_noise_that_cannot_be_accounted_for(change: str, reason: str, tmp_path: 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("sizes = [7]", "sizes: 12 parties make no two clusters of 7"),
-        ("colluders = [11]", "colluders: 11 of 12 leave nobody to protect"),
+        ("sizes = [7]", "sizes: 12 parties cannot form two clusters of 7"),
+        ("colluders = [11]", "colluders: 11 of 12 parties collude"),
         ("reclusterings = [0]", r"reclusterings\[0\]: expected `int` >= 1"),
-        ("reclusterings = [501]", "reclusterings: N = 12, m = 3 makes 2,004 sums"),
+        ("reclusterings = [501]", "reclusterings: N = 12, m = 3 needs 2,004 sums"),
         ("dropout = [1.0]", "dropout"),
         ("rounds = 3", "object contains unknown field `rounds`"),
     ],
@@ -284,4 +284,4 @@ def test_bad_calls_are_one_line(tmp_path: Path) -> None:
     said = refusal(call("leakage", "lost", "--out", tmp_path))
     assert said.startswith(f"SWEEP: 'lost' is not a bundled sweep (one of {names}")
     said = refusal(call("leakage", "--page", "--out", tmp_path))
-    assert said == f"--page: there is no figure in {tmp_path} (run one first: --figure atoms)"
+    assert said == f"--page: {tmp_path} holds no result yet (run one first, as --figure atoms)"

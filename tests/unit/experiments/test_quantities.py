@@ -89,12 +89,16 @@ def test_names_become_values() -> None:
 @pytest.mark.parametrize(
     ("template", "values", "message"),
     [
-        ("x=$y", {"z": 1}, "'x=$y': there is no value $y ($z)"),
-        ("x=$", {"z": 1}, "'x=$': has a $ without a name (as in $epsilon)"),
-        ("x=1", {"honest": 4, "share": 1}, "values.share: is 1 (below 1: some workers are honest)"),
-        ("x=1", {"honest": "many"}, "values.honest: is 'many' (a number of at least 1)"),
-        ("x=1", {"honest": 4, "share": -0.1}, "values.share: is -0.1 (a number of at least 0)"),
-        ("x=1", {"honest": float("nan")}, "values.honest: is nan (a number of at least 1)"),
+        ("x=$y", {"z": 1}, "'x=$y': $y is not a value of this file (use $z)"),
+        ("x=$", {"z": 1}, "'x=$': has a $ without a name (write one behind it, as in $epsilon)"),
+        (
+            "x=1",
+            {"honest": 4, "share": 1},
+            "values.share: is 1, so no worker would be honest (give less than 1)",
+        ),
+        ("x=1", {"honest": "many"}, "values.honest: is 'many' (give a number of at least 1)"),
+        ("x=1", {"honest": 4, "share": -0.1}, "values.share: is -0.1 (give a number of at least 0)"),
+        ("x=1", {"honest": float("nan")}, "values.honest: is nan (give a number of at least 1)"),
     ],
 )
 def test_values_that_are_refused(template: str, values: Values, message: str) -> None:

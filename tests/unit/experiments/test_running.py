@@ -70,7 +70,7 @@ def test_from_file_to_page(paper: Path) -> None:
         (paper / "table-2-digits-desk.json").read_bytes(),
         (paper / "table-2-digits-desk.png").read_bytes(),
     )
-    assert "3 simulations finished before" in reproduce(paper, "--table", "2")
+    assert "3 simulations kept from an earlier call" in reproduce(paper, "--table", "2")
     after = (
         (paper / "table-2-digits-desk.json").read_bytes(),
         (paper / "table-2-digits-desk.png").read_bytes(),
@@ -148,9 +148,13 @@ def test_what_was_run_from_an_older_file_is_marked(paper: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "--table: nothing to do (--table N or --figure N, --list, --check or --page)"),
-        (("--table", "3"), "--table: there is no table '3' (2, 10, or all)"),
-        (("--figure", "2"), "--figure: there is no figure '2' (1, or all)"),
+        (
+            (),
+            "--table: is missing, so there is nothing to do"
+            " (give --table N or --figure N, --list, --check or --page)",
+        ),
+        (("--table", "3"), "--table: there is no table '3' (give 2, 10, or all)"),
+        (("--figure", "2"), "--figure: there is no figure '2' (give 1, or all)"),
         (
             ("--table", "2", "--dataset", "own"),
             "--dataset own: is read from files"
@@ -160,7 +164,10 @@ def test_what_was_run_from_an_older_file_is_marked(paper: Path) -> None:
             ("--table", "10", "--dataset", "npz:here.npz"),
             "--dataset npz:here.npz: no such file or folder (make one)",
         ),
-        (("--table", "2", "--aux", "mnist"), "--aux: nothing of what is asked for needs another data set"),
+        (
+            ("--table", "2", "--aux", "mnist"),
+            "--aux: no chosen table or figure needs another data set (leave it out)",
+        ),
         (
             ("--table", "2", "--scale", "moon"),
             "--scale: 'moon' is not one of 'desk', 'paper' (desk: minutes; paper: the sizes of the paper,"
@@ -178,19 +185,19 @@ def test_a_data_set_that_a_table_is_not_about(paper: Path, tmp_path: Path) -> No
     said = refusal(
         call("reproduce", "small", "--table", "10", "--dataset", f"npz:{tmp_path}/own.npz", "--out", paper)
     )
-    assert said == "--dataset: table 10 is not about own (digits, or leave it out)"
+    assert said == "--dataset: table 10 has no variant for own (give digits, or leave it out)"
 
 
 def test_tables_of_a_paper_of_panels() -> None:
     said = refusal(call("reproduce", "share", "--table", "1"))
-    assert said.startswith("--table: there is no table '1' (share has no tables; --figure 2a, ")
+    assert said.startswith("--table: there is no table '1' (give --figure 2a, ")
 
 
 def test_figures_where_there_are_tables_only() -> None:
     said = refusal(call("reproduce", "hidden-groups", "--figure", "1"))
-    assert said.startswith("--figure: there is no figure '1' (hidden-groups has no figures; --table ")
+    assert said.startswith("--figure: there is no figure '1' (give --table ")
     assert "liars, " in said
-    assert said.endswith(", or all)")
+    assert said.endswith(", or all; hidden-groups has no figures)")
 
 
 def test_the_list_needs_neither_torch_nor_matplotlib(paper: Path) -> None:

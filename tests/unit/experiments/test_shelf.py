@@ -26,7 +26,7 @@ def test_a_curve_is_a_scenario_with_changes_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('panel = "7b"', 'panel = "7a"', "7b.toml, panel: is '7a', and the file is called 7b.toml"),
+        ('panel = "7b"', 'panel = "7a"', "7b.toml, panel: is '7a', but the file is named 7b.toml"),
         ('panel = "7b"', "panel = 7", "7b.toml, panel: expected `str`, got `int`"),
         ('claim = "The mean breaks."', "", "7b.toml: object missing required field `claim`"),
         ("last = 2", "last = 0", "7b.toml, last: expected `int` >= 1"),
@@ -36,7 +36,7 @@ def test_a_curve_is_a_scenario_with_changes_in_order(tmp_path: Path) -> None:
         (
             'than = ["no attack"]',
             'than = ["nobody"]',
-            "7b.toml, claims.0: there is no curve 'nobody' (one of no attack, attack)",
+            "7b.toml, claims.0: there is no curve 'nobody' (name one of no attack, attack)",
         ),
         ("last = 2", "last 2", "7b.toml: is not TOML: "),
     ],
@@ -86,7 +86,7 @@ def test_choosing_panels(tmp_path: Path) -> None:
     ):
         assert [p.item.number for p in choose(presets, wanted)] == panels
     for wanted in (("1",), ("7c",), ("7a", "")):
-        with pytest.raises(ConfigError, match=r"there is no figure .* \(7a, 7b, 10a, or all\)"):
+        with pytest.raises(ConfigError, match=r"there is no figure .* \(give 7a, 7b, 10a, or all\)"):
             choose(presets, wanted)
 
 

@@ -151,7 +151,10 @@ def test_a_device_that_no_trial_would_use_is_refused(tmp_path: Path) -> None:
     [
         ("--dataset", "--dataset: br-ifca draws its problems and reads no data (leave it out)"),
         ("--aux", "--aux: br-ifca draws its problems and reads no data (leave it out)"),
-        ("--table", "--table: there is no table 'mnist' (br-ifca has no tables; --figure {panels}, or all)"),
+        (
+            "--table",
+            "--table: there is no table 'mnist' (give --figure {panels}, or all; br-ifca has no tables)",
+        ),
     ],
 )
 def test_data_and_tables_of_drawn_problems_are_refused_by_name(
@@ -165,10 +168,14 @@ def test_data_and_tables_of_drawn_problems_are_refused_by_name(
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('"1a"', '"1b"', "the file is called 1a.toml"),
+        ('"1a"', '"1b"', "the file is named 1a.toml"),
         ("robust @ d = 4", "robust @ d = 5", "there is no curve"),
         ('label = "staged"', 'label = "robust"', "two methods have the same label"),
-        ("dimension = 4 }", "dimension = 4 }, { groups = 3, machines = 20, dimension = 4 }", "one place"),
+        (
+            "dimension = 4 }",
+            "dimension = 4 }, { groups = 3, machines = 20, dimension = 4 }",
+            "has a point twice",
+        ),
         ("machines = 20", "machines = 0", "machines"),
         (
             "machines = 20",
@@ -179,7 +186,7 @@ def test_data_and_tables_of_drawn_problems_are_refused_by_name(
         (
             '{ type = "mean" }',
             '{ type = "fltrust" }',
-            r"methods\.1\.rule: the server's own data have no group",
+            r"methods\.1\.rule: needs data of the server, which belong to no group",
         ),
     ],
 )

@@ -92,7 +92,7 @@ def test_what_is_measured_of_a_split() -> None:
     assert sorted(caps) == list(caps)
     kept = sum(min(count, caps[alphas.index(2 / 6)]) for count in counts) / 120
     assert record.accuracies == (round(kept, 6),), "ceil(0.2 x 6) = 2 parties"
-    with pytest.raises(ConfigError, match="is missing: the caps are computed from it"):
+    with pytest.raises(ConfigError, match="is missing, but the caps follow from it"):
         split_of(job(UNEVEN), "caps")
 
 

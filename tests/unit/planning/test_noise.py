@@ -52,5 +52,7 @@ def test_a_record_among_many_takes_less_noise() -> None:
 
 def test_noise_that_fits_no_table_is_refused() -> None:
     huge = replace(DEMAND, parameters=10**7)
-    with pytest.raises(ConfigError, match=r"^--epsilon: a multiplier of 1e\+08 with 10000000 parameters"):
+    with pytest.raises(
+        ConfigError, match=r"^--epsilon: no noise table holds a multiplier of 1e\+08 with 10000000 parameters"
+    ):
         draft(huge, DESIGN, "digits", 1e8)

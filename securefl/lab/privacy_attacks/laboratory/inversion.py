@@ -91,7 +91,7 @@ def reconstructed(
     shape = dataset.input_shape
     if len(shape) not in {2, 3} or min(shape[-2:]) < 8 or dataset.x_train.dtype == np.int64:
         raise ConfigError(
-            "data.set", f"has samples of shape {shape}, which are not pictures", "use a set of images"
+            "data.set", f"holds samples of shape {shape}, which are not pictures", "use a set of images"
         )
     module = models.build_model(config, shape, dataset.classes, 0)
     raw: list[F64] = []

@@ -50,7 +50,7 @@ def answer(
     if len(adverts) < shares.LEAST_MEMBERS:
         raise PeerError(
             SERVER,
-            f"requests triples for {text.count(len(adverts), 'member')}, at least {shares.LEAST_MEMBERS} are needed",
+            f"requests triples for {text.count(len(adverts), 'member')}, fewer than {shares.LEAST_MEMBERS}",
         )
     box_keys = {index: adverts[index].box_key for index in sorted(adverts)}
     instance = Instance(run, *place)

@@ -54,7 +54,7 @@ def advertise(
     """
     if len(tests) != len(setup.members) or {test.projections for test in tests} != {validation.projections}:
         raise UsageError(
-            f"got {len(tests)} tests, expected {len(setup.members)} of {validation.projections} projections each"
+            f"{len(tests)} tests, expected {len(setup.members)} of {validation.projections} projections"
         )
     if setup.ring_bits != 64 or setup.removable is not None:
         raise UsageError("validated sums need the ring of 64 bits, and allow no removable noise")

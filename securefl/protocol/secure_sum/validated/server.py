@@ -162,7 +162,7 @@ def _relayed(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple
     if index not in phase.listed or message.peer not in phase.listed or message.peer == index:
         raise PeerError(
             sender,
-            f"sends to member {message.peer}, but only listed members exchange messages in {setup.describe()}",
+            f"sends to member {message.peer}, which is not another listed member of {setup.describe()}",
         )
     passed = messages.PeerBox(peer=index, number=message.number, box=message.box)
     return setup.members[message.peer], passed

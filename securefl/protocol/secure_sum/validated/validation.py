@@ -32,8 +32,8 @@ class Validation:
             return f"{accepted} of the updates passed the check, min_survivors is {min_survivors}"
         if accepted - self.colluders < self.k_anonymity:
             return (
-                f"{accepted} of the updates passed the check; without up to {self.colluders} of colluders fewer"
-                f" than k_anonymity = {self.k_anonymity} remain"
+                f"{accepted} of the updates passed the check; without those of {self.colluders} colluders"
+                f" fewer than k_anonymity = {self.k_anonymity} remain"
             )
         return ""
 
