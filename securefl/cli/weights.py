@@ -139,31 +139,32 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
     if not 0 < alpha_star < 1:
         raise ConfigError(
             "--alpha-star",
-            f"is {alpha_star:g}, but must be below 1",
-            "give a share of the weight between 0 and 1, as in 0.5",
+            f"is {alpha_star:g}, but the share of the weight that a rule tolerates lies between 0 and 1",
+            "give 0.5, for example",
         )
     if not alpha > 0:
         raise ConfigError(
             "--alpha",
             f"is {alpha:g}, which is not a share of the parties",
-            f"above 0 and below --alpha-star = {alpha_star:g}",
+            f"give a number above 0 and below --alpha-star = {alpha_star:g}",
         )
     if alpha >= alpha_star:
         raise ConfigError(
             "--alpha",
-            f"is {alpha:g}; that share of the parties has as much of the weight when all weigh the same",
-            f"above 0 and below --alpha-star = {alpha_star:g}",
+            f"no cap keeps {report.percent(alpha)} of the parties to {report.percent(alpha_star)} of the"
+            " weight: with equal weights they have as much",
+            f"give a number above 0 and below --alpha-star = {alpha_star:g}",
         )
     if delta is not None and not 0 < delta < 1:
         raise ConfigError("--delta", f"is {delta:g}, which is not a probability", "give one, as in 0.05")
     if delta is not None and cap is None:
         raise ConfigError(
             "--delta",
-            "tests a U that does not depend on the sample; of one taken from it the confidence says nothing",
-            "add --cap U, from an earlier sample as an instance",
+            "needs a cap that does not depend on the sample, or its confidence is void",
+            "add --cap U, taken from an earlier sample for example",
         )
     if cap is not None and delta is None:
-        raise ConfigError("--cap", "is tested by --delta, which is missing", "add --delta 0.05")
+        raise ConfigError("--cap", "has no effect without --delta", "add --delta 0.05")
 
 
 def _use(scenario: Scenario | None, alpha: float, alpha_star: float) -> str:
@@ -190,7 +191,10 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
     )
     cut = sorted((one for one in declared if one.count > cap), key=lambda one: (-one.count, one.name))
     if not cut:
-        console.say(f"U = {_number(cap)}: nobody needs to be truncated for alpha* = {alpha_star:g}")
+        console.say(
+            f"U = {_number(cap)}: no count needs truncation if the rule tolerates"
+            f" {report.percent(alpha_star)} of the weight (alpha* = {alpha_star:g})"
+        )
         return
     kept = float(sum(truncated(numbers, cap)) / sum(numbers))
     console.say(
@@ -214,7 +218,7 @@ def _as_run(weighting: Weighting) -> str:
             if weighting.cap is not None:
                 return f"the run truncated counts at weighting.cap = {weighting.cap:,}"
             shares = f"alpha = {weighting.alpha:g}, alpha* = {weighting.alpha_star:g}"
-            return f"the run itself cut counts by {shares}, in each round of those who were there"
+            return f"the run truncated counts in each round by {shares}, among the parties present"
         case _:
             assert_never(weighting.mode)
 
@@ -225,9 +229,9 @@ def _of_sample(numbers: Sequence[int], cap: int, alpha: float, alpha_star: float
     if len(numbers) < needed:
         raise ConfigError(
             "--delta",
-            f"a sample of {report.counted(len(numbers), 'count')} says nothing at alpha = {alpha:g} and"
+            f"a sample of {report.counted(len(numbers), 'count')} is too small at alpha = {alpha:g} and"
             " this delta",
-            f"{needed:,} counts or more, or a larger delta",
+            f"give {needed:,} counts or more, or a larger delta",
         )
     view = partial_view(numbers, cap, alpha, alpha_star, delta)
     verdict = "the bound holds of all parties" if view.holds else "the sample does not show the bound"

@@ -118,7 +118,7 @@ REASONS = {
     "p01": "",
     "p02": "KeyError: 'no such patient'",
     "p03": "fit returned b with numbers that are not finite",
-    "p04": "fit returned c, which does not travel",
+    "p04": "fit returned c, which the model does not have",
     "p05": "fit returned b of shape (4,), expected ()",
     "p06": "fit returned b of dtype int32, expected floating-point numbers",
     "p07": "fit trained on 6 samples, and the party has declared 5: its weight would be wrong",

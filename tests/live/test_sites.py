@@ -233,7 +233,10 @@ def test_python_takes_the_same_class_for_a_simulation_and_a_run(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--site", "ward_of_runs:shorter"), "p02: parameters() gives a.w of shape (3, 2), expected (2, 3)"),
+        (
+            ("--site", "ward_of_runs:shorter"),
+            "p02: parameters() returned a.w of shape (3, 2), expected (2, 3)",
+        ),
         (("--site", "ward_of_runs:Nix"), "--site ward_of_runs:Nix: has no Nix"),
         ((), '--site: model.type = "weights" is trained by a site of your own, and none is named'),
         (("--site", "ward_of_runs:Good", "--set", "model.file=gone"), "model.file: gone cannot be read"),

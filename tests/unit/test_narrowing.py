@@ -158,7 +158,7 @@ class TestStatistics:
                 score_histogram(wrong)
             with pytest.raises(UsageError, match="a column holds"):
                 column_table(wrong, 0, 1)
-        with pytest.raises(UsageError, match="classes of dtype"):
+        with pytest.raises(UsageError, match="class labels have dtype"):
             class_counts(np.array([1 + 1j]), 3)
 
 

@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 
 from securefl.base.errors import ConfigError
+from securefl.base.text import percent
 from securefl.methods import clustering, robust
 from securefl.scenario import Scenario, Weighting
 
@@ -126,15 +127,15 @@ def _check_shares(scenario: Scenario, weighting: Weighting, alpha: float) -> Non
     if not 0 < alpha_star < 1:
         raise ConfigError(
             "weighting.alpha_star",
-            f"is {alpha_star:g}, but must be below 1",
-            "set a share of the weight, as in 0.5",
+            f"is {alpha_star:g}, but the share of the weight that the rule tolerates lies between 0 and 1",
+            "set it to 0.5, for example",
         )
     if alpha >= alpha_star:
         raise ConfigError(
             "weighting.alpha",
-            f"{alpha:g} of the parties cannot be kept to {alpha_star:g} of the weight:"
-            " they have that when all weigh the same",
-            f"set it below alpha_star = {alpha_star:g}",
+            f"no cap keeps {percent(alpha)} of the parties to {percent(alpha_star)} of the weight:"
+            " with equal weights they have as much",
+            f"set it below alpha_star = {alpha_star:g}, the share of the weight that the rule tolerates",
         )
     # As they are written: in floating point 0.1 * 30 is more than 3.
     low, high = Fraction(repr(alpha)), Fraction(repr(alpha_star))
@@ -143,7 +144,7 @@ def _check_shares(scenario: Scenario, weighting: Weighting, alpha: float) -> Non
     if liars > high * parties:
         raise ConfigError(
             "weighting.alpha",
-            f"ceil({alpha:g} x {parties}) = {liars} of {parties} parties have more than {alpha_star:g} of the"
-            " weight even when all weigh the same",
-            "set a lower alpha, a higher alpha_star, or more parties",
+            f"no cap keeps {liars} of {parties} parties ({alpha:g}, rounded up) to {percent(alpha_star)} of"
+            " the weight: with equal weights they have more",
+            "set a lower alpha, a higher alpha_star (the weight that the rule tolerates), or more parties",
         )

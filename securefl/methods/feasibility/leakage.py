@@ -103,21 +103,21 @@ def _check_searchable(scenario: Scenario) -> None:
     ):
         raise ConfigError(
             "clustering.reclusterings",
-            f"{parties} parties are too many to check whether several sums reveal a sum of {size} or fewer",
-            f"1, new_work = true, or a smaller secure_sum.k_anonymity or leakage.colluders"
-            f" ({MOST_SEARCHED + 1} together always can be searched)",
+            f"{parties} parties are too many to check that sums of one update reveal no sum of {size}",
+            f"set it to 1, new_work = true, or leakage.colluders + secure_sum.k_anonymity to at most"
+            f" {MOST_SEARCHED + 1}",
         )
     if scenario.leakage.leverage < 1 and colluders > MOST_COLLUDERS:
         raise ConfigError(
             "leakage.leverage",
-            f"is not computed for {colluders} colluders and several reclusterings",
-            f"leakage.colluders of at most {MOST_COLLUDERS}, reclusterings = 1, or leave it out",
+            f"cannot be computed for {colluders} colluders and several reclusterings",
+            f"set leakage.colluders to at most {MOST_COLLUDERS}, reclusterings = 1, or leave it out",
         )
     if scenario.leakage.leverage < 1 and math.comb(parties, colluders) * parties**2 > LEVERAGE_BUDGET:
         raise ConfigError(
             "leakage.leverage",
             f"takes too long to compute for {parties} parties and {colluders} colluders",
-            "a smaller leakage.colluders or participation, reclusterings = 1, or leave it out",
+            "set a smaller leakage.colluders or participation, reclusterings = 1, or leave it out",
         )
 
 

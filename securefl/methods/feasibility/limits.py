@@ -5,6 +5,7 @@
 
 from typing import Literal
 
+from securefl.base import text
 from securefl.base.errors import ConfigError
 from securefl.methods import attacks, privacy
 from securefl.methods.clustering import (
@@ -123,13 +124,13 @@ def _check_population(scenario: Scenario) -> None:
     if participants > parties:
         raise ConfigError(
             "participation.count",
-            f"{participants} participants are more than the {parties} parties",
+            f"is {participants}, more than the {parties} parties",
             "raise parties",
         )
     if participants < size:
         raise ConfigError(
             "clustering.size",
-            f"{participants} participants are fewer than one cluster of {size}",
+            f"is {size}, but only {text.count(participants, 'party takes', 'parties take')} part",
             f"{secure_sum.remedy(scenario, 'clustering.size')}, or let more parties take part",
         )
 

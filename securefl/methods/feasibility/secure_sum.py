@@ -121,9 +121,9 @@ def _contradictions(scenario: Scenario, sizes: tuple[int, ...]) -> Iterator[_Con
     quorum = quorum_of(scenario.parties, sums.colluders)
     if sums.server == "active" and participants_of(scenario) < quorum:
         reason = (
-            f"{participants_of(scenario)} participants are fewer than the {quorum} signatures of a "
-            "certificate, more than"
-            f" (N + q) / 2 = ({scenario.parties} + {sums.colluders}) / 2, so no round could finish"
+            f"no round could finish: a certificate needs {quorum} signatures, more than"
+            f" (N + q) / 2 = ({scenario.parties} + {sums.colluders}) / 2, but only"
+            f" {participants_of(scenario)} take part"
         )
         yield _Contradiction("participation", reason)
 

@@ -25,7 +25,7 @@ def check_groups(scenario: Scenario) -> None:
     if groups.count > scenario.parties:
         raise ConfigError(
             "groups.count",
-            f"{scenario.parties} parties are fewer than {groups.count} groups",
+            f"is {groups.count}, more than the {scenario.parties} parties",
             f"set it to at most {scenario.parties}",
         )
     if groups.tasks == "rotations" and groups.count > 4:

@@ -49,7 +49,9 @@ class ProblemSetup:
         if not 1 <= (self.fewest or 1) <= self.points:
             raise UsageError(f"machines have 1 to {self.points} points, not {self.fewest}")
         if self.honest < self.groups:
-            raise UsageError(f"{self.honest} honest machines are fewer than {self.groups} groups")
+            raise UsageError(
+                f"{self.groups} groups need as many honest machines, but there are {self.honest}"
+            )
 
     @property
     def liars(self) -> int:

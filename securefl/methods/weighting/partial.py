@@ -82,12 +82,14 @@ def partial_view(
     """
     low, high = float(truncation.exact(alpha)), float(truncation.exact(alpha_star))
     if not 0 < low < high < 1 or not 0 < delta < 1 or cap <= 0:
-        raise UsageError(f"alpha = {alpha}, alpha* = {alpha_star}, delta = {delta}, U = {cap}: out of range")
+        raise UsageError(
+            f"alpha = {alpha}, alpha_star = {alpha_star}, delta = {delta} or cap = {cap} is out of range"
+        )
     k = len(sample)
     if k < smallest_sample(alpha, delta):
         needed = smallest_sample(alpha, delta)
         raise UsageError(
-            f"{k} counts say nothing at alpha = {alpha}, delta = {delta}: {needed} or more are needed"
+            f"{k} counts are too few at alpha = {alpha}, delta = {delta}: at least {needed} are needed"
         )
     ranked = sorted(float(min(count, cap)) for count in sample)
     logarithm, top = math.log(3 / delta), float(cap)

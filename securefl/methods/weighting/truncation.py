@@ -86,12 +86,14 @@ def largest_cap(counts: Sequence[int], alpha: Share, alpha_star: Share) -> Fract
     """
     low, high = exact(alpha), exact(alpha_star)
     if not 0 < low < high < 1:
-        raise UsageError(f"0 < alpha < alpha* < 1 does not hold of alpha = {alpha}, alpha* = {alpha_star}")
+        raise UsageError(
+            f"alpha = {alpha} must be above 0 and below alpha_star = {alpha_star}, which must be below 1"
+        )
     profile = Profile(counts)
     if not feasible(profile.parties, low, high):
         raise UsageError(
-            f"{heaviest(profile.parties, low)} of {profile.parties} parties are more than alpha* ="
-            f" {alpha_star} of them, so that no weights keep to the bound"
+            f"no cap keeps {heaviest(profile.parties, low)} of {profile.parties} parties to a share of"
+            f" alpha_star = {alpha_star} of the weight: with equal weights they have more"
         )
     return profile.cap(heaviest(profile.parties, low), high)
 
@@ -111,7 +113,9 @@ def curve(counts: Sequence[int], alpha_star: Share) -> Iterator[tuple[Fraction, 
     """
     high = exact(alpha_star)
     if not 0 < high < 1:
-        raise UsageError(f"alpha* is {alpha_star}, and must lie between 0 and 1")
+        raise UsageError(
+            f"alpha_star, the share of the weight that a rule tolerates, is {alpha_star}, not between 0 and 1"
+        )
     profile = Profile(counts)
     for liars in range(math.floor(high * profile.parties), 0, -1):
         cap = profile.cap(liars, high)
@@ -130,7 +134,7 @@ class Profile:
             UsageError: none, or one that is not a positive integer.
         """
         if not counts or not all(isinstance(count, int) and count >= 1 for count in counts):
-            raise UsageError("counts are positive integers, one or more")
+            raise UsageError("counts must be one or more positive integers")
         self._ranked = sorted(counts)
         self._upto = [0, *accumulate(self._ranked)]
 
@@ -218,12 +222,12 @@ def objective_skew(counts: Sequence[int], cap: Fraction | int, losses: Sequence[
             losses to be at least 0).
     """
     if not counts or len(counts) != len(losses):
-        raise UsageError(f"{len(losses)} losses for {len(counts)} counts")
+        raise UsageError(f"got {len(losses)} losses for {len(counts)} counts, expected as many, at least one")
     if cap <= 0 or min(counts) < 1:
-        raise UsageError("counts and the cap are positive")
+        raise UsageError("counts and the cap must be positive")
     for index, loss in enumerate(losses):
         if not (math.isfinite(loss) and loss >= 0):
-            raise UsageError(f"the loss of party {index} is {loss}; losses are finite and not negative")
+            raise UsageError(f"the loss of party {index} is {loss}; losses must be finite and not negative")
     kept = [min(Fraction(count), Fraction(cap)) for count in counts]
     whole, less, parties = sums.exact_sum(counts), sums.exact_sum(kept), len(counts)
     above = [(n, loss) for n, loss in zip(counts, losses, strict=True) if n > cap]

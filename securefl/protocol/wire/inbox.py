@@ -94,7 +94,9 @@ class _Session:
         if known == digest:
             return (header.seq, header.part) not in self.again
         if known is not None:
-            raise PeerError(header.sender, f"signed two different messages with sequence number {header.seq}")
+            raise PeerError(
+                header.sender, f"signed two different messages under one sequence number, {header.seq}"
+            )
         if header.seq <= self.floor:
             raise PeerError(header.sender, f"has an old sequence number, {header.seq}")
         return False
@@ -319,7 +321,10 @@ class Inbox:
         first = msgspec.structs.replace(header, part=0)
         assembly = session.open.get(header.seq) or _Assembly(first, now)
         if assembly.header != first:
-            raise PeerError(header.sender, f"signed parts of two different messages with number {header.seq}")
+            raise PeerError(
+                header.sender,
+                f"signed parts of two different messages under one sequence number, {header.seq}",
+            )
         largest, _ = self._largest(header)
         if assembly.size + len(payload.body) > largest:
             raise PeerError(header.sender, f"{header.kind} exceeds {largest} bytes")

@@ -71,17 +71,17 @@ def status_party(topic: str) -> PartyId | None:
     if len(parts) != 5 or parts[3] != "status":
         return None
     if not is_name(parts[4]) and parts[4] != SERVER:
-        raise PeerError("broker", f"status topic with the name {parts[4]!r}")
+        raise PeerError("broker", f"sends a status of {parts[4]!r}, which is not a valid name")
     return PartyId(parts[4])
 
 
 def _topic(run: RunId, kind: str, party: PartyId, *also: PartyId) -> str:
     if not (is_name(party) or party in also):
-        raise UsageError(f"{party!r} cannot end a topic of the kind {kind!r}")
+        raise UsageError(f"{party!r} is not a valid party name: use a-z, 0-9, - and _, at most 32 characters")
     return f"{_base(run)}/{kind}/{party}"
 
 
 def _base(run: RunId) -> str:
     if not is_name(run):
-        raise UsageError(f"{run!r} cannot name a run")
+        raise UsageError(f"run id {run!r} is not valid: --run takes a-z, 0-9, - and _, at most 32 characters")
     return f"{_ROOT}/{run}"

@@ -85,10 +85,10 @@ class Layout:
             raise SiteError(f"{said} {type(arrays).__name__}, expected arrays by name")
         for name in self.shapes:
             if name not in arrays:
-                raise SiteError(f"{said} no {name}; {_few(arrays)}")
+                raise SiteError(f"{said} no array {name}, but {_few(arrays)}")
         for name, array in arrays.items():
             if name not in self.shapes:
-                raise SiteError(f"{said} {name}, which does not travel; {_few(self.shapes)}")
+                raise SiteError(f"{said} {name}, which the model does not have: it has {_few(self.shapes)}")
             found = np.asarray(array)
             if found.dtype.kind != "f":
                 raise SiteError(f"{said} {name} of dtype {found.dtype}, expected floating-point numbers")
@@ -114,4 +114,4 @@ def is_count(value: object) -> bool:
 def _few(names: Mapping[str, object]) -> str:
     """The first names, for errors."""
     shown = ", ".join(map(str, list(names)[:4])) or "nothing"
-    return f"there is {shown}" + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -72,7 +72,7 @@ def make_site(
     with contextlib.nullcontext() if entropy is None else models.seeded_generators(_seed(entropy)):
         site, held = offered(maker, party)
     try:
-        layout.check(held, "parameters() gives")
+        layout.check(held, "parameters() returned")
     except SiteError as error:
         remedy = "train the arrays of model.file, which securefl site weights writes"
         raise ConfigError(_said(maker), f"{party}: {error}", remedy) from error

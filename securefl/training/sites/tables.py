@@ -173,13 +173,13 @@ def _numbers(values: npt.ArrayLike) -> F64:
 
 def _shares(values: F64, lower: float, upper: float) -> F64:
     if not (lower < upper and math.isfinite(upper - lower)):
-        raise UsageError(f"{lower} to {upper} is no range")
+        raise UsageError(f"the range {lower} to {upper} is empty or not finite: set lower below upper")
     return np.clip((values - lower) / (upper - lower), 0.0, 1.0)
 
 
 def _binned(shares: F64, bins: int) -> Counts:
     if bins < 1:
-        raise UsageError(f"{bins} bins")
+        raise UsageError(f"bins must be at least 1, not {bins}")
     return np.minimum((shares * bins).astype(np.int64), bins - 1)
 
 
@@ -191,10 +191,14 @@ def _pairs(rows: Counts, columns: Counts, shape: tuple[int, int]) -> Counts:
 def _whole(values: Any, classes: int, samples: int | None) -> Counts:
     found = np.asarray(values).reshape(-1)
     if found.dtype.kind not in "biufO":
-        raise UsageError(f"classes of dtype {found.dtype}, expected whole numbers from 0 to {classes - 1}")
+        raise UsageError(f"class labels have dtype {found.dtype}, expected whole numbers 0 to {classes - 1}")
     if samples is not None and len(found) != samples:
-        raise UsageError(f"{len(found)} classes of {samples} samples")
+        raise UsageError(f"got {len(found)} class labels for {samples} samples")
     as_int: Counts = found.astype(np.int64)
-    if (as_int != found).any() or (len(as_int) and not 0 <= as_int.min() <= as_int.max() < classes):
-        raise UsageError(f"classes must be whole numbers from 0 to {classes - 1}")
+    wrong = (as_int != found) | (as_int < 0) | (as_int >= classes)
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise UsageError(
+            f"sample {at} has class {found[at]}, expected a whole number from 0 to {classes - 1}"
+        )
     return as_int

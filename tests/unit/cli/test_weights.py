@@ -35,7 +35,10 @@ def test_where_counts_are_cut_and_whose(tmp_path: Path) -> None:
 
 def test_numbers_alone_in_a_file_with_comments(tmp_path: Path) -> None:
     done = call("weights", written(tmp_path, "# mine\n\n5\n5\n 6 \n6\n6\n6\n6\n6\n6\n6\n"))
-    assert "U = 6: nobody needs to be truncated for alpha* = 0.5" in done.output
+    assert (
+        "U = 6: no count needs truncation if the rule tolerates 50.0 % of the weight (alpha* = 0.5)"
+        in done.output
+    )
 
 
 def test_a_sample_of_all_counts(tmp_path: Path) -> None:
@@ -46,7 +49,7 @@ def test_a_sample_of_all_counts(tmp_path: Path) -> None:
     assert "it bounds no weight at all" in call("weights", wide, "--delta", "0.05", "--cap", "9000").output
     few = call("weights", written(tmp_path, "5\n" * 100), "--delta", "0.05", "--cap", "5")
     assert few.stdout == ""
-    assert "a sample of 100 counts says nothing" in refusal(few)
+    assert "a sample of 100 counts is too small" in refusal(few)
     assert refusal(few).count("205") == 1
 
 
@@ -68,7 +71,7 @@ def test_losses_in_a_third_column(tmp_path: Path) -> None:
         ),
         (
             "mode = 'truncate'\nalpha = 0.2\nalpha_star = 0.4",
-            "the run itself cut counts by alpha = 0.2",
+            "the run truncated counts in each round by alpha = 0.2",
             "its rounds with all parties used",
         ),
     ],
@@ -123,11 +126,11 @@ def test_of_a_run_that_truncates_its_own_shares_are_taken(
     own = call("weights", tmp_path / "run").output
     assert reads == [tmp_path / "run" / "scenario.toml"]
     assert "(alpha = 0.2)" in own
-    assert "the run itself cut counts by alpha = 0.2, alpha* = 0.4" in own
-    assert "for alpha* = 0.4" in own
+    assert "the run truncated counts in each round by alpha = 0.2, alpha* = 0.4" in own
+    assert "(alpha* = 0.4)" in own
     other = call("weights", tmp_path / "run", "--alpha", "0.1", "--alpha-star", "0.5").output
     assert "(alpha = 0.1)" in other
-    assert "for alpha* = 0.5" in other
+    assert "(alpha* = 0.5)" in other
 
 
 def difference(output: str) -> float:
@@ -200,14 +203,14 @@ def test_a_bad_file_is_refused_by_line(tmp_path: Path, text: str, reason: str) -
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--alpha", "0.5"), "--alpha: is 0.5"),
+        (("--alpha", "0.5"), "--alpha: no cap keeps 50.0 % of the parties"),
         (("--alpha", "0"), "--alpha: is 0, which is not a share"),
         (("--alpha", "nan"), "--alpha: is nan, which is not a share"),
         (("--alpha-star", "1"), "--alpha-star: is 1"),
         (("--alpha", "0.42", "--alpha-star", "0.45"), "ceil(0.42 x 10) = 5 of 10"),
         (("--delta", "2"), "--delta: is 2"),
-        (("--delta", "0.05"), "--delta: tests a U that does not depend on the sample"),
-        (("--cap", "9"), "--cap: is tested by --delta, which is missing"),
+        (("--delta", "0.05"), "--delta: needs a cap that does not depend on the sample"),
+        (("--cap", "9"), "--cap: has no effect without --delta"),
         (("--out", "x.pdf"), "does not end in .png"),
     ],
 )

@@ -180,7 +180,7 @@ def test_data_and_tables_of_drawn_problems_are_refused_by_name(
         (
             "machines = 20",
             "machines = 1",
-            r"scale\.desk\.points\.0: 1 honest machines are fewer than 2 groups",
+            r"scale\.desk\.points\.0: 2 groups need as many honest machines, but there are 1",
         ),
         ("machines = 20", "machines = 20, fewest = 21", "1 to 20 points, not 21"),
         (

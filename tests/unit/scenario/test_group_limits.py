@@ -119,7 +119,7 @@ def test_two_groups_part_once_and_have_no_pace() -> None:
 @looped(
     "overrides, field, says",
     [
-        (("groups.count=13",), "groups.count", "12 parties are fewer than 13 groups"),
+        (("groups.count=13",), "groups.count", "is 13, more than the 12 parties"),
         (("groups.count=5", "groups.tasks='rotations'"), "groups.count", "4 rotations"),
         (("groups.count=1", "groups.mode='hidden'"), "groups.count", "is 1: there are no groups"),
         (

@@ -100,15 +100,15 @@ def test_quorums_of_equal_rosters_share_more_than_the_colluders() -> None:
 TRUNCATE = ("weighting.mode=truncate",)
 
 REFUSED = [
-    ("clustering.size", ("clustering.size=13",), "12 participants are fewer than one cluster of 13"),
-    ("clustering.size", ("participation.count=2",), "2 participants are fewer than one cluster of 3"),
+    ("clustering.size", ("clustering.size=13",), "is 13, but only 12 parties take part"),
+    ("clustering.size", ("participation.count=2",), "is 3, but only 2 parties take part"),
     (
         "clustering.size",
         ("parties=9000", "clustering.size=600"),
         "clusters of 600 grow to 1199 members if some parties are absent, more",
     ),
     ("clustering.size", ("clustering.size=1",), "no secure sum"),
-    ("participation.count", ("participation.count=13",), "13 participants are more than the 12 parties"),
+    ("participation.count", ("participation.count=13",), "is 13, more than the 12 parties"),
     ("participation.fraction", ("participation.count=6", "participation.fraction=0.5"), "count is given too"),
     ("secure_sum.colluders", ("secure_sum.colluders=12",), "12 of 12 parties collude"),
     (
@@ -134,7 +134,7 @@ REFUSED = [
     (
         "participation",
         (*ACTIVE, "secure_sum.threshold=3", "secure_sum.min_survivors=3", "participation.count=5"),
-        "are fewer than the 8 signatures",
+        "a certificate needs 8 signatures",
     ),
     ("encoding.range", ("encoding.range=1e-6",), "0 steps"),
     ("encoding.range", ("encoding.range=1e10", "encoding.scale_bits=40"), "outside 1 to 2^53 - 1"),
@@ -210,14 +210,14 @@ REFUSED = [
     ("weighting.use", ("weighting.use=truncated",), "does not truncate, so this field has no effect"),
     ("weighting.cap", (*TRUNCATE, "weighting.alpha=0.1", "weighting.cap=5"), "alpha is given too"),
     ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0"), "is 0"),
-    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.5"), "cannot be kept to 0.5"),
-    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.7", "weighting.alpha_star=0.6"), "cannot be kept"),
+    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.5"), "no cap keeps 50 % of the parties to 50 %"),
+    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.7", "weighting.alpha_star=0.6"), "no cap keeps"),
     (
         "weighting.alpha_star",
         (*TRUNCATE, "weighting.alpha=0.1", "weighting.alpha_star=1.0"),
-        "is 1, but must be below 1",
+        "lies between 0 and 1",
     ),
-    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.35", "weighting.alpha_star=0.4"), "= 5 of 12"),
+    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.35", "weighting.alpha_star=0.4"), "no cap keeps 5 of 12 parties"),
     ("training.steps", ("training.dp_sgd={}", "training.steps=1"), "one step"),
     ("stop.target", ("stop.target=1.5",), "1.5 is not an accuracy"),
     ("training.batch_fraction", ("training.dp_sgd={}", "training.batch_fraction=0.1"), "one step"),

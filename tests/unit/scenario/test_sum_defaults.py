@@ -247,5 +247,5 @@ def test_other_fields_count_too(overrides: tuple[str, ...], expected: tuple[int,
 @pytest.mark.parametrize("server", ["curious", "active"])
 def test_participants_who_fill_no_atom_are_refused_in_one_line(size: int, server: str) -> None:
     scenario = loaded(size, 2, server, "clustering.atoms=2", "participation.fraction=0.5")
-    with pytest.raises(ConfigError, match=f"1 participants are fewer than one cluster of {size}"):
+    with pytest.raises(ConfigError, match=f"is {size}, but only 1 party takes part"):
         check(scenario)

@@ -98,14 +98,14 @@ def tell(pipes: tuple[Path, Path]) -> None:
         ("many-dimensions", NO_ARRAYS),
         ("turned", "fit returned a of shape (3, 2), expected (2, 3)"),
         ("flat", "fit returned a of shape (6,), expected (2, 3)"),
-        ("one-less", "fit returned no b; there is a"),
-        ("one-more", "fit returned c, which does not travel; there is b, a"),
+        ("one-less", "fit returned no array b, but a"),
+        ("one-more", "fit returned c, which the model does not have: it has b, a"),
         ("integers", "fit returned b of dtype int64, expected floating-point numbers"),
         ("objects", "fit returned b of dtype object, expected floating-point numbers"),
         ("fields", "its process describes an array of dtype 'f8,f8,"),
         ("wide", "its process describes an array of dtype 'S2000000000'"),
         ("no-dtype", "its process describes an array of dtype 'float\\n33'"),
-        ("line-in-name", f"fit returned {LINE}, which does not travel"),
+        ("line-in-name", f"fit returned {LINE}, which the model does not have"),
         ("line-in-kind", f"fit returned {LINE}, expected"),
         ("line-in-error", "a"),
         ("long-error", "e" * 400),
@@ -288,6 +288,6 @@ class TestOpening:
         site = apart("good")
         arrays, _, _ = site.fit({"b": PARAMS[0]}, RoundContext(0, 4, 7))
         assert isinstance(arrays, Mapping)
-        with pytest.raises(SiteError, match="fit returned a, which does not travel; there is b"):
+        with pytest.raises(SiteError, match="fit returned a, which the model does not have: it has b"):
             Layout({"b": ()}).vector(arrays, "fit returned")
         site.close()

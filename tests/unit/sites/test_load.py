@@ -66,10 +66,10 @@ def test_a_site_is_made_of_the_partys_name(tmp_path: Path, monkeypatch: pytest.M
         (given(samples=0), "p00 has 0 samples, expected a whole number of 1 or more"),
         (given(samples=2.5), "p00 has 2.5 samples"),
         (given(samples=True), "p00 has True samples"),
-        (given(parameters=dict), "p00: parameters() gives no w; there is nothing"),
+        (given(parameters=dict), "p00: parameters() returned no array w, but nothing"),
         (
             given(parameters=lambda: {"w": np.zeros(3)}),
-            "p00: parameters() gives w of shape (3,), expected (2,)",
+            "p00: parameters() returned w of shape (3,), expected (2,)",
         ),
         (given(parameters=lambda: 1 / 0), "p00: ZeroDivisionError: division by zero"),
         (given(parameters=lambda: sys.exit(4)), "p00: SystemExit: 4"),

@@ -125,8 +125,8 @@ def without(name: str) -> dict[str, Any]:
         (None, "fit returned NoneType, expected (parameters, samples, metrics)"),
         ((arrays(), 5), "fit returned 2 things, expected (parameters, samples, metrics)"),
         (([1.0], 5, {}), "fit returned list, expected arrays by name"),
-        ((without("b"), 5, {}), "fit returned no b; there is a, c.d"),
-        ((arrays(e=np.ones(2)), 5, {}), "fit returned e, which does not travel; there is a, b, c.d"),
+        ((without("b"), 5, {}), "fit returned no array b, but a, c.d"),
+        ((arrays(e=np.ones(2)), 5, {}), "fit returned e, which the model does not have: it has a, b, c.d"),
         ((arrays(a=np.ones((3, 2))), 5, {}), "fit returned a of shape (3, 2), expected (2, 3)"),
         (
             (arrays(a=np.ones((2, 3), np.int32)), 5, {}),
