@@ -46,8 +46,8 @@ def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] =
     >>> securefl.load("quickstart", {"stop.rounds": 3}).stop.rounds
     3
     """
-    loaded = load_scenario(launch.bundled(Path(scenario)))
-    return with_overrides(loaded, overrides) if overrides else _checked(loaded)
+    loaded = load_scenario(launch.find_bundled(Path(scenario)))
+    return with_overrides(loaded, overrides) if overrides else _validated_copy(loaded)
 
 
 def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]) -> Scenario:
@@ -80,7 +80,7 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
     if isinstance(overrides, str):
         overrides = (overrides,)
     if not isinstance(overrides, Mapping):
-        return _checked(scenario_of(raw, tuple(overrides), own_parts(scenario)))
+        return _validated_copy(scenario_of(raw, tuple(overrides), own_parts(scenario)))
     for path, value in overrides.items():
         if not isinstance(path, str) or not all(path.split(".")):
             raise ConfigError("overrides", f"{path!r:.40} is not a path", 'such as "stop.rounds"')
@@ -92,7 +92,7 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
                 raise ConfigError(path, f"{name} is not a table")
         table[field] = _plain(path, value)
     at_hand = own_parts(scenario) | own_parts(overrides)
-    return _checked(scenario_of(raw, at_hand=at_hand))
+    return _validated_copy(scenario_of(raw, at_hand=at_hand))
 
 
 def _plain(path: str, value: object) -> object:
@@ -117,7 +117,7 @@ def _plain(path: str, value: object) -> object:
     raise ConfigError(path, f"is {kind}", "give a value of TOML, or an instance such as Median()")
 
 
-def _checked(scenario: Scenario) -> Scenario:
+def _validated_copy(scenario: Scenario) -> Scenario:
     feasibility.check(scenario)
     return scenario
 
@@ -132,7 +132,7 @@ def explain(scenario: Scenario) -> str:
     >>> securefl.explain(securefl.load("quickstart")).splitlines()[1]
     '#   12 parties'
     """
-    lines = [f"# {line}" for line in report.headed(scenario).explanation]
+    lines = [f"# {line}" for line in report.run_header(scenario).explanation]
     return "\n".join((*lines, "", to_toml(scenario)))
 
 
@@ -191,7 +191,7 @@ def scenario_from_plan(found: planning.Plan, row: int | None = None, data: str =
     12
     """
     chosen = found.rows[found.chosen if row is None else row]
-    return _checked(planning.draft(found.demand, chosen.design, data, chosen.multiplier or None))
+    return _validated_copy(planning.draft(found.demand, chosen.design, data, chosen.multiplier or None))
 
 
 def audit(path: str | Path, *, colluders: Iterable[str] = (), lab: bool = False) -> AuditReport:

@@ -55,7 +55,7 @@ class RunHeader(NamedTuple):
     def lines(self) -> tuple[str, ...]:
         """At most eight lines of at most :data:`WIDTH` characters, warnings first in each."""
         shown = ((label, _shorts(found)) for label, found in self._by_line())
-        return tuple(_fitted(label, shorts) for label, shorts in shown if shorts)
+        return tuple(_fit_line(label, shorts) for label, shorts in shown if shorts)
 
     @property
     def explanation(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def _shorts(found: list[Sentence]) -> list[str]:
     return [one.short for one in sorted(found, key=lambda one: not one.warns) if one.short]
 
 
-def _fitted(label: str, shorts: list[str]) -> str:
+def _fit_line(label: str, shorts: list[str]) -> str:
     """Return a line with as many of ``shorts`` as fit, and the number of the others."""
     for left in range(len(shorts)):
         rest = [f"{left} more (--explain)"] if left else []

@@ -44,12 +44,12 @@ def printable(text: str, limit: int = 160) -> str:
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
 
 
-def counted(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """``1 sum``, ``2 sums``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def listed(names: Iterable[str], limit: int = 8) -> str:
+def enumerate_names(names: Iterable[str], limit: int = 8) -> str:
     """``p00, p01 and 3 more``."""
     names = [printable(name, 32) for name in names]
     shown, rest = names[:limit], len(names) - limit

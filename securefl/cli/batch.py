@@ -170,10 +170,10 @@ class _Bar:
         )
         self._progress = Progress(*columns, console=console, transient=True, disable=not self._live)
         self._task = self._progress.add_task(
-            report.counted(len(jobs), "simulation"), total=sum(self._planned)
+            report.count_of(len(jobs), "simulation"), total=sum(self._planned)
         )
         if former and not quiet:
-            say(f"  {report.counted(former, 'simulation')} kept from an earlier call")
+            say(f"  {report.count_of(former, 'simulation')} kept from an earlier call")
 
     def __enter__(self) -> _Bar:
         self._progress.start()

@@ -30,7 +30,11 @@ def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
     )
     return _conclude(
         asked,
-        [partial(check_record, asked, one, record) for one, record in keyed if one and record.scale == asked.scale],
+        [
+            partial(check_record, asked, one, record)
+            for one, record in keyed
+            if one and record.scale == asked.scale
+        ],
     )
 
 
@@ -54,7 +58,7 @@ def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedRes
     )
     stale, skipped = sum(one.stale for one in done), sum(bool(one.unchecked) for one in done)
     said = f", {skipped} not checked" if skipped else ""
-    say(f"{stale} of {report.counted(len(done), 'result')} stale{said}; wrote {target}")
+    say(f"{stale} of {report.count_of(len(done), 'result')} stale{said}; wrote {target}")
     return stale == 0
 
 

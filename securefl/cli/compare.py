@@ -15,7 +15,7 @@ from securefl.cli.asked import Effort
 from securefl.cli.console import answers
 from securefl.cli.experiments import run_experiments
 from securefl.lab import experiments, plots
-from securefl.runtime.launch import bundled
+from securefl.runtime.launch import find_bundled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ def compare(given: ComparisonOptions, *, as_json: options.JsonOption = False) ->
     Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
     """
     with answers(only=as_json) as stdout:
-        exhibit = experiments.comparison_of(bundled(given.file, "comparison"))
+        exhibit = experiments.comparison_of(find_bundled(given.file, "comparison"))
         source = experiments.Source(exhibit.study.datasets[0])
         exhibit.plan("desk", source)
         plots.need_matplotlib()

@@ -103,7 +103,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
 
 def _misfit(fields: int, width: int) -> str:
     """The fault of so many fields in a line, after lines of ``width``."""
-    has = f"has {report.counted(fields, 'field')}"
+    has = f"has {report.count_of(fields, 'field')}"
     if fields == width or fields > 3:
         return has
     what = "names" if 1 in {fields, width} else "losses"

@@ -18,7 +18,7 @@ from securefl.cli.options import DataDirOption
 from securefl.cli.program import Program
 from securefl.lab import plots
 from securefl.methods import attacks, feasibility
-from securefl.runtime.launch import bundled
+from securefl.runtime.launch import find_bundled
 from securefl.scenario import Scenario, load_scenario
 from securefl.training.data import SERVER_SET, Dataset, load_data, split
 
@@ -54,7 +54,7 @@ def histogram(
 
     Exit codes: 0 done; 2 refused; 3 aborted.
     """
-    loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+    loaded = load_scenario(find_bundled(scenario), tuple(overrides or ()))
     feasibility.check(loaded)
     path = out or Path("runs") / f"labels-{loaded.name}.png"
     if path.suffix != ".png":

@@ -13,7 +13,7 @@ from securefl.base.errors import ConfigError
 from securefl.cli import console, options
 from securefl.cli.options import DataDirOption
 from securefl.methods import attacks, feasibility
-from securefl.runtime.launch import bundled
+from securefl.runtime.launch import find_bundled
 from securefl.scenario import Scenario, load_scenario
 from securefl.training.data import (
     SampleSource,
@@ -85,7 +85,7 @@ def export(
 
 
 def _loaded(scenario: Path, overrides: list[str] | None) -> Scenario:
-    loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+    loaded = load_scenario(find_bundled(scenario), tuple(overrides or ()))
     feasibility.check(loaded)
     if loaded.model.by_sites:
         remedy = "securefl site check"

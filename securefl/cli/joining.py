@@ -75,7 +75,7 @@ class MemberOptions(JoinOptions):
         Raises:
             ConfigError: an option is refused.
         """
-        given = process.carried(self, process.ProcessSettings) | {
+        given = process.shared_fields(self, process.ProcessSettings) | {
             "scenario": load_scenario(self.scenario, tuple(self.overrides or ())),
             "run": self.run_id,
             "name": name,

@@ -127,7 +127,7 @@ def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
         most = _share(data, parties)
         held = most if given.records is None else given.records
         batch = min(16, held) if given.batch is None else given.batch
-        demand = PlanRequest(**process.carried(given, PlanRequest) | {"records": held, "batch": batch})
+        demand = PlanRequest(**process.shared_fields(given, PlanRequest) | {"records": held, "batch": batch})
         check_demand(demand)
         if held > most:
             raise ConfigError(
@@ -166,7 +166,7 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
     scenario = draft(demand, row.design, data, row.multiplier or None)
     _, parameters = model_of(data_shape(data), demand.parameters)
     lines = [
-        *report.headed(scenario).explanation,
+        *report.run_header(scenario).explanation,
         *lines_of(demand, row),
         f"model: {parameters} parameters, planned for {demand.parameters}",
     ]
@@ -210,7 +210,7 @@ def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> Non
     say(f"plan of row {chosen + 1}{', the recommended one' if chosen == found.chosen else ''}:")
     row = found.rows[chosen]
     scenario = draft(found.demand, row.design, data, row.multiplier or None)
-    for line in (*report.headed(scenario).lines, *lines_of(found.demand, row)):
+    for line in (*report.run_header(scenario).lines, *lines_of(found.demand, row)):
         say(f"  {line}")
     picture = " and plan.png" if drawn else "; for a plot: pip install 'securefl[plots]'"
     say(f"{out / 'plan.toml'}, plan.json{picture}")

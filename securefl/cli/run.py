@@ -25,7 +25,7 @@ def run(
     Exit codes: 0 outcome as expected, 1 not as expected, 2 refused, 3 aborted.
     """
     with launch.ended_by_signals(), answers(only=as_json) as stdout:
-        loaded = load_scenario(launch.bundled(scenario), tuple(overrides or ()))
+        loaded = load_scenario(launch.find_bundled(scenario), tuple(overrides or ()))
         shown = ShownRun(loaded, stdout, as_json=as_json, explain=explain)
         summary = launch.run_here(loaded, given, shown.progress)
         shown.end(summary)

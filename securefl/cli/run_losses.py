@@ -58,7 +58,9 @@ def declared_in_run(
     return tuple(
         Declared(
             name,
-            misbehaviour.party_behaviour(cast_as.get(name, ()), name).declared(len(shards.parties[name].y)),
+            misbehaviour.party_behaviour(cast_as.get(name, ()), name).declared_samples(
+                len(shards.parties[name].y)
+            ),
             loss(shards.parties[name]),
         )
         for name in names

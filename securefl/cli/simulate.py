@@ -33,7 +33,7 @@ def simulate(
     Exit codes: 0 outcome as expected, 1 not as expected, 2 refused, 3 aborted.
     """
     with answers(only=as_json) as stdout:
-        loaded = load_scenario(launch.bundled(scenario), tuple(overrides or ()))
+        loaded = load_scenario(launch.find_bundled(scenario), tuple(overrides or ()))
         # Before torch is imported, which takes seconds.
         feasibility.check(loaded)
         simulation.check_simulable(loaded)

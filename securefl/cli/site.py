@@ -21,7 +21,7 @@ from securefl.cli.joining import party_id
 from securefl.cli.program import Program
 from securefl.methods import feasibility
 from securefl.runtime import process
-from securefl.runtime.launch import bundled
+from securefl.runtime.launch import find_bundled
 from securefl.scenario import (
     SiteEvaluation,
     SiteStatistics,
@@ -218,11 +218,11 @@ def weights(
     Exit codes: 0 done; 2 refused.
     """
     from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
-    from securefl.training.sites import first_of, offered  # noqa: PLC0415 - with it
+    from securefl.training.sites import first_of, open_site  # noqa: PLC0415 - with it
 
     own_parts_from(Path())
     name = party_id(party)
-    made, arrays = offered(first_of(site, site_python, tuple(local or ())), name)
+    made, arrays = open_site(first_of(site, site_python, tuple(local or ())), name)
     head = getattr(made, "state_head", {})
     stays = head.get("local", {})
     if not all(fnmatch.filter(stays, one) for one in local or ()):
@@ -271,7 +271,7 @@ def check(
         maker_of,
     )
 
-    loaded = load_scenario(bundled(scenario), tuple(overrides or ()))
+    loaded = load_scenario(find_bundled(scenario), tuple(overrides or ()))
     feasibility.check(loaded)
     feasibility.check_site(loaded, given=True, apart=site_python is not None)
     maker = maker_of(site, loaded, site_python, site_memory)

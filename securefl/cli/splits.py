@@ -8,7 +8,7 @@ import time
 from securefl.base.errors import ConfigError
 from securefl.cli.data import label_counts
 from securefl.lab import experiments
-from securefl.methods.weighting import curve, largest_cap, truncated
+from securefl.methods.weighting import curve, largest_cap, truncate_counts
 
 Shares = tuple[tuple[float, ...], ...]
 """What a picture of a split shows: see :attr:`securefl.lab.experiments.record.CellRecord.shares`."""
@@ -52,7 +52,7 @@ def _caps(job: experiments.SimulationJob, samples: dict[str, int]) -> tuple[floa
             "weighting.alpha", "is missing, but the caps follow from it", "set it, as in alpha = 0.1"
         )
     cap = largest_cap(counts, weighting.alpha, weighting.alpha_star)
-    kept = float(sum(truncated(counts, cap))) / sum(counts)
+    kept = float(sum(truncate_counts(counts, cap))) / sum(counts)
     alphas, caps = zip(*((float(a), float(u)) for a, u in curve(counts, weighting.alpha_star)), strict=True)
     return kept, (alphas, caps)
 

@@ -49,7 +49,7 @@ def statistics(
     Exit codes: 0 done, 1 no sum was opened, 2 refused, 3 aborted.
     """
     with answers(only=as_json) as stdout:
-        loaded = statistics_round(load_scenario(launch.bundled(scenario), tuple(overrides or ())))
+        loaded = statistics_round(load_scenario(launch.find_bundled(scenario), tuple(overrides or ())))
         feasibility.check(loaded)
         if write is not None:
             _write(write, loaded)

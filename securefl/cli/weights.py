@@ -27,7 +27,7 @@ from securefl.methods.weighting import (
     objective_skew,
     partial_view,
     smallest_sample,
-    truncated,
+    truncate_counts,
 )
 from securefl.runtime import report
 from securefl.scenario import Scenario, Weighting
@@ -182,11 +182,11 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
     """U, and the parties whose counts are above it."""
     numbers = [one.count for one in declared]
     liars, before = heaviest(len(numbers), alpha), float(mwp(numbers, alpha))
-    after = float(mwp(truncated(numbers, cap), alpha))
+    after = float(mwp(truncate_counts(numbers, cap), alpha))
     largest, weigh = ("largest holds", "it weighs") if liars == 1 else (f"{liars} largest hold", "they weigh")
     console.say(
         f"{len(numbers)} {'party' if len(numbers) == 1 else 'parties'},"
-        f" {report.counted(sum(numbers), 'sample')};"
+        f" {report.count_of(sum(numbers), 'sample')};"
         f" the {largest} {report.percent(before)} (alpha = {alpha:g})"
     )
     cut = sorted((one for one in declared if one.count > cap), key=lambda one: (-one.count, one.name))
@@ -196,7 +196,7 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
             f" {report.percent(alpha_star)} of the weight (alpha* = {alpha_star:g})"
         )
         return
-    kept = float(sum(truncated(numbers, cap)) / sum(numbers))
+    kept = float(sum(truncate_counts(numbers, cap)) / sum(numbers))
     console.say(
         f"U = {_number(cap)} ({use} {math.floor(cap):,}): {weigh} {report.percent(after)};"
         f" {len(cut)} of {len(numbers)} truncated, {report.percent(kept)} of the samples count"
@@ -229,7 +229,7 @@ def _of_sample(numbers: Sequence[int], cap: int, alpha: float, alpha_star: float
     if len(numbers) < needed:
         raise ConfigError(
             "--delta",
-            f"a sample of {report.counted(len(numbers), 'count')} is too small at alpha = {alpha:g} and"
+            f"a sample of {report.count_of(len(numbers), 'count')} is too small at alpha = {alpha:g} and"
             " this delta",
             f"give {needed:,} counts or more, or a larger delta",
         )

@@ -29,7 +29,7 @@ from .evaluation import MOMENTS as MOMENTS
 from .evaluation import Metric as Metric
 from .evaluation import SiteEvaluation as SiteEvaluation
 from .evaluation import SiteStatistics as SiteStatistics
-from .load import decoded as decoded
+from .load import decode_table as decode_table
 from .load import load_scenario as load_scenario
 from .load import parse_scenario as parse_scenario
 from .load import scenario_of as scenario_of

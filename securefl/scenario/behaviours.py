@@ -100,7 +100,7 @@ class DataAttack(Poisoning, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def triggered(self, x: Inputs, y: I64) -> tuple[Inputs, I64]:
+    def trigger_samples(self, x: Inputs, y: I64) -> tuple[Inputs, I64]:
         """Return test samples that show the trigger of a backdoor, and the labels that it aims at."""
         raise NotImplementedError
 
@@ -164,7 +164,7 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
 
         return direct.craft(self, x, before, seed)
 
-    def settled(self, parties: int, attackers: int) -> Self:  # noqa: ARG002 - for those that override it
+    def settle(self, parties: int, attackers: int) -> Self:  # noqa: ARG002 - for those that override it
         """The same with what follows from the numbers of all parties and of attackers written out."""
         return self
 

@@ -31,7 +31,7 @@ def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: 
     _need(rows, rule.clusters_needed, "rows", rule.name)
     if rule.server_data != "none" and server_gradient is None:
         raise ConfigError("server_gradient", "missing", f"{rule.name} needs it")
-    with _refused(rule):
+    with _name_part(rule):
         stack = ClusterMeans(
             rows,
             np.ones(count) if weights is None else _read_vector(weights, "weights", count),
@@ -47,7 +47,7 @@ def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: 
 def prepare(step: Any, x: Any, seed: int) -> Any:
     """Return the rows that a rule gets in place of ``x``; see :meth:`PreAggregation.__call__`."""
     rows, like = _read_rows(x)
-    with _refused(step):
+    with _name_part(step):
         stack = ClusterMeans(rows, np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
         return like(step.prepare(stack, _count(seed, "seed", 0).to_bytes(16, "big"))[0].means)
 
@@ -57,7 +57,7 @@ def craft(attack: Any, x: Any, before: Any, seed: int | None) -> Any:
     rows, like = _read_rows([x])
     length = rows.shape[1]
     start = np.zeros(length) if before is None else _read_vector(before, "before", length)
-    with _refused(attack):
+    with _name_part(attack):
         return like(_finite(attack.craft(rows[0], start.astype(np.float32), _entropy(seed)), length))
 
 
@@ -66,8 +66,8 @@ def collude(attack: Any, x: Any, byzantine: int, seed: int | None) -> Any:
     rows, like = _read_rows(x)
     _need(rows, attack.rows_needed, "updates", attack.kind)
     attackers = _count(byzantine, "byzantine", 1)
-    with _refused(attack):
-        settled = attack.settled(len(rows) + attackers, attackers)
+    with _name_part(attack):
+        settled = attack.settle(len(rows) + attackers, attackers)
         return like(_finite(settled.collude(rows, attackers, _entropy(seed)), rows.shape[1]))
 
 
@@ -169,7 +169,7 @@ def _entropy(seed: int | None) -> OsEntropy | InsecureSeededEntropy:
 
 
 @contextmanager
-def _refused(part: Any) -> Iterator[None]:
+def _name_part(part: Any) -> Iterator[None]:
     """Name the part in errors about its arguments."""
     try:
         yield

@@ -54,7 +54,9 @@ def chosen_fields(table: Struct) -> dict[str, Any]:
     unsaid = isinstance(table, Part) and table.implied and table.name == table.usual
     named = {config.tag_field: config.tag} if config.tag_field and not unsaid else {}
     always = {name for owner, name in _REQUIRED_ONCE if isinstance(table, owner)}
-    fields = ((field, default, getattr(table, field.name)) for field, default in _declared(type(table)))
+    fields = (
+        (field, default, getattr(table, field.name)) for field, default in _declared_fields(type(table))
+    )
     return named | {
         field.encode_name: _plain(one)
         for field, default, one in fields
@@ -63,7 +65,7 @@ def chosen_fields(table: Struct) -> dict[str, Any]:
 
 
 @cache
-def _declared(kind: type[Struct]) -> tuple[tuple[FieldInfo, object], ...]:
+def _declared_fields(kind: type[Struct]) -> tuple[tuple[FieldInfo, object], ...]:
     """Fields of a type of table with their defaults.
 
     Cached, since msgspec evaluates the annotations anew at each call, a thousand compilations for a scenario.

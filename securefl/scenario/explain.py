@@ -173,7 +173,7 @@ def _all_fields() -> Iterator[str]:
         if isinstance(node, inspect.StructType):
             for field in node.fields:
                 yield prefix + field.encode_name
-                for one in parts.expanded(field.type):
+                for one in parts.expand_node(field.type):
                     yield from walk(one, f"{prefix}{field.encode_name}.")
         elif isinstance(node, inspect.UnionType):
             for member in node.types:

@@ -95,7 +95,7 @@ def scenario_of(
             raise ConfigError(field, f"must not hold control characters, found {value!r}")
     without_retired(raw)
     try:
-        scenario = decoded(raw, Scenario, at_hand)
+        scenario = decode_table(raw, Scenario, at_hand)
     except msgspec.ValidationError as error:
         raise explain(error, raw) from None
     if scenario.privacy.clip is not None and scenario.encoding.clip == "none":
@@ -103,7 +103,7 @@ def scenario_of(
     return with_derived_sums(scenario, raw.get("secure_sum", {}))
 
 
-def decoded(
+def decode_table(
     raw: dict[str, Any], kind: type[S], at_hand: Mapping[str, type[Part]] = MappingProxyType({})
 ) -> S:
     """A table with the parts in it, each of which its own file says how to read.
@@ -113,7 +113,7 @@ def decoded(
         msgspec.ValidationError: anything else is.
     """
     parts: list[tuple[tuple[str, ...], Any]] = []
-    rest = _lift(_described(kind), raw, (), parts, _Source(raw, at_hand))
+    rest = _lift(_describe_type(kind), raw, (), parts, _Source(raw, at_hand))
     table = msgspec.convert(rest, kind, strict=True)
     for path, part in parts:
         table = _put(table, path, part)
@@ -128,7 +128,7 @@ class _Source(NamedTuple):
 
 
 @cache
-def _described(kind: type) -> inspect.Type:
+def _describe_type(kind: type) -> inspect.Type:
     """The fields of a table, looked up once: it takes ten times as long as decoding."""
     return inspect.type_info(kind)
 
@@ -157,10 +157,10 @@ def _lift(
         if kind is None:
             left[name] = _lift(declared, left[name], at, parts, source)
         elif not many:
-            parts.append((at, _resolved(kind, left.pop(name), at, source)))
+            parts.append((at, _resolve_part(kind, left.pop(name), at, source)))
         elif isinstance(left[name], list):
             tables = enumerate(left.pop(name))
-            parts.append((at, tuple(_resolved(kind, one, (*at, str(i)), source) for i, one in tables)))
+            parts.append((at, tuple(_resolve_part(kind, one, (*at, str(i)), source) for i, one in tables)))
     return left
 
 
@@ -171,7 +171,7 @@ def _kind_of(node: inspect.Type) -> type[Part] | None:
     return next((one for one in structs if issubclass(one, Part)), None)
 
 
-def _resolved(kind: type[Part], table: Any, path: tuple[str, ...], source: _Source) -> Part:
+def _resolve_part(kind: type[Part], table: Any, path: tuple[str, ...], source: _Source) -> Part:
     """The part that a table names, with its fields."""
     usual = kind.usual if kind.implied else None
     name = table.get(kind.__struct_config__.tag_field, usual) if isinstance(table, dict) else None

@@ -58,7 +58,7 @@ class LocalMethod(Part, tag_field="type", frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def reported(self, control: Tensor, own: Tensor) -> Tensor:
+    def report_control(self, control: Tensor, own: Tensor) -> Tensor:
         """Return the party's contribution to the server's control variate (methods with ``controls``).
 
         Args:

@@ -96,11 +96,11 @@ def _value_of(path: str, text: str) -> Any:
         if _NOT_BARE.search(text):
             raise ConfigError(
                 path,
-                f"{text!r} is not a TOML value: {_uncapitalised(str(error))}",
+                f"{text!r} is not a TOML value: {_lower_first(str(error))}",
                 "quote strings, as in --set 'name=\"x\"'",
             ) from None
         return text
 
 
-def _uncapitalised(text: str) -> str:
+def _lower_first(text: str) -> str:
     return text[:1].lower() + text[1:]

@@ -67,7 +67,7 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
         return ":" in self.name
 
     @contextmanager
-    def blamed(self) -> Iterator[None]:
+    def blame_part(self) -> Iterator[None]:
         """Blame a part of one's own for whatever is raised meanwhile, in one line.
 
         Raises:
@@ -98,7 +98,7 @@ def names(kind: type[Part]) -> tuple[str, ...]:
         if hasattr(module, "__path__"):
             found += [_name_of(info.name) for info in pkgutil.iter_modules(module.__path__)]
         else:
-            found += [name for name in _tagged(module, kind) if ":" not in name]
+            found += [name for name in _tagged_parts(module, kind) if ":" not in name]
     return tuple(sorted(found))
 
 
@@ -122,7 +122,7 @@ def find(kind: type[P], name: str, at_hand: Mapping[str, type[Part]] = MappingPr
             if name not in map(_name_of, (info.name for info in pkgutil.iter_modules(module.__path__))):
                 continue
             module = importlib.import_module(f"{home}.{_file_of(name)}")
-        part = _tagged(module, kind).get(name)
+        part = _tagged_parts(module, kind).get(name)
         if part is not None:
             return part
     raise LookupError(name)
@@ -133,7 +133,7 @@ def is_kind(part: type[Part]) -> bool:
     return "required" in vars(part)
 
 
-def expanded(node: inspect.Type) -> tuple[inspect.Type, ...]:
+def expand_node(node: inspect.Type) -> tuple[inspect.Type, ...]:
     """What a node of a schema stands for: all built-in parts, where a kind is declared."""
     kind = node.cls if isinstance(node, inspect.StructType) else None
     if kind is None or not issubclass(kind, Part) or not is_kind(kind):
@@ -272,7 +272,7 @@ def _is_missing(part: type[Part], method: str) -> bool:
     return getattr(part, method, None) is getattr(requires, method, None)
 
 
-def _tagged(module: Any, kind: type[P]) -> dict[str, type[P]]:
+def _tagged_parts(module: Any, kind: type[P]) -> dict[str, type[P]]:
     """The parts that are defined in a module, by name."""
     own = (
         one

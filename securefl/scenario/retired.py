@@ -53,7 +53,7 @@ def without_retired(raw: dict[str, Any]) -> None:
         ConfigError: a field has another value than all runs have.
     """
     for path, field in FIELDS.items():
-        table, name = _found(raw, path)
+        table, name = _find_field(raw, path)
         if name in table and table.pop(name) != field.value:
             raise ConfigError(path, f"was removed from scenarios: {field.reason}", field.remedy)
 
@@ -62,11 +62,11 @@ def restore(agreed: dict[str, Any]) -> None:
     """Put retired fields with their values back into a scenario as built-in types, for its digest."""
     for path, field in FIELDS.items():
         if field.agreed:
-            table, name = _found(agreed, path)
+            table, name = _find_field(agreed, path)
             table[name] = field.value
 
 
-def _found(raw: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
+def _find_field(raw: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
     """Return the table of a field and the field's name; an empty table if the scenario has no such table."""
     *tables, name = path.split(".")
     table: Any = raw

@@ -41,11 +41,11 @@ def plain(text: str, forms: Mapping[str, str] = MappingProxyType({})) -> str:
     pattern = re.search(r" matching regex '(.*)'$", text)
     if pattern:
         return f"expected {(_FORMS | dict(forms)).get(pattern[1], pattern[1])}"
-    text = re.sub(r"`([\w |]+)`", _worded, text)
+    text = re.sub(r"`([\w |]+)`", _word_kinds, text)
     return text[:1].lower() + text[1:]
 
 
-def _worded(kinds: re.Match[str]) -> str:
+def _word_kinds(kinds: re.Match[str]) -> str:
     return " or ".join(_WORDS.get(word, word) for word in kinds[1].split(" | "))
 
 
@@ -76,7 +76,7 @@ class CheckedMeta(StructMeta):
             raise ConfigError(f"{cls.__name__}.{missing[0]}", "is missing")
         made = super().__call__(*args, **fields)
         for name, value in fields.items():
-            checked = _checked(cls, name, value)
+            checked = _check_value(cls, name, value)
             if checked is not value:
                 msgspec.structs.force_setattr(made, name, checked)
         return made
@@ -100,7 +100,7 @@ class _Declared(typing.NamedTuple):
     """Whether the value is a tuple of tables."""
 
 
-def _checked(cls: type, name: str, value: Any) -> Any:
+def _check_value(cls: type, name: str, value: Any) -> Any:
     """Return the value of a field as a file would give it: a tuple for a list, a float for an int."""
     declared = _fields(cls)[name]
     if type(value).__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", ()):

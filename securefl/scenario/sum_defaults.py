@@ -38,7 +38,7 @@ def with_derived_sums(scenario: Scenario, stated: Collection[str]) -> Scenario:
     f = sums.colluders_per_cluster if "colluders_per_cluster" in stated else _f(scenario, stated)
     q = sums.colluders if "colluders" in stated else f
     scenario = replace(scenario, secure_sum=replace(sums, colluders_per_cluster=f, colluders=q))
-    sizes = _planned(scenario)
+    sizes = _planned_sizes(scenario)
     two = min(2, *sizes)
     threshold = sums.threshold
     if "threshold" not in stated:
@@ -120,7 +120,7 @@ def _meets_all_colluders(scenario: Scenario) -> bool:
     return tells_groups(scenario.groups) and scenario.leakage.mode == "veto"
 
 
-def _planned(scenario: Scenario) -> tuple[int, ...]:
+def _planned_sizes(scenario: Scenario) -> tuple[int, ...]:
     """Return the planned sizes; of an impossible plan those of one cluster, which is refused later."""
     try:
         return planned_sizes(scenario)

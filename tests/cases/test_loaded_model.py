@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import securefl
-from securefl.training.models.state_dict import completed
+from securefl.training.models.state_dict import complete_state
 from tests.cases.users.play import MSE, linear, loader, scenario, sgd
 from tests.tiers import covering
 
@@ -269,7 +269,7 @@ def test_buffers_that_numpy_lacks_are_taken_from_a_module(tmp_path: Path) -> Non
 )
 def test_a_hostile_head_is_refused_in_one_line(head: str) -> None:
     with pytest.raises(securefl.ConfigError, match="the head of the file cannot be read"):
-        completed({"weight": torch.zeros(1)}, head)
+        complete_state({"weight": torch.zeros(1)}, head)
 
 
 @pytest.mark.parametrize(("rate", "which"), [(0.05, "best"), (30.0, "last")])

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorData
 
 import securefl
 from securefl.training.sites.layout import SiteError
-from securefl.training.sites.loaders import moved
+from securefl.training.sites.loaders import to_device
 from tests.cases.users.play import MSE, linear, loader, play, samples, scenario, sgd
 
 RANGE = "[encoding]\nrange = 16\n"
@@ -117,7 +117,7 @@ def test_a_batch_that_is_no_pair_is_refused_by_name(batches: Any, found: str) ->
 def test_inputs_in_mappings_and_lists_reach_the_device() -> None:
     """VectorInstitute/FL4Health PR#124: models that take a mapping of tensors."""
     meta = torch.device("meta")
-    batch = moved({"ids": torch.zeros(2), "more": [torch.zeros(1), (torch.zeros(1), "text")]}, meta)
+    batch = to_device({"ids": torch.zeros(2), "more": [torch.zeros(1), (torch.zeros(1), "text")]}, meta)
     assert batch["ids"].device == batch["more"][0].device == batch["more"][1][0].device == meta
     assert batch["more"][1][1] == "text"
 

@@ -434,11 +434,11 @@ class PortSum:
         if len(survivors) < case.min_survivors:
             return Outcome(None, ())
         for name in case.alive("release"):
-            left = self.sums.member.sent(phases[name])
+            left = self.sums.member.input_sent(phases[name])
             if name in survivors and left is not None:
                 releases[name] = self.sums.member.release(left, survivors)
                 self.sums.server.check_release(phase, survivors, name, releases[name])
-        if len(releases) < phase.needed(survivors):
+        if len(releases) < phase.releases_needed(survivors):
             return Outcome(None, tuple(sorted(survivors)))
         ring = self.sums.server.open(phase, survivors, releases, store)
         return Outcome(ring, tuple(sorted(survivors)))

@@ -20,7 +20,7 @@ from securefl.training.local_methods.parts.scaffold import Scaffold
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.controls import add_controls
 from securefl.training.models.flatten import to_vector
-from securefl.training.models.generators import seeded
+from securefl.training.models.generators import seed_torch
 from securefl.training.models.parts.cnn import Cnn
 from securefl.training.models.parts.lstm import Lstm
 from securefl.training.models.parts.mlp import Mlp
@@ -187,6 +187,6 @@ def test_the_generator_of_the_named_gpu_is_seeded(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda chosen: seeds[index(chosen)])
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, at: seeds.__setitem__(index(at), state))
     for name, inside in (("cuda:1", {0: 11, 1: 7}), ("cuda:0", {0: 7, 1: 22}), ("cuda", {0: 7, 1: 22})):
-        with seeded(7, torch.device(name)):
+        with seed_torch(7, torch.device(name)):
             assert seeds == inside, name
         assert seeds == {0: 11, 1: 22}, name

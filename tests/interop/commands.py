@@ -11,7 +11,7 @@ from typing import Any
 
 from securefl.scenario import Scenario, load_scenario
 from securefl.training.models.tensors import write_tensors
-from securefl.training.sites import maker_of, offered
+from securefl.training.sites import maker_of, open_site
 
 ROOT = Path(__file__).parents[2]
 FLOWER = ROOT / ".venv-flower" / "bin" / "python"
@@ -69,5 +69,5 @@ def federation(folder: Path, arrays: dict[str, Any], **more: Any) -> Scenario:
 
 def site_of(name: str, scenario: Scenario, python: Path) -> Any:
     """The site of the first party, in a process of its own."""
-    site, _ = offered(maker_of(name, scenario, python, 0), "p00")  # type: ignore[arg-type]
+    site, _ = open_site(maker_of(name, scenario, python, 0), "p00")  # type: ignore[arg-type]
     return site

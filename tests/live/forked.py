@@ -99,7 +99,7 @@ def _die_at(round_: int, kind: str) -> None:
     """Let this process be killed at a message, however busy the machine is, and not some time after it."""
     from securefl.runtime.report.witness import ProcessWitness  # noqa: PLC0415 - in the process that it is for
 
-    received = ProcessWitness.received
+    received = ProcessWitness.record_received
 
     def last(witness: ProcessWitness, now: float, delivery: Delivery, *, idle: bool = False) -> None:
         received(witness, now, delivery, idle=idle)

@@ -21,7 +21,7 @@ from securefl.protocol.wire.outbox import Outbox
 from securefl.runtime.transport.base import BrokerUrl
 from securefl.runtime.transport.broker import BrokerWish, start_local_broker
 from securefl.runtime.transport.mqtt import MqttTransport
-from securefl.runtime.transport.sole import _LEADS, _opened, _seal, sole_server
+from securefl.runtime.transport.sole import _LEADS, _open_claim, _seal, sole_server
 from tests.live.deployed import site, stopped, until_said
 from tests.live.federated import BROKERS, LIMIT
 
@@ -154,11 +154,11 @@ def test_whatever_the_server_itself_says_shows_that_it_lives_or_has_ended(
 
 def test_a_word_counts_for_its_run_its_kind_and_its_nonce_only() -> None:
     word = _seal(OURS, RUN, _LEADS, bytes(16))
-    assert _opened(OURS.public, RUN, word) == (_LEADS, bytes(16))
+    assert _open_claim(OURS.public, RUN, word) == (_LEADS, bytes(16))
     for changed in (b"?" + word[1:], word[:5] + b"x" + word[6:], word[:-1], word + b"x", word[:-1] + b"x"):
-        assert _opened(OURS.public, RUN, changed) is None
-    assert _opened(OURS.public, RunId("other"), word) is None
-    assert _opened(THEIRS.public, RUN, word) is None
+        assert _open_claim(OURS.public, RUN, changed) is None
+    assert _open_claim(OURS.public, RunId("other"), word) is None
+    assert _open_claim(THEIRS.public, RUN, word) is None
 
 
 def said(signer: Identity, run: RunId, message: AnyMessage) -> list[bytes]:

@@ -157,7 +157,7 @@ def _finding(test: uniformity.FamilyTest, chosen: Sequence[_Masked]) -> finding.
 
 
 def _untested(counts: Sequence[_Masked]) -> finding.Finding:
-    words = report.counted(counts[0].record["length"], "word")
+    words = report.count_of(counts[0].record["length"], "word")
     return finding.note(
         AUDIT,
         f"Not tested: {len(counts):,} masked inputs of {words}, the counts of hidden groups: what is tested"

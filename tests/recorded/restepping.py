@@ -77,7 +77,7 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[finding
         yield _note(f"No party was stepped again: {unrecorded}.")
     if skipped:
         yield _note(
-            f"Not stepped again: {report.listed(sorted(skipped))}, which misbehave, were"
+            f"Not stepped again: {report.enumerate_names(sorted(skipped))}, which misbehave, were"
             " restarted, or are beyond"
             f" {_MESSAGES:,} entries in all."
         )
@@ -107,7 +107,7 @@ def _judged(done: list[restep.Restepped]) -> Iterator[finding.Finding]:
         total = sum(one.agreed for one in whole)
         yield finding.holds(
             _AUDIT,
-            f"{report.counted(len(whole), 'machine')} ({report.listed(one.vantage for one in whole)})"
+            f"{report.count_of(len(whole), 'machine')} ({report.enumerate_names(one.vantage for one in whole)})"
             " stepped again"
             f" from the seed: all {total:,} messages and reports come out with the same bits.",
             evidence=(finding.Evidence("lab/broker.frames", None, "the messages"),),
@@ -167,7 +167,7 @@ def _machine(
             ServerContext(stage.plan, keys, secure_sum.MemoryStore(), stage.first, own, software=software)
         )
     own, seams = party_entropy(stage.root, vantage), restep.truth_seams(truth, vantage)
-    samples, sums = _samples(recorded, vantage), stage.plan.sums.prepared()
+    samples, sums = _samples(recorded, vantage), stage.plan.sums.prepare()
     identity, first = stage.identities[vantage], first_of(stage.plan, stage.first)
     software = stage.tap.software_of(vantage)
     return PartyMachine(

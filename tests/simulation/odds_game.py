@@ -169,7 +169,7 @@ class Table:
         self._root = root
         self._outboxes = {name: Outbox(run, identities[name], root.child(name)) for name in self.present}
         context = PartyContext(
-            self.plan, self.victim, 10, root.child("own"), prepared=self.plan.sums.prepared()
+            self.plan, self.victim, 10, root.child("own"), prepared=self.plan.sums.prepare()
         )
         self._machine = PartyMachine(context)
         self._phase: PartyPhase

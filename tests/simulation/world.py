@@ -234,7 +234,7 @@ class World:
                         kept=kept(n),
                         identity=identities[n],
                         first=self.first_link(start),
-                        prepared=self.plan.sums.prepared(),
+                        prepared=self.plan.sums.prepare(),
                         software=software(n),
                         trains_last=trains_last,
                     )

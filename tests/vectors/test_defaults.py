@@ -13,7 +13,7 @@ from msgspec import NODEFAULT, inspect
 from securefl import scenario
 from securefl.scenario.draws import DEFAULTS_VERSION, chosen_fields, drawn_digest
 from securefl.scenario.load import parse_scenario
-from securefl.scenario.parts import expanded
+from securefl.scenario.parts import expand_node
 from securefl.scenario.scenario import Scenario
 from securefl.scenario.section import Section
 
@@ -34,13 +34,13 @@ def _structs(node: inspect.Type) -> Iterator[inspect.StructType]:
         case inspect.StructType():
             yield node
             for field in node.fields:
-                for one in expanded(field.type):
+                for one in expand_node(field.type):
                     yield from _structs(one)
         case inspect.UnionType():
             for one in node.types:
                 yield from _structs(one)
         case inspect.VarTupleType():
-            for one in expanded(node.item_type):
+            for one in expand_node(node.item_type):
                 yield from _structs(one)
         case _:
             pass

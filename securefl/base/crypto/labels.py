@@ -82,14 +82,14 @@ def _text(text: str) -> bytes:
 
 
 def _integer(number: int) -> bytes:
-    return _SMALL[number] if 0 <= number < len(_SMALL) else _encoded(number)
+    return _SMALL[number] if 0 <= number < len(_SMALL) else _encode_number(number)
 
 
-def _encoded(number: int) -> bytes:
+def _encode_number(number: int) -> bytes:
     # Two's complement needs a sign bit on top, and one bit less for -2^k than for 2^k, hence ~n.
     size = (((number if number >= 0 else ~number).bit_length() + 1) + 7) // 8
     return b"i" + size.to_bytes(_LENGTH_BYTES, "big") + number.to_bytes(size, "big", signed=True)
 
 
 # Coordinates: a table, and not a cache, which every round of a long run would add its number to.
-_SMALL = tuple(map(_encoded, range(1024)))
+_SMALL = tuple(map(_encode_number, range(1024)))

@@ -65,7 +65,7 @@ def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
         yield holds(
             audit,
             f"No sum splits one of the {len(atoms)} atoms that the atom seed forms. The clusters of"
-            f" {report.counted(rounds, 'round')} are unions of"
+            f" {report.count_of(rounds, 'round')} are unions of"
             f" {clustering.atoms_per_cluster(recorded.scenario.clustering)} or more whole atoms.",
         )
 
@@ -134,8 +134,8 @@ def _clusters(
         yield breach(
             audit,
             f"In round {one.round} sums may reveal parts of atoms: of"
-            f" {report.counted(sum(map(len, one.clusters)), 'cluster')}, {len(bad)} should be unions of"
-            f" {fewest} or more whole atoms, and are not. The first has members {report.listed(bad[0])}.",
+            f" {report.count_of(sum(map(len, one.clusters)), 'cluster')}, {len(bad)} should be unions of"
+            f" {fewest} or more whole atoms, and are not. The first has members {report.enumerate_names(bad[0])}.",
             evidence=(one.evidence,),
             remedy=_REMEDY,
             parties=_torn(bad[0], atoms),
@@ -153,7 +153,7 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) 
             yield breach(
                 audit,
                 f"In round {version.version.round} parties released shares for a sum that splits an atom:"
-                f" it contains {report.listed(torn)} without all members of their atoms.",
+                f" it contains {report.enumerate_names(torn)} without all members of their atoms.",
                 evidence=(opening.evidence,),
                 remedy=_REMEDY,
                 parties=torn,
@@ -168,7 +168,7 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) 
                 yield warning(
                     audit,
                     f"In round {round_} the survivor set splits an atom: it contains"
-                    f" {report.listed(torn)} without all members of their atoms. No transcript has a release"
+                    f" {report.enumerate_names(torn)} without all members of their atoms. No transcript has a release"
                     " for it.",
                     evidence=(evidence,),
                     remedy=_FROZEN,

@@ -59,7 +59,7 @@ def _found(
     opened = (opening for one in own for opening in one.opened.openings if opening.opens(recorded))
     for row in dict.fromkeys(opening.survivors for opening in opened):
         ledger = ledger.open(row)
-    numbers = report.listed(map(str, rounds))
+    numbers = report.enumerate_names(map(str, rounds))
     evidence = (finding.Evidence(SERVER, None, f"round_started of rounds {numbers}"),)
     if not ledger.exposed:
         claim = f"Rounds {numbers} used the same model, but their sums together reveal no party's update."
@@ -67,8 +67,8 @@ def _found(
     return finding.Finding(
         finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH,
         audit,
-        f"The sums of rounds {numbers} together reveal {report.counted(len(ledger.exposed), 'update')}"
-        f" ({report.listed(sorted(ledger.exposed))}): these rounds used the same model, so that updates"
+        f"The sums of rounds {numbers} together reveal {report.count_of(len(ledger.exposed), 'update')}"
+        f" ({report.enumerate_names(sorted(ledger.exposed))}): these rounds used the same model, so that updates"
         " differ by batches only.",
         evidence=evidence,
         remedy=_REPEATED,
@@ -129,7 +129,7 @@ def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
         return finding.holds(
             AUDIT,
             f"The server alone cannot compute any party's update from the"
-            f" {report.counted(sums, 'opened sum')} of {report.counted(len(versions), 'update version')}."
+            f" {report.count_of(sums, 'opened sum')} of {report.count_of(len(versions), 'update version')}."
             f" Proof: in each version all updates can change without a change of any sum.{slots}",
         )
     parties = sorted({party for one in hit for party in one.alone.exposed})
@@ -137,8 +137,8 @@ def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
         finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH,
         AUDIT,
         f"The server alone can compute the exact updates of {len(parties)} of"
-        f" {len(recorded.parties)} parties ({report.listed(parties)}), in {len(hit)} of"
-        f" {report.counted(len(versions), 'update version')}." + (_NOISY if recorded.noisy else ""),
+        f" {len(recorded.parties)} parties ({report.enumerate_names(parties)}), in {len(hit)} of"
+        f" {report.count_of(len(versions), 'update version')}." + (_NOISY if recorded.noisy else ""),
         evidence=_combination(hit[0], hit[0].alone.exposed),
         remedy=_REMEDY,
         parties=tuple(parties),
@@ -151,7 +151,7 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     if not more:
         return finding.holds(
             AUDIT,
-            f"Collusion of {report.listed(colluders)} with the server exposes no further party.",
+            f"Collusion of {report.enumerate_names(colluders)} with the server exposes no further party.",
         )
     bound = leakage_colluders(recorded.scenario)
     allowed = len(colluders) <= bound
@@ -159,9 +159,9 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     return finding.Finding(
         finding.Severity.BREACH if allowed and not recorded.noisy else finding.Severity.WARNING,
         AUDIT,
-        f"Collusion of {report.listed(colluders)} with the server exposes"
-        f" {report.counted(len(more), 'further update')} ({report.listed(more)}). The scenario assumes at"
-        f" most {report.counted(bound, 'colluder')} in a combination of sums.",
+        f"Collusion of {report.enumerate_names(colluders)} with the server exposes"
+        f" {report.count_of(len(more), 'further update')} ({report.enumerate_names(more)}). The scenario assumes at"
+        f" most {report.count_of(bound, 'colluder')} in a combination of sums.",
         evidence=_combination(hit, {p: proof for p, proof in hit.pooled.exposed.items() if p in more}),
         remedy=_REMEDY,
         parties=tuple(more),
@@ -187,8 +187,8 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.F
         claim = "A combination of opened sums contains a single party's update: no colluder is needed."
     else:
         claim = (
-            f"The smallest combination of opened sums contains {size} parties ({report.listed(parties)},"
-            f" {at}): {report.counted(size - 1, 'colluder')} among them could compute the last one's update."
+            f"The smallest combination of opened sums contains {size} parties ({report.enumerate_names(parties)},"
+            f" {at}): {report.count_of(size - 1, 'colluder')} among them could compute the last one's update."
         )
     claim += f" The scenario requires leakage.colluders + k = {colluders} + {k} = {needed} parties."
     if not support.exact:
@@ -265,7 +265,7 @@ def _combination(one: Exposed, proofs: Mapping[PartyId, leakage.Combination]) ->
     party, proof = min(proofs.items(), key=lambda item: (sum(map(bool, item[1].factors)), item[0]))
     used = [(k, factor) for k, factor in enumerate(proof.factors) if factor]
     shown = tuple(
-        at.with_text(f"{factor:+d} x sum of {report.listed(one.opened.openings[k].survivors)}")
+        at.with_text(f"{factor:+d} x sum of {report.enumerate_names(one.opened.openings[k].survivors)}")
         for k, factor in used[:_SHOWN]
         for at in (one.opened.openings[k].evidence,)
     )

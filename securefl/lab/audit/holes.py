@@ -33,8 +33,8 @@ def holes(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if gone:
         yield finding.warning(
             audit,
-            f"The audit lacks {report.counted(len(gone), 'transcript')} that summary.json lists"
-            f" ({report.listed(gone)}): what these processes did is not checked.",
+            f"The audit lacks {report.count_of(len(gone), 'transcript')} that summary.json lists"
+            f" ({report.enumerate_names(gone)}): what these processes did is not checked.",
             remedy="restore them: they were removed after the run",
         )
     yield from _gaps(recorded, audit)
@@ -45,7 +45,7 @@ def holes(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if cut:
         yield finding.note(
             audit,
-            f"Transcripts without an orderly end: {report.listed(sorted(cut))}. What these processes did"
+            f"Transcripts without an orderly end: {report.enumerate_names(sorted(cut))}. What these processes did"
             f" later is not checked{_from_there(recorded, cut.values())}.",
             remedy=_KILLED,
         )
@@ -71,7 +71,7 @@ def _absent(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if absent:
         yield finding.note(
             audit,
-            f"{report.counted(len(absent), 'transcript')} missing ({report.listed(absent)}): the messages"
+            f"{report.count_of(len(absent), 'transcript')} missing ({report.enumerate_names(absent)}): the messages"
             " that these parties received are not checked.",
             remedy=_COLLECT,
         )
@@ -81,7 +81,7 @@ def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Gaps that killed processes left: transcripts that break off in the middle of a line, and empty ones."""
     torn = {each.path.stem: each for each in _all(recorded) if each.torn}
     if torn:
-        names = report.listed(sorted(torn))
+        names = report.enumerate_names(sorted(torn))
         yield finding.note(
             audit,
             f"Transcripts that break off in the middle of a line: {names}. What these processes did later is"
@@ -97,7 +97,7 @@ def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if recorded.blank:
         yield finding.note(
             audit,
-            f"Transcripts without a complete entry: {report.listed(sorted(recorded.blank))}. What these"
+            f"Transcripts without a complete entry: {report.enumerate_names(sorted(recorded.blank))}. What these"
             " processes did is not checked.",
             remedy=_KILLED,
             evidence=tuple(
@@ -113,7 +113,7 @@ def _beginnings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         said = ", ".join(f"{name} lacks {_before(each)}" for name, each in sorted(late.items())[:8])
         yield finding.note(
             audit,
-            f"{report.counted(len(late), 'transcript')} without the first rounds ({said}): they were deleted,"
+            f"{report.count_of(len(late), 'transcript')} without the first rounds ({said}): they were deleted,"
             " as --transcript-megabytes does, and are not checked.",
             remedy="nothing to do if this is intended; else raise --transcript-megabytes in the next run",
             evidence=tuple(
@@ -126,7 +126,7 @@ def _beginnings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
             yield finding.warning(
                 audit,
                 f"Segments of the transcript {each.path.stem} are missing, so that"
-                f" {report.listed(each.apart)} cannot be used. Not checked: {_before(each)}.",
+                f" {report.enumerate_names(each.apart)} cannot be used. Not checked: {_before(each)}.",
                 evidence=(finding.Evidence(each.path.stem, each.first, "continues from a missing segment"),),
                 remedy="restore all files of transcripts/segments: they belong to the transcript",
             )
@@ -147,8 +147,8 @@ def _from_there(recorded: Recorded, broken: Iterable[Transcript]) -> str:
         vantage, start = start_of(each.path.stem)
         again = any(start_of(one.path.stem)[1] == start + 1 for one in recorded.transcripts[vantage])
         until = "to its next start" if again else "on"
-        rounds.append(f"{report.listed((each.path.stem,))} from {at} {until}")
+        rounds.append(f"{report.enumerate_names((each.path.stem,))} from {at} {until}")
     known = [one.round for one in recorded.records]
-    of = f"; the run has {report.counted(max(known) + 1, 'round')}" if known else ""
+    of = f"; the run has {report.count_of(max(known) + 1, 'round')}" if known else ""
     more = f" and {len(rounds) - _SHOWN} more" if len(rounds) > _SHOWN else ""
     return f" ({', '.join(rounds[:_SHOWN])}{more}{of})"

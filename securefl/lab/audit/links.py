@@ -159,7 +159,7 @@ def _beyond(
     }
     for round_, evidence in sorted(signed.items()):
         if evidence:
-            has = report.counted(end, "round")
+            has = report.count_of(end, "round")
             claim = f"The server signed a message of round {round_}, but the run has {has}."
             yield finding.breach(AUDIT, claim, evidence=evidence[:1], remedy=DEVIATES)
 
@@ -238,7 +238,7 @@ def _two_claims(round_: int, some: Sequence[Claimed]) -> finding.Finding:
     words = sorted({shown.source for one in some if not one.signed for shown in one.evidence})
     return finding.warning(
         AUDIT,
-        f"The server stated {len(some)} different {what}, according to {report.listed(words)}. Its signature"
+        f"The server stated {len(some)} different {what}, according to {report.enumerate_names(words)}. Its signature"
         " is missing there.",
         evidence=evidence,
         remedy=UNPROVED,
@@ -371,7 +371,7 @@ def _followers(
         if other:
             yield finding.breach(
                 AUDIT,
-                f"In round {one.round} {report.listed(other)} signed another earlier result than the server"
+                f"In round {one.round} {report.enumerate_names(other)} signed another earlier result than the server"
                 " announced.",
                 remedy="do not use the model: the server sent these parties another chain, or they collude",
                 parties=tuple(other),

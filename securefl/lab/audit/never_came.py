@@ -53,7 +53,7 @@ def _voided(
     }
     claim = (
         f"The server voided draw {draw} of round {round_} and reported that the nonce of"
-        f" {report.listed(blamed)} is missing"
+        f" {report.enumerate_names(blamed)} is missing"
     )
     return _finding(audit, claim, blamed, evidence, came, sent)
 
@@ -89,7 +89,7 @@ def _dropped(
     missing = tuple(sorted(known or ought & unheard))
     yield _finding(
         audit,
-        f"The server reported that in round {round_} {report.listed(missing)} dropped out before submitting",
+        f"The server reported that in round {round_} {report.enumerate_names(missing)} dropped out before submitting",
         missing,
         evidence,
         {who: where for inputs in came.values() for who, where in inputs.items() if who in known},
@@ -170,13 +170,11 @@ def _finding(
     if came:
         severity, more = (
             finding.Severity.BREACH,
-            f", but its own transcript has the message of {report.listed(sorted(came))} from before",
+            f", but its own transcript has the message of {report.enumerate_names(sorted(came))} from before",
         )
     elif sent:
         severity = finding.Severity.WARNING
-        more = (
-            f". By their own transcripts {report.listed(sorted(sent))} sent it: it was lost, late or dropped"
-        )
+        more = f". By their own transcripts {report.enumerate_names(sorted(sent))} sent it: it was lost, late or dropped"
     else:
         severity, more = finding.Severity.NOTE, ". No transcript states that the message was sent"
     return finding.Finding(

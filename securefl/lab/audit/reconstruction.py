@@ -75,8 +75,8 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
     if singles:
         finding = breach(
             AUDIT,
-            f"The server can compute the exact updates of {report.listed(parties)} from"
-            f" {report.counted(len(singles), 'opened slot')} with one update each.",
+            f"The server can compute the exact updates of {report.enumerate_names(parties)} from"
+            f" {report.count_of(len(singles), 'opened slot')} with one update each.",
             evidence=tuple(opening.evidence for _, opening in singles[:6]),
             remedy="see the slots in exposure: no slot with a count below f + k_anonymity may be opened",
             parties=parties,
@@ -85,7 +85,7 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
         finding = Finding(
             Severity.HOLDS if compared else Severity.NOTE,
             AUDIT,
-            f"None of {report.counted(compared, 'opened slot')} is the update of a single member."
+            f"None of {report.count_of(compared, 'opened slot')} is the update of a single member."
             if compared
             else "Nothing to compare: the server opened no slot whose members' updates were recorded.",
             evidence=(Evidence("lab", None, "true encoded updates"),),
@@ -113,8 +113,8 @@ def _disagreements(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterato
             yield breach(
                 AUDIT,
                 f"Round {done.one.opened.version.round}: the leakage ledger and the reconstruction disagree."
-                f" Exposed but not recovered: {report.listed(missed) or 'none'}. Recovered but not exposed:"
-                f" {report.listed(beyond) or 'none'}.",
+                f" Exposed but not recovered: {report.enumerate_names(missed) or 'none'}. Recovered but not exposed:"
+                f" {report.enumerate_names(beyond) or 'none'}.",
                 remedy="see the chapter replay: the sums do not fit the updates, or the ledger has a bug",
                 parties=tuple(sorted({*missed, *beyond})),
             )
@@ -130,7 +130,7 @@ def _recovered(recorded: Recorded, attacked: Sequence[reconstruction_plots.Attac
         yield Finding(
             Severity.BREACH if promised and not recorded.noisy else Severity.WARNING,
             AUDIT,
-            f"The exact updates of {whose} ({report.listed(parties)}) can be computed in"
+            f"The exact updates of {whose} ({report.enumerate_names(parties)}) can be computed in"
             f" {len(hit)} of {len(attacked)} versions, as the leakage ledger predicts."
             + (" They contain their noise." if recorded.noisy else "")
             + ("" if promised else f" This takes more colluders than the scenario assumes ({reckoned})."),
@@ -157,7 +157,7 @@ def _hidden(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Findi
     best = min(rows, key=lambda row: row[0])
     yield holds(
         AUDIT,
-        f"{report.counted(len(rows), 'update')} that the leakage ledger protects could not be recovered. The"
+        f"{report.count_of(len(rows), 'update')} that the leakage ledger protects could not be recovered. The"
         f" median error is {np.median(errors):.2f} of the prior's ({np.median(predicted):.2f} predicted by"
         f" leverage). The best estimate, of {best[2]} in round {best[3].one.opened.version.round}, has"
         f" {best[0]:.2f}.",
@@ -169,10 +169,10 @@ def _unsaid(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Findi
     some = [done for done in attacked if done.system.unsaid]
     if some:
         rounds = sorted({done.one.opened.version.round for done in some})
-        added = report.counted(sum(done.system.unsaid for done in some), "sum")
+        added = report.count_of(sum(done.system.unsaid for done in some), "sum")
         yield note(
             AUDIT,
-            f"Computed from the true updates (rounds: {report.listed(map(str, rounds))}): {added} for which"
+            f"Computed from the true updates (rounds: {report.enumerate_names(map(str, rounds))}): {added} for which"
             " members released shares, but which the server does not report as opened.",
         )
 

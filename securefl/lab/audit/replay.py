@@ -180,7 +180,7 @@ def _judged(
         also = ", and the rule chose the same sums" if whole else ""
         yield finding.holds(
             AUDIT,
-            f"The models of {report.counted(len(rounds), 'round')} follow from the opened"
+            f"The models of {report.count_of(len(rounds), 'round')} follow from the opened"
             " sums, bit for bit on"
             f" {what}{also}.",
             evidence=(rounds[-1].after.evidence,),
@@ -204,13 +204,13 @@ def _draws(
             bad.append(one)
     if bad:
         yield _breach(
-            f"The clusters of {report.counted(len(bad), 'round')} do not follow from the certified seed.",
+            f"The clusters of {report.count_of(len(bad), 'round')} do not follow from the certified seed.",
             tuple(one.drawn for one in bad),
         )
     else:
         yield finding.holds(
             AUDIT,
-            f"The clusters of {report.counted(len(rounds), 'round')} follow from their certified seeds.",
+            f"The clusters of {report.count_of(len(rounds), 'round')} follow from their certified seeds.",
         )
 
 

@@ -55,7 +55,7 @@ def audit_unmasking(recorded: Recorded) -> finding.Chapter:
         findings.append(
             finding.holds(
                 AUDIT,
-                f"In {report.counted(releases, 'release')} of shares for {report.counted(len(given), 'sum')}"
+                f"In {report.count_of(releases, 'release')} of shares for {report.count_of(len(given), 'sum')}"
                 " no party released, or was asked for, both kinds of shares of one member. No party released"
                 " twice or submitted after a release. No sum was opened twice, no key advertised twice.",
             )
@@ -65,7 +65,7 @@ def audit_unmasking(recorded: Recorded) -> finding.Chapter:
         findings.append(
             finding.note(
                 AUDIT,
-                f"Not checked: {report.counted(old, 'release')} that an earlier version recorded without the"
+                f"Not checked: {report.count_of(old, 'release')} that an earlier version recorded without the"
                 " owners of the shares.",
             )
         )
@@ -116,7 +116,7 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
                 AUDIT,
                 f"Both kinds of shares of {member} were released in {_place(where)}: {len(seeds)} of the"
                 f" seed, {len(keys)} of the key. {threshold} of each reveal its update."
-                + (f" {report.listed(alone)} released both kinds." if alone else "")
+                + (f" {report.enumerate_names(alone)} released both kinds." if alone else "")
                 + (" The update is revealed." if open_ else ""),
                 evidence=tuple(
                     one.evidence.with_text(f"{kind} of {member}")
@@ -138,8 +138,8 @@ def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
                 yield finding.breach(
                     AUDIT,
                     f"In round {round_} the server asked for both kinds of shares of {member}. To"
-                    f" {report.listed(sorted(p for p, _ in with_))} it listed the member as a survivor, to"
-                    f" {report.listed(sorted(p for p, _ in without))} as dropped out.",
+                    f" {report.enumerate_names(sorted(p for p, _ in with_))} it listed the member as a survivor, to"
+                    f" {report.enumerate_names(sorted(p for p, _ in without))} as dropped out.",
                     evidence=tuple(
                         e.with_text(f"{member} {what}")
                         for what, them in (("survived", with_[:3]), ("dropped out", without[:3]))
@@ -219,8 +219,8 @@ def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[finding.Find
     yield finding.Finding(
         finding.Severity.BREACH if promised else finding.Severity.WARNING,
         audit,
-        f"Collusion of {report.listed(sorted(recorded.colluders))} with the server unmasks"
-        f" {report.counted(len(known), 'single update')} ({report.listed(known)}). Up to {most} of them are"
+        f"Collusion of {report.enumerate_names(sorted(recorded.colluders))} with the server unmasks"
+        f" {report.count_of(len(known), 'single update')} ({report.enumerate_names(known)}). Up to {most} of them are"
         f" in one sum, and {plan.threshold} shares of a seed and of a key remove masks. The scenario assumes"
         f" at most {plan.colluders_per_cluster} in a sum.",
         evidence=tuple(masked[where][party] for where, some in open_.items() for party in sorted(some))[:4],

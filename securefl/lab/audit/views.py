@@ -67,8 +67,8 @@ def audit_views(recorded: Recorded) -> finding.Chapter:
             finding.holds(
                 AUDIT,
                 f"All parties received the same model, assignment and survivor set in each of"
-                f" {report.counted(len({key[1] for key in found}), 'round')}, by"
-                f" {report.counted(len(recorded.watched), 'party transcript')}{server}.",
+                f" {report.count_of(len({key[1] for key in found}), 'round')}, by"
+                f" {report.count_of(len(recorded.watched), 'party transcript')}{server}.",
             )
         )
     missing = (
@@ -148,9 +148,11 @@ def _split(
         AUDIT,
         f"In round {round_} transcripts have {len(groups)} versions of the {topic.name} (by number of"
         f" transcripts: {sizes}). Parties with a rare version:"
-        f" {report.listed(odd) or 'none, only the server'}."
+        f" {report.enumerate_names(odd) or 'none, only the server'}."
         + (
-            f" Of these, {report.listed(went)} released shares." if went else " None of them released shares."
+            f" Of these, {report.enumerate_names(went)} released shares."
+            if went
+            else " None of them released shares."
         ),
         evidence=tuple(
             group[0].evidence.with_text(f"{topic.name} {group[0].value[:24]}") for group in ordered

@@ -155,7 +155,7 @@ class _Round:
         dealt = secure_sum.sums_of(scenario).dealer is not None
         keys, roster = crypto.make_identities(names, entropy, with_dealer=dealt)
         plan = RunPlan(_RUN, scenario, limits, roster, length)
-        sums = plan.sums.prepared()
+        sums = plan.sums.prepare()
         words = np.random.default_rng(1).standard_normal((members, length))
         self._kind, self._length = kind, length
         self._updates = dict(zip(names, words, strict=True))

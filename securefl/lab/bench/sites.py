@@ -181,7 +181,7 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
     def bare(number: int) -> Run:
         models.load_vector(module, params)
         # As a site is told.
-        with models.seeded(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
+        with models.seed_torch(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
             spent, _ = _timed(lambda: _descend(module, loader))
         return spent, models.change(params, models.to_vector(module))
 
@@ -190,7 +190,7 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
 
         def train() -> F64:
             models.load_vector(module, params)
-            with models.seeded(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
+            with models.seed_torch(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
                 _descend(module, loader)
             after = models.to_vector(module)
             if not np.isfinite(after).all():

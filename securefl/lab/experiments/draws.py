@@ -45,7 +45,7 @@ def look(setting: SweepSetting, reclusterings: int, seed: int) -> Found:
     if len(survivors) <= len(colluders):
         return Found(0.0, 0.0, 0.0, 0.0)
     prime = leakage.draw_prime(entropy.child("prime"))
-    ledgers = leakage.planned(drawn, survivors, 0, prime, new_work=setting.work == "new")
+    ledgers = leakage.plan_ledgers(drawn, survivors, 0, prime, new_work=setting.work == "new")
     works = [_seen(ledger.without(colluders), survivors - colluders) for ledger in ledgers]
     # Of several works, each of which has an update of its own.
     return Found(len(survivors) / len(names), *map(max, zip(*works, strict=True)))

@@ -47,7 +47,7 @@ class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __str__(self) -> str:
         if self.unchecked:
             return f"not checked: {self.unchecked}"
-        over = f"{self.cell}, {report.counted(self.compared, 'number')} compared"
+        over = f"{self.cell}, {report.count_of(self.compared, 'number')} compared"
         return f"stale: differs by up to {self.difference:.6f} ({over})" if self.stale else f"same ({over})"
 
 

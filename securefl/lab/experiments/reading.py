@@ -24,7 +24,7 @@ def read_section(path: Path, kind: type[_Table]) -> _Table:
     """
     table = read_toml(path)
     try:
-        return scenario.decoded(table, kind)
+        return scenario.decode_table(table, kind)
     except ConfigError as error:
         raise ConfigError(f"{path}, {error.path}", error.reason, error.remedy) from error
     except msgspec.ValidationError as error:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from securefl.base.ids import PartyId
 from securefl.methods import attacks, clustering
 from securefl.protocol.round import FIRST_SLOT, ClustersDrawn, ModelStepped, SumOpened
-from securefl.runtime.report import counted
+from securefl.runtime.report import count_of
 from securefl.scenario import Scenario
 
 MOST: Final = 0.8
@@ -220,5 +220,5 @@ def losses_of(seeds: Sequence[GroupsRecord]) -> str:
             said.append(f"{len(of_it)} {words}{sums if loss in {'outvoted', 'left'} else ''}")
     vain = sum(one.vain for one in seeds)
     if said and vain:
-        said.append(f"{counted(vain, 'model')} parted off a single group")
+        said.append(f"{count_of(vain, 'model')} parted off a single group")
     return "; ".join(said)

@@ -209,7 +209,7 @@ def disclosed(parties: int, colluders: int, shape: Shape, f: int, k: int, draws:
         seed = hashlib.sha256(f"securefl/1/plan clusters {draw}".encode()).digest()
         drawn = drawn_clusters(seed, names, shape)
         kept = leakage.admit(drawn, names, limits, round_=0, seed=seed, new_work=False)
-        (ledger,) = leakage.planned(drawn, names, 0, leakage.prime_from(seed), new_work=False)
+        (ledger,) = leakage.plan_ledgers(drawn, names, 0, leakage.prime_from(seed), new_work=False)
         ledger = ledger.without(names[:colluders]) if colluders else ledger
         own = leakage.leverages(ledger)
         exposed.append(len(ledger.exposed))

@@ -15,7 +15,7 @@ from securefl.lab.planning.noise import release_of
 from securefl.lab.planning.row import Row
 from securefl.lab.planning.search import Plan
 from securefl.methods import facts, privacy
-from securefl.runtime.report import counted, size
+from securefl.runtime.report import count_of, size
 
 _FINE = 1e-3
 """Probabilities nearer to 0 or 1 are written as powers of ten."""
@@ -69,7 +69,7 @@ def lines_of(demand: PlanRequest, row: Row) -> Iterator[str]:
         yield f"atoms: a party is not counted in a round because a mate drops out with probability {mates}"
     yield _exposure(demand, row)
     if design.noise is not None and demand.epsilon is not None:
-        kept = privacy.named(demand.epsilon, release_of(demand), delta_of(demand))
+        kept = privacy.describe_epsilon(demand.epsilon, release_of(demand), delta_of(demand))
         yield (
             f"noise ({noise_of(row)}): a multiplier of {row.multiplier:.3g} in an opened sum keeps {kept}"
             f" over {demand.rounds * shape.works} releases; each party adds"
@@ -113,7 +113,7 @@ def _exposure(demand: PlanRequest, row: Row) -> str:
     whom = "determine the sum of each atom" if row.design.shape.atoms > 1 else "expose everybody"
     ends = "one cluster exposes nobody" if row.enough is None else f"R* = {row.enough} would {whom}"
     return (
-        f"exposure: {counted(openings, 'sum')} of each update, {ends}; {found};"
+        f"exposure: {count_of(openings, 'sum')} of each update, {ends}; {found};"
         f" leverage {row.leverage:.2f} on average, {row.highest or row.leverage:.2f} at most"
     )
 

@@ -68,7 +68,7 @@ def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behav
 def _written_out(behaviour: Behaviour, actors: Sequence[PartyId], parties: int) -> Behaviour:
     if not isinstance(behaviour, UpdateAttack):
         return behaviour
-    return replace(behaviour.settled(parties, len(actors)), parties=tuple(sorted(actors)), count=0)
+    return replace(behaviour.settle(parties, len(actors)), parties=tuple(sorted(actors)), count=0)
 
 
 def silence(behaviours: Sequence[Behaviour], round_: int) -> Phase | None:

@@ -52,7 +52,7 @@ def trigger_of(
 ) -> Callable[[Inputs, I64], tuple[Inputs, I64]] | None:
     """The trigger of the scenario's backdoor for test samples, None if it has none."""
     backdoor = backdoor_of(behaviours)
-    return None if backdoor is None else backdoor.triggered
+    return None if backdoor is None else backdoor.trigger_samples
 
 
 def differing_backdoors(behaviours: Sequence[scenario.Behaviour]) -> Iterator[str]:

@@ -67,11 +67,11 @@ def draw_assignment(
         reclusterings: R.
     """
     everyone = sorted(present)
-    chosen = shuffled(everyone, seed, "participants")[:wanted]
+    chosen = shuffle(everyone, seed, "participants")[:wanted]
     participants = tuple(sorted(chosen))
     rows = []
     for r in range(reclusterings):
-        order = shuffled(participants, seed, f"reclustering {r}")
+        order = shuffle(participants, seed, f"reclustering {r}")
         row, start = [], 0
         for members in cluster_sizes(len(participants), size):
             row.append(tuple(sorted(order[start : start + members])))
@@ -80,7 +80,7 @@ def draw_assignment(
     return Assignment(participants, tuple(rows))
 
 
-def shuffled(items: Sequence[ItemT], seed: bytes, purpose: str) -> list[ItemT]:
+def shuffle(items: Sequence[ItemT], seed: bytes, purpose: str) -> list[ItemT]:
     """Fisher-Yates with rejection sampling over SHAKE-256 words of 64 bits."""
     result = list(items)
     words = _words(digest("shuffle", seed, purpose), 2 * len(result) + 64)

@@ -40,7 +40,7 @@ def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[
     names = sorted(roster)
     seed, kept = atom_seed[: kept_atoms.SEED_BYTES], kept_atoms.kept_in(atom_seed, names)
     # Whatever they state of themselves: parties that were dealt apart could choose their mates.
-    order = assignment.shuffled([party for party in names if party not in kept.bound], seed, "atoms")
+    order = assignment.shuffle([party for party in names if party not in kept.bound], seed, "atoms")
     atoms = [list(atom) for atom in (*kept.atoms, *kept.closed)]
     if atoms and len(order) < size:
         for party in order:
@@ -93,7 +93,7 @@ def draw_unions(
         Clusters with equally many atoms, or one more; the larger atoms are spread evenly over them, so that
         cluster sizes do not depend on the seed where all atoms take part.
     """
-    order = assignment.shuffled(sorted(atoms), seed, "participants")
+    order = assignment.shuffle(sorted(atoms), seed, "participants")
     chosen = next(
         (
             taken
@@ -103,7 +103,7 @@ def draw_unions(
         (),
     )
     rows = tuple(
-        tuple(_unions(assignment.shuffled(chosen, seed, f"reclustering {r}"), per_cluster))
+        tuple(_unions(assignment.shuffle(chosen, seed, f"reclustering {r}"), per_cluster))
         for r in range(reclusterings)
     )
     return assignment.Assignment(tuple(sorted(party for atom in chosen for party in atom)), rows, chosen)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import sizes
-from securefl.methods.clustering.assignment import shuffled
+from securefl.methods.clustering.assignment import shuffle
 from securefl.methods.clustering.odds import tail
 from securefl.methods.clustering.presence import fewest_participants
 from securefl.scenario import Scenario
@@ -29,7 +29,7 @@ def committee_of(scenario: Scenario, seed: bytes, participants: Sequence[PartyId
     """
     if scenario.secure_sum.verification == "all":
         return tuple(sorted(participants))
-    return tuple(sorted(shuffled(sorted(participants), seed, "committee")[: committee_size(scenario)]))
+    return tuple(sorted(shuffle(sorted(participants), seed, "committee")[: committee_size(scenario)]))
 
 
 def attests_needed(scenario: Scenario, members: int) -> int:

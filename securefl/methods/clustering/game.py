@@ -143,7 +143,7 @@ class Game:
     def _chance(self, present: int, drawn: int, least: _Least) -> float:
         sizes = cluster_sizes(drawn, self.size)
         return math.fsum(
-            sizes.count(size) * size / present * self._met(present, size, least(size, drawn))
+            sizes.count(size) * size / present * self._meeting_probability(present, size, least(size, drawn))
             for size in set(sizes)
         )
 
@@ -153,9 +153,9 @@ class Game:
         From m^2 participants on clusters have m or m + 1 members.
         """
         most = min(self.size + 1, self.largest) if drawn >= self.size**2 else self.largest
-        return self._met(present, most, least(most, self.quorum + most))
+        return self._meeting_probability(present, most, least(most, self.quorum + most))
 
-    def _met(self, present: int, size: int, least: int) -> float:
+    def _meeting_probability(self, present: int, size: int, least: int) -> float:
         return odds.tail(present - 1, self.colluders, min(size, present) - 1, least)
 
     def drawn(self, present: int) -> int:
@@ -204,7 +204,7 @@ def _alone_in_atoms(scenario: Scenario, threshold: int | None) -> tuple[float, f
     It knows the atoms once they are kept, and may announce those that suit it: worth less to it than what is
     counted, all colluders among a quorum, as long as the threshold is above the number of atoms in a cluster.
     """
-    game, exposed = game_of(scenario), _exposed(scenario)
+    game, exposed = game_of(scenario), _exposure_probability(scenario)
     if game.server == "active":
         present, size = game.quorum, min(game.largest, game.quorum)
     else:
@@ -215,7 +215,7 @@ def _alone_in_atoms(scenario: Scenario, threshold: int | None) -> tuple[float, f
     return max(opened, exposed) if game.server == "active" else opened, min(1.0, exposed + in_run)
 
 
-def _exposed(scenario: Scenario) -> float:
+def _exposure_probability(scenario: Scenario) -> float:
     """P(all atom mates of a given party collude), in the smallest atom, at any atom draw of the run.
 
     Atoms are over the whole roster, so that nobody who announces participants bears on it.

@@ -187,7 +187,7 @@ def _product(left: list[int], right: list[int], degree: int) -> list[int]:
         return []
     bits = max(left).bit_length() + max(right).bit_length() + min(len(left), len(right)).bit_length()
     size = -(-bits // 8)
-    both = _packed(left, size) * _packed(right, size)
+    both = _pack_coefficients(left, size) * _pack_coefficients(right, size)
     raw = both.to_bytes((len(left) + len(right)) * size, "little")
     count = min(len(left) + len(right) - 1, degree + 1)
     return [int.from_bytes(raw[at : at + size], "little") for at in range(0, count * size, size)]
@@ -202,7 +202,7 @@ def _power(base: list[int], exponent: int, degree: int) -> list[int]:
     return _product(whole, base, degree) if exponent % 2 else whole
 
 
-def _packed(coefficients: list[int], size: int) -> int:
+def _pack_coefficients(coefficients: list[int], size: int) -> int:
     return int.from_bytes(b"".join(one.to_bytes(size, "little") for one in coefficients), "little")
 
 

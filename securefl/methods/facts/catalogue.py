@@ -24,7 +24,7 @@ TABLES: Final = (
 )
 
 
-def stated(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
+def scenario_sentences(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
     """Yield the sentences of all tables.
 
     Args:

@@ -69,7 +69,8 @@ def _on_atoms(scenario: Scenario) -> Iterator[header.Sentence]:
     f, byzantine = sums.colluders_per_cluster, scenario.aggregation.byzantine
     honest = f"{min(sizes) - f} honest beside f = {f}; a dropout loses its atom"
     yield header.server(
-        f"each sum has at least {min(sizes)} parties (atoms)", f"{_shown(sizes)} for the whole run, {honest}"
+        f"each sum has at least {min(sizes)} parties (atoms)",
+        f"{_show_sizes(sizes)} for the whole run, {honest}",
     )
     if sums.colluders:
         held = text.percent(feasibility.p_atoms_held(scenario))
@@ -117,10 +118,10 @@ def _layout(sizes: tuple[int, ...]) -> str:
     """Return the number of clusters with their sizes."""
     if len(set(sizes)) == 1:
         return f"{text.count(len(sizes), 'cluster')} of {sizes[0]}"
-    return f"{len(sizes)} clusters ({_shown(sizes)})"
+    return f"{len(sizes)} clusters ({_show_sizes(sizes)})"
 
 
-def _shown(sizes: tuple[int, ...]) -> str:
+def _show_sizes(sizes: tuple[int, ...]) -> str:
     return ", ".join(f"{sizes.count(size)} of {size}" for size in sorted(set(sizes), reverse=True))
 
 

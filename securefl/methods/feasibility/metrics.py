@@ -23,13 +23,13 @@ def check_metrics(scenario: Scenario, ring_bits: int) -> None:
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
     """
-    for field, reason, remedy in (*_unnamed(scenario), *_of_each(scenario), *_together(scenario)):
+    for field, reason, remedy in (*_unnamed_metrics(scenario), *_of_each(scenario), *_together(scenario)):
         raise ConfigError(field, reason, remedy)
     if scenario.privacy.unit == "none" or scenario.privacy.multiplier is not None:
         metrics.metric_words(scenario, ring_bits)
 
 
-def _unnamed(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
+def _unnamed_metrics(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """Names that are no numbers of the scenario."""
     stop, known = scenario.stop, metrics.names_of(scenario.evaluation)
     there = ", ".join(known) or "none are declared"

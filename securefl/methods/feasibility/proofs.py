@@ -91,12 +91,12 @@ def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
         if size > MAX_PROOF:
             raise ConfigError(
                 "secure_sum.verify",
-                f"the proof of {what} needs {_shown(size)} MB with {length:,} parameters, the limit is "
-                f"{_shown(MAX_PROOF)} MB",
+                f"the proof of {what} needs {_show_size(size)} MB with {length:,} parameters, the limit is "
+                f"{_show_size(MAX_PROOF)} MB",
                 "use a smaller model, fewer and smaller clusters, or secure_sum.verify = off",
             )
 
 
-def _shown(size: int) -> str:
+def _show_size(size: int) -> str:
     """Megabytes, rounded up: what is too much by a byte shall look it."""
     return f"{math.ceil(10 * size / _MEGABYTE) / 10:,.1f}"

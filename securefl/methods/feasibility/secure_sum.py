@@ -161,25 +161,25 @@ def _of_survivors(scenario: Scenario, smallest: int) -> Iterator[_Contradiction]
 def _ways(scenario: Scenario) -> Iterator[Scenario]:
     """Yield scenarios near this one that these limits allow: the same f first, then fewer colluders."""
     sums, least = scenario.secure_sum, least_colluders(scenario)
-    filled = _filled(scenario)
+    filled = _with_full_clusters(scenario)
     wanted = _with_f(filled, max(sums.colluders_per_cluster, least))
     f = wanted.secure_sum.colluders_per_cluster
     if _holds(wanted):
-        yield _fitted(wanted)
+        yield _with_bounded_thresholds(wanted)
     elif (size := _larger_size(wanted)) is not None:
-        yield _fitted(_of_size(wanted, size))
+        yield _with_bounded_thresholds(_of_size(wanted, size))
     if f > sums.colluders or not _holds(wanted):
         fewer = range(min(f - 1, sums.colluders), least - 1, -1)
         lowered = filter(_holds, (_with_f(filled, each) for each in fewer))
-        yield from (_fitted(one) for one in islice(lowered, 1))
+        yield from (_with_bounded_thresholds(one) for one in islice(lowered, 1))
     if least and (not sums.colluders_per_cluster or not _holds(wanted)):
         without = _with_f(replace(filled, leakage=scenario.leakage), 0)
         without = replace(without, secure_sum=replace(without.secure_sum, verify="off"))
         if _holds(without):
-            yield _fitted(without)
+            yield _with_bounded_thresholds(without)
 
 
-def _filled(scenario: Scenario) -> Scenario:
+def _with_full_clusters(scenario: Scenario) -> Scenario:
     """Return the scenario with clusters that participants fill, and colluders that leave a party to protect.
 
     ``leakage.colluders`` is as large as verification needs it.
@@ -197,10 +197,10 @@ def _filled(scenario: Scenario) -> Scenario:
 def _with_f(scenario: Scenario, f: int) -> Scenario:
     q = max(scenario.secure_sum.colluders, f)
     changed = replace(scenario.secure_sum, colluders_per_cluster=f, colluders=q)
-    return _certified(replace(scenario, secure_sum=changed))
+    return _with_certifying_quorum(replace(scenario, secure_sum=changed))
 
 
-def _certified(scenario: Scenario) -> Scenario:
+def _with_certifying_quorum(scenario: Scenario) -> Scenario:
     """Return the scenario with as many participants as certify a freeze."""
     drawn, quorum = scenario.participation, quorum_of(scenario.parties, scenario.secure_sum.colluders)
     if scenario.secure_sum.server != "active" or participants_of(scenario) >= quorum:
@@ -236,7 +236,7 @@ def _holds(scenario: Scenario) -> bool:
     return max(least_threshold(scenario, max(sizes)), least_honest(scenario)) <= min(sizes)
 
 
-def _fitted(scenario: Scenario) -> Scenario:
+def _with_bounded_thresholds(scenario: Scenario) -> Scenario:
     """Return the scenario with t and ``min_survivors`` within their bounds."""
     sums, sizes = scenario.secure_sum, planned_sizes(scenario)
     t = min(max(sums.threshold, least_threshold(scenario, max(sizes))), *sizes)

@@ -2,7 +2,7 @@ from .admission import Admission as Admission
 from .admission import admit as admit
 from .ledger import LeakageLedger as LeakageLedger
 from .ledger import UpdateVersion as UpdateVersion
-from .ledger import planned as planned
+from .ledger import plan_ledgers as plan_ledgers
 from .leverage import leverages as leverages
 from .limits import LeakageLimits as LeakageLimits
 from .modular import draw_prime as draw_prime
@@ -17,6 +17,6 @@ from .unresolved import Given as Given
 from .unresolved import UnresolvedRound as UnresolvedRound
 from .unresolved import crossed_together as crossed_together
 from .unresolved import doubtful_members as doubtful_members
-from .unresolved import joined as joined
+from .unresolved import join_releases as join_releases
 from .unresolved import silent_members as silent_members
 from .unresolved import unresolved_models as unresolved_models

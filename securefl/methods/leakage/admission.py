@@ -77,7 +77,7 @@ def admit(
     for version, reclusterings in grouped:
         rows = {r: _alive(assignment, survivors, r) for r in reclusterings}
         book = _Book(version, limits, seed)
-        kept, crossed = book.admitted(rows)
+        kept, crossed = book.admit_rows(rows)
         openings[version] = tuple(row for r in kept for row in rows[r])
         admitted += kept
         withheld |= crossed
@@ -85,7 +85,7 @@ def admit(
     return Admission(openings, tuple(admitted), withheld, certain)
 
 
-def judged(
+def judge_sums(
     version: UpdateVersion, sums: Sums, limits: Mapping[PartyId, LeakageLimits], seed: bytes
 ) -> tuple[Crossing, ...]:
     """Limits that some sums cross together, whatever reclusterings or rounds they are of.
@@ -96,7 +96,7 @@ def judged(
         limits: of all parties that demand any.
         seed: as in :func:`admit`.
     """
-    _, crossed = _Book(version, limits, seed).admitted({0: sums})
+    _, crossed = _Book(version, limits, seed).admit_rows({0: sums})
     return crossed.get(0, ())
 
 
@@ -109,7 +109,7 @@ class _Book:
         self._limits = limits
         self._seed = seed
 
-    def admitted(self, rows: Mapping[int, Sums]) -> tuple[list[int], dict[int, tuple[Crossing, ...]]]:
+    def admit_rows(self, rows: Mapping[int, Sums]) -> tuple[list[int], dict[int, tuple[Crossing, ...]]]:
         together = tuple(row for sums in rows.values() for row in sums)
         if not together or _harmless(together, self._limits):
             return list(rows), {}

@@ -36,12 +36,12 @@ class Coalitions:
     supports: Mapping[PartyId, tuple[PartyId, ...]]
     """A support with the party in it; all other parties of it, as colluders, learn its update."""
 
-    def needed(self, party: PartyId) -> int | None:
+    def colluders_needed(self, party: PartyId) -> int | None:
         """Fewest colluders that expose ``party``: 0 if nobody is needed, None if more than ``searched``."""
         support = self.supports.get(party)
         return None if support is None else len(support) - 1
 
-    def exposed(self, colluders: int) -> frozenset[PartyId]:
+    def exposed_by(self, colluders: int) -> frozenset[PartyId]:
         """Parties that some ``colluders`` others expose. Complete: nobody else is exposed by any of them.
 
         Raises:

@@ -58,7 +58,7 @@ class Echelon:
         pivot = int(places[0])
         scale = pow(int(rest[pivot]), -1, self.prime)
         rest = modular.times(rest, np.array([scale], np.int64), self.prime)
-        fresh = _cleared(self.fresh, (pivot,), rest[None, :], self.prime)
+        fresh = _eliminate(self.fresh, (pivot,), rest[None, :], self.prime)
         grown = replace(
             self, fresh=np.concatenate([fresh, rest[None, :]]), fresh_pivots=(*self.fresh_pivots, pivot)
         )
@@ -81,7 +81,7 @@ class Echelon:
         """The same row space in reduced form: every row is 0 at every other row's pivot, nothing is fresh."""
         if not self.fresh_pivots:
             return self
-        basis = _cleared(self.basis, self.fresh_pivots, self.fresh, self.prime)
+        basis = _eliminate(self.basis, self.fresh_pivots, self.fresh, self.prime)
         return replace(
             self,
             basis=np.concatenate([basis, self.fresh]),
@@ -123,7 +123,7 @@ class Echelon:
         return image
 
 
-def _cleared(rows: I64, pivots: tuple[int, ...], by: I64, prime: int) -> I64:
+def _eliminate(rows: I64, pivots: tuple[int, ...], by: I64, prime: int) -> I64:
     """Take ``by``, with ones at ``pivots``, out of ``rows``, so that these are 0 there."""
     factors = rows[:, list(pivots)]
     touched, columns = np.flatnonzero(factors.any(axis=1)), np.flatnonzero(by.any(axis=0))

@@ -149,7 +149,7 @@ class LeakageLedger:
         return (len(self.parties) + 1) * math.floor(max(bits, 0.0) / (modular.BITS - 1)) / modular.PRIMES
 
 
-def planned(
+def plan_ledgers(
     assignment: clustering.Assignment,
     survivors: Collection[PartyId],
     round_: int,

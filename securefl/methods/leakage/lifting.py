@@ -92,12 +92,12 @@ def _fractions(values: Sequence[int], modulus: int) -> Fractions | None:
     bound = math.isqrt(modulus // 2)
     denominator = 1
     for value in values:
-        scaled = _centred(value * denominator, modulus)
+        scaled = _centre(value * denominator, modulus)
         if abs(scaled) > bound:
             denominator *= _denominator(scaled % modulus, modulus, bound)
             if denominator > bound:
                 return None
-    numerators = tuple(_centred(value * denominator, modulus) for value in values)
+    numerators = tuple(_centre(value * denominator, modulus) for value in values)
     if any(abs(numerator) > bound for numerator in numerators):
         return None
     return Fractions(numerators, denominator)
@@ -114,6 +114,6 @@ def _denominator(value: int, modulus: int, bound: int) -> int:
     return abs(denominator)
 
 
-def _centred(value: int, modulus: int) -> int:
+def _centre(value: int, modulus: int) -> int:
     rest = value % modulus
     return rest - modulus if rest > modulus // 2 else rest

@@ -71,7 +71,7 @@ def _on_groups(ledger: LeakageLedger, demands: Mapping[PartyId, LeakageLimits]) 
     if bound <= 1:
         return ()
     if not searchable(ledger, bound):
-        return _undecided(
+        return _undecided_crossings(
             demands, IN_A_ROUND + 1, f"combinations of up to {bound - 1} parties are too many to search"
         )
     smallest = support_below(ledger, bound)
@@ -79,7 +79,9 @@ def _on_groups(ledger: LeakageLedger, demands: Mapping[PartyId, LeakageLimits]) 
         return ()
     if bound - 1 > ALWAYS:
         # That the others are safe would take a search for each of them.
-        return _undecided(demands, len(smallest) + 1, f"{_names(smallest)} are a combination of sums")
+        return _undecided_crossings(
+            demands, len(smallest) + 1, f"{_names(smallest)} are a combination of sums"
+        )
     supports = coalitions(ledger, bound - 2).supports
     return tuple(
         _crossing(party, supports[party], demand)
@@ -105,7 +107,9 @@ def _on_leverage(ledger: LeakageLedger, demands: Mapping[PartyId, LeakageLimits]
     for colluders in sorted({demand.colluders for demand in demanding.values()}):
         alike = {party: demand for party, demand in demanding.items() if demand.colluders == colluders}
         if not computable(ledger, colluders):
-            found += _undecided(alike, 1, f"its leverage with {colluders} colluders is too much to search")
+            found += _undecided_crossings(
+                alike, 1, f"its leverage with {colluders} colluders is too much to search"
+            )
             continue
         reached = dict(zip(ledger.parties, leverages(ledger, colluders).tolist(), strict=True))
         found += [
@@ -116,7 +120,9 @@ def _on_leverage(ledger: LeakageLedger, demands: Mapping[PartyId, LeakageLimits]
     return tuple(found)
 
 
-def _undecided(demands: Mapping[PartyId, LeakageLimits], above: int, reason: str) -> tuple[Crossing, ...]:
+def _undecided_crossings(
+    demands: Mapping[PartyId, LeakageLimits], above: int, reason: str
+) -> tuple[Crossing, ...]:
     return tuple(
         Crossing(party, "undecided", reason) for party, demand in demands.items() if demand.support >= above
     )

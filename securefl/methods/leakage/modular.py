@@ -81,12 +81,12 @@ def times(left: I64, right: I64, prime: int) -> I64:
     """Return ``left * right`` modulo ``prime``, element by element, both in [0, prime)."""
     part = left / prime
     high, low = right >> _HALF, right & (1 << _HALF) - 1
-    first = _reduced(left * high, part * high, prime)
+    first = _reduce(left * high, part * high, prime)
     quotient = first * (2.0**_HALF / prime) + part * low
-    return _reduced((first << _HALF) + left * low, quotient, prime)
+    return _reduce((first << _HALF) + left * low, quotient, prime)
 
 
-def _reduced(wrapped: I64, quotient: npt.NDArray[np.floating[Any]], prime: int) -> I64:
+def _reduce(wrapped: I64, quotient: npt.NDArray[np.floating[Any]], prime: int) -> I64:
     """``wrapped``, known modulo 2^64, minus the multiple of ``prime`` below it. Quotients are below 2^33."""
     rest = wrapped - quotient.astype(np.int64) * prime
     rest += (rest < 0) * prime
@@ -114,7 +114,7 @@ def _product(left: I64, right: I64, prime: int) -> I64:
         for i, j in pairs:
             digit += (lefts[i] @ rights[j]).astype(np.int64)
         quotient = result * (2.0**_LIMB / prime) + digit / prime
-        result = _reduced((result << _LIMB) + digit, quotient, prime)
+        result = _reduce((result << _LIMB) + digit, quotient, prime)
     return result
 
 
@@ -128,7 +128,7 @@ def total(rows: I64, prime: int) -> I64:
     high = (rows >> _HALF).sum(axis=0) % prime
     low = (rows & (1 << _HALF) - 1).sum(axis=0)
     quotient = high * (2.0**_HALF / prime) + low / prime
-    return _reduced((high << _HALF) + low, quotient, prime)
+    return _reduce((high << _HALF) + low, quotient, prime)
 
 
 def wrapped_product(matrix: F64, residue: I64) -> I64:

@@ -35,7 +35,7 @@ class Combination:
         """Whether ``factors @ A == value``, over the integers, and the value is not 0."""
         if len(self.factors) != len(ledger.openings):
             return False
-        return any(self.value) and _combined(ledger, self.factors) == self.value
+        return any(self.value) and _combine_columns(ledger, self.factors) == self.value
 
     @property
     def support(self) -> tuple[int, ...]:
@@ -164,10 +164,10 @@ def _combinations(
     places = list(pivots)
     right = np.zeros((len(places), len(columns)), np.int64)
     right[[places.index(column) for column in columns], range(len(columns))] = 1
-    return _solved(ledger, places, right, independent)
+    return _solve_combinations(ledger, places, right, independent)
 
 
-def _solved(
+def _solve_combinations(
     ledger: LeakageLedger, pivots: Collection[int], right: I64, independent: Collection[int]
 ) -> list[Combination]:
     """Combinations whose values at ``pivots`` are multiples of the columns of ``right``."""
@@ -179,11 +179,11 @@ def _solved(
         factors = [0] * len(ledger.openings)
         for number, factor in zip(independent, solution.numerators, strict=True):
             factors[number] = factor
-        proofs.append(Combination(tuple(factors), _combined(ledger, factors)))
+        proofs.append(Combination(tuple(factors), _combine_columns(ledger, factors)))
     return proofs
 
 
-def _combined(ledger: LeakageLedger, factors: Collection[int]) -> tuple[int, ...]:
+def _combine_columns(ledger: LeakageLedger, factors: Collection[int]) -> tuple[int, ...]:
     value = [0] * len(ledger.parties)
     for factor, row in zip(factors, ledger.openings, strict=True):
         if factor:

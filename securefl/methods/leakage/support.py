@@ -152,14 +152,14 @@ def least_support(ledger: LeakageLedger, budget: int = 1_000_000) -> LeastSuppor
     while size <= ALWAYS or math.comb(width, size - 1) <= budget:
         found = _search(ledger, size)
         if found is not None:
-            return _proved(ledger, found, size)
+            return _prove_support(ledger, found, size)
         size += 1
-    return _proved(ledger, min(_samples(ledger), key=len), size)
+    return _prove_support(ledger, min(_samples(ledger), key=len), size)
 
 
 def searchable(ledger: LeakageLedger, bound: int, budget: int = 1_000_000) -> bool:
     """Whether :func:`support_below` is affordable in a round: up to size 3, or within the budget."""
-    columns, size = len(_unsheltered(ledger, bound)), bound - 1
+    columns, size = len(_unsheltered_columns(ledger, bound)), bound - 1
     return size <= IN_A_ROUND or math.comb(columns, min(size, columns) - 1 if columns else 0) <= budget
 
 
@@ -169,7 +169,7 @@ def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | No
     An exhaustive search, right but for the doubt of the ledger. Parties that are only opened together with
     ``bound`` - 1 others or more, as in atoms and in one clustering, cost nothing.
     """
-    columns = _unsheltered(ledger, bound)
+    columns = _unsheltered_columns(ledger, bound)
     for size in range(1, min(bound - 1, len(columns)) + 1):
         found = _search(ledger, size, columns)
         if found is not None:
@@ -177,7 +177,7 @@ def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | No
     return None
 
 
-def _unsheltered(ledger: LeakageLedger, bound: int) -> list[int]:
+def _unsheltered_columns(ledger: LeakageLedger, bound: int) -> list[int]:
     """Columns that fewer than ``bound`` columns are equal to, without empty ones.
 
     A vector of the row space has equal entries in equal columns, so that a smaller support has none of the
@@ -191,7 +191,7 @@ def _unsheltered(ledger: LeakageLedger, bound: int) -> list[int]:
     return sorted(column for column, numbers in sums.items() if alike[tuple(numbers)] < bound)
 
 
-def _proved(ledger: LeakageLedger, columns: tuple[int, ...], at_least: int) -> LeastSupport:
+def _prove_support(ledger: LeakageLedger, columns: tuple[int, ...], at_least: int) -> LeastSupport:
     proof = proofs.prove_support(ledger, columns)
     if proof is None:
         raise UsageError(f"a support of {len(columns)} parties does not lift to the integers")

@@ -63,7 +63,7 @@ class _Joined(Mapping[bytes, admission.Sums]):
         return len(self.former) + exact_sum(model not in self.former for model in self.latest)
 
 
-def joined(given: Given, more: Given) -> Given:
+def join_releases(given: Given, more: Given) -> Given:
     """What was given before and what is given now. A sum of the same members says nothing new."""
     former, latest = (given.former, dict(given.latest)) if isinstance(given, _Joined) else (given, {})
     for model, sums in more.items():
@@ -73,7 +73,9 @@ def joined(given: Given, more: Given) -> Given:
     return _Joined({**former, **latest}, NOTHING_GIVEN)
 
 
-def repeated(given: Given, now: Given, known: Mapping[bytes, frozenset[PartyId]] = NOBODY_KNOWN) -> Given:
+def repeated_sums(
+    given: Given, now: Given, known: Mapping[bytes, frozenset[PartyId]] = NOBODY_KNOWN
+) -> Given:
     """Return the sums that ``now`` adds on models that occurred before.
 
     A model occurred if sums of it were given, or if updates on it may be ``known``.
@@ -107,14 +109,14 @@ def crossed_together(
             without them.
     """
     found: tuple[Crossing, ...] = ()
-    for number, (model, added) in enumerate(sorted(repeated(given, now, known).items())):
+    for number, (model, added) in enumerate(sorted(repeated_sums(given, now, known).items())):
         sums = _without((*given.get(model, ()), *added), known.get(model, frozenset()))
         parties, version = _members(sums), UpdateVersion(number)
-        crossed = admission.judged(version, sums, dict.fromkeys(parties, limits), seed + model)
+        crossed = admission.judge_sums(version, sums, dict.fromkeys(parties, limits), seed + model)
         if limits != NO_LIMITS and not crossed:
             # Without colluders: with many of them leverages are too much to search, and that would end runs.
             nearly = LeakageLimits(group=1, leverage=REPEATED_LEVERAGE)
-            crossed = admission.judged(version, sums, dict.fromkeys(parties, nearly), seed + model)
+            crossed = admission.judge_sums(version, sums, dict.fromkeys(parties, nearly), seed + model)
         found += crossed
     return found
 

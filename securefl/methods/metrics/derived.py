@@ -149,11 +149,11 @@ def _of_column(metric: scenario.Metric, samples: float, block: F64, words: Metri
 
 def _quantile(metric: scenario.Metric, counts: F64, share: float) -> float:
     """Where ``share`` of the samples is reached, linear within the bin that holds it."""
-    ends = cumulated(counts)
+    ends = cumulate(counts)
     return value_at(metric, ends, share * float(ends[-1]))
 
 
-def cumulated(counts: F64) -> F64:
+def cumulate(counts: F64) -> F64:
     """Samples below the ends of bins, f64 ``(bins + 1,)``, not falling.
 
     With noise the cumulated counts may fall: the nearest ones that rise stand for them.
@@ -171,7 +171,7 @@ def value_at(metric: scenario.Metric, ends: F64, samples: float) -> float:
 
     Args:
         metric: whose range the bins divide.
-        ends: of :func:`cumulated`.
+        ends: of :func:`cumulate`.
         samples: beyond 0 or all of them, the value is an end of the range.
     """
     if samples <= 0:

@@ -158,7 +158,7 @@ def _of_confusion(each: _Words, table: F64, resolution: float) -> Iterator[tuple
 
 
 def _of_quantile(metric: scenario.Metric, each: _Words, counts: F64, share: float) -> Precision:
-    ends = derived.cumulated(counts)
+    ends = derived.cumulate(counts)
     total, bins = float(ends[-1]), len(counts)
     if total <= CERTAIN * each.deviation * math.sqrt(bins):
         return Precision(math.inf, math.inf)

@@ -73,12 +73,12 @@ def said_by(evaluation: SiteEvaluation, samples: object, values: Mapping[str, An
     words = np.zeros(evaluation.words)
     words[0] = whole
     for metric, at in parts_of(evaluation):
-        words[at] = _said(metric, whole, values)
+        words[at] = _metric_words(metric, whole, values)
     words *= min(1.0, cap / whole)
     for metric, at in parts_of(evaluation):
         if metric.kind == "sum":
             # One number of a site counts whole, however many samples it has.
-            words[at] = _said(metric, whole, values) * cap
+            words[at] = _metric_words(metric, whole, values) * cap
     return words
 
 
@@ -118,7 +118,7 @@ class MetricWords:
         """w, the number of words."""
         return self.evaluation.words
 
-    def encoded(self, said: F64) -> I64:
+    def encode_values(self, said: F64) -> I64:
         """The integers of what a site says, i64 ``(w,)``, whatever it says: no norm is beyond the bound.
 
         Args:
@@ -227,7 +227,7 @@ def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
     raise ConfigError("evaluation.samples", reason, "set fewer, or encoding.ring_bits = 64")
 
 
-def _said(metric: Metric, samples: float, values: Mapping[str, Any]) -> F64:
+def _metric_words(metric: Metric, samples: float, values: Mapping[str, Any]) -> F64:
     """One metric's words of a site, f64 ``(words,)``."""
     if metric.name not in values:
         given_names = ", ".join(sorted(map(str, values))[:8]) or "no metrics"

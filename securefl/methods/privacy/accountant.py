@@ -162,7 +162,7 @@ def _by_rdp(steps: composition.Counts, slack: float, delta: float) -> float:
     found = _with_slack(composition.divergences(steps), delta, slack)
     # The library's own orders have gaps, and it drops those that it cannot compute: epsilon then jumps. Where
     # others do visibly better they count; elsewhere nothing changes by a bit.
-    more = composition.between(found, delta) if 0 < found < math.inf else ()
+    more = composition.orders_between(found, delta) if 0 < found < math.inf else ()
     other = _with_slack(composition.divergences(steps, more), delta, slack) if more else found
     return other if other < found * (1 - _VISIBLE) else found
 

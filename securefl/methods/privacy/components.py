@@ -131,9 +131,9 @@ class ComponentPlan:
         Raises:
             UsageError: more dropouts than are tolerated.
         """
-        return std_of(self._kept(survivors))
+        return std_of(self._kept_fraction(survivors))
 
-    def _kept(self, survivors: int) -> Fraction:
+    def _kept_fraction(self, survivors: int) -> Fraction:
         missing = max(0, self.planned - survivors)
         if missing > len(self.stds):
             raise UsageError(f"{survivors} survivors of {self.planned}, {len(self.stds)} dropouts tolerated")

@@ -96,7 +96,7 @@ def _one(step: _Step, grid: float) -> Any:
     )
 
 
-def between(found: float, delta: float) -> tuple[int, ...]:
+def orders_between(found: float, delta: float) -> tuple[int, ...]:
     """Orders in the library's gaps among which the best one may be, given an epsilon that it found; or none.
 
     Epsilon is A(a) + (ln(1/delta) - ln a) / (a - 1), nearly, with A convex and A(1) = 0. The best order has

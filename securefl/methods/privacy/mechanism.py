@@ -110,7 +110,9 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
     std, honest = (shares.target, 1) if components else (shares.share_std, shares.honest)
     event = replace(
         plain_release(scenario),
-        noise_multiplier=math.nextafter(std / rounding.sensitivity * quantile_clip.combined(scenario), 0.0),
+        noise_multiplier=math.nextafter(
+            std / rounding.sensitivity * quantile_clip.combined_multiplier(scenario), 0.0
+        ),
         survivors=(honest,) * openings_of(scenario),
         leverage=1.0 if openings_of(scenario) > 1 else None,
         mu_slack=mu_slack(honest * std**2),

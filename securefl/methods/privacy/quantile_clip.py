@@ -72,7 +72,7 @@ class ClipWords:
             return None
         return 0.5 + math.ldexp(total, -self.scale - 1) / members
 
-    def pooled(self, sums: Sequence[tuple[int, int]], *, median: bool) -> float | None:
+    def pool_shares(self, sums: Sequence[tuple[int, int]], *, median: bool) -> float | None:
         """Return the share over several sums; None if none of them counts.
 
         Args:
@@ -138,7 +138,7 @@ def noise_of_bits(scenario: Scenario) -> float:
     return TIMES * (privacy.multiplier or 1.0)
 
 
-def combined(scenario: Scenario) -> float:
+def combined_multiplier(scenario: Scenario) -> float:
     """Return the multiplier of a whole release over that of its updates: 1 for updates alone, else less.
 
     Updates with noise of z, metrics with r z and bits with 2 s_b, in units of the sensitivity of each, are
@@ -158,7 +158,7 @@ def of_updates(scenario: Scenario, whole: float) -> float:
     """
     clip, others = scenario.privacy.clip, _metrics(scenario)
     if clip is None or clip.noise is None:
-        return whole / combined(scenario)
+        return whole / combined_multiplier(scenario)
     left = 1 - (whole / (2 * clip.noise)) ** 2
     if left <= 0:
         raise ConfigError(

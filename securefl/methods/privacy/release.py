@@ -80,10 +80,10 @@ class ReleaseEvent:
             raise UsageError(f"leverage {self.leverage} below 1 / {max(self.survivors)}")
         if not (self.mu_slack >= 0 and 0 <= self.delta_slack < 1 and 0 <= self.delta_lost < 1):
             raise UsageError(f"slack {self.mu_slack}, {self.delta_slack}, {self.delta_lost}")
-        _known(self.mechanism, Mechanism)
-        _known(self.unit, Unit)
-        _known(self.relation, Relation)
-        _known(self.sampler, Sampler)
+        _check_choice(self.mechanism, Mechanism)
+        _check_choice(self.unit, Unit)
+        _check_choice(self.relation, Relation)
+        _check_choice(self.sampler, Sampler)
 
     @property
     def exposure(self) -> float:
@@ -130,6 +130,6 @@ class ReleaseEvent:
         return drawn if self.denominator == 1 else f"{drawn}, denominator {self.denominator}"
 
 
-def _known(value: str, choices: object) -> None:
+def _check_choice(value: str, choices: object) -> None:
     if value not in get_args(choices):
         raise UsageError(f"{value!r} is none of {', '.join(get_args(choices))}")

@@ -20,7 +20,7 @@ from securefl.methods.privacy.mechanism import (
     plain_release,
 )
 from securefl.methods.privacy.release import ReleaseEvent
-from securefl.methods.privacy.spending import named
+from securefl.methods.privacy.spending import describe_epsilon
 from securefl.methods.privacy.table import WORST_ERROR, added_delta
 from securefl.scenario import Scenario
 
@@ -52,16 +52,18 @@ def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
     scenario = _with_units(scenario, fewest)
     privacy = scenario.privacy
     if privacy.epsilon is not None:
-        multiplier = _calibrated(scenario, length, privacy.epsilon)
+        multiplier = _calibrate(scenario, length, privacy.epsilon)
         limit = privacy.epsilon if privacy.budget is None else privacy.budget
         privacy = replace(privacy, multiplier=multiplier, epsilon=None, budget=limit)
     budget, releases = privacy.budget, privacy.releases
     # Releases that somebody else worked out are for check_budget to judge.
     if budget is not None and releases is None:
         bare = replace(scenario, privacy=replace(privacy, budget=None))
-        releases = allowed_releases(_made(bare, length), budget, sensitivity.planned_releases(scenario))
+        releases = allowed_releases(
+            _make_mechanism(bare, length), budget, sensitivity.planned_releases(scenario)
+        )
     settled = replace(scenario, privacy=replace(privacy, releases=releases))
-    _made(settled, length)
+    _make_mechanism(settled, length)
     return settled
 
 
@@ -79,7 +81,7 @@ def check_budget(scenario: Scenario, length: int) -> None:
         raise ConfigError(
             "privacy.releases",
             f"{mechanism.allowed} releases with this noise spend"
-            f" {named(spent, mechanism.event, mechanism.delta)}, more than the budget of {budget:g}",
+            f" {describe_epsilon(spent, mechanism.event, mechanism.delta)}, more than the budget of {budget:g}",
             "settle the scenario again, or do not join this run",
         )
 
@@ -99,7 +101,7 @@ def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str =
     if not spent(1) <= budget:
         raise ConfigError(
             path,
-            f"one release spends {named(spent(1), mechanism.event, mechanism.delta)}, more than {budget:g}",
+            f"one release spends {describe_epsilon(spent(1), mechanism.event, mechanism.delta)}, more than {budget:g}",
             "set more noise, a larger budget, or smaller batches",
         )
     enough, too_many = 1, most
@@ -158,7 +160,7 @@ def _records(scenario: Scenario, fewest: int | None) -> int:
     return stated
 
 
-def _calibrated(scenario: Scenario, length: int, target: float) -> float:
+def _calibrate(scenario: Scenario, length: int, target: float) -> float:
     """The multiplier that keeps ``target`` over all planned releases."""
     privacy, planned = scenario.privacy, sensitivity.planned_releases(scenario)
     rounding = sensitivity.rounding_of(scenario, length)
@@ -178,7 +180,7 @@ def _calibrated(scenario: Scenario, length: int, target: float) -> float:
     _check_within_tables(scenario, length, plain, sigma)
     while True:
         trial = replace(scenario, privacy=replace(privacy, multiplier=sigma, epsilon=None, budget=None))
-        event = _made(trial, length).event.times(planned)
+        event = _make_mechanism(trial, length).event.times(planned)
         spent = accountant.epsilon((event,), delta, privacy.accountant)
         if spent <= target:
             return sigma
@@ -267,7 +269,7 @@ def _delta_of(scenario: Scenario) -> float:
     return float(scenario.privacy.delta)
 
 
-def _made(scenario: Scenario, length: int) -> Mechanism:
+def _make_mechanism(scenario: Scenario, length: int) -> Mechanism:
     mechanism = mechanism_of(scenario, length)
     if mechanism is None:
         raise UsageError("no mechanism without privacy")

@@ -21,7 +21,7 @@ NO_GUARANTEE = "none"
 """What to print instead of an epsilon where nothing is guaranteed, as with seeded entropy."""
 
 
-def named(epsilon: float, event: release.ReleaseEvent, delta: float) -> str:
+def describe_epsilon(epsilon: float, event: release.ReleaseEvent, delta: float) -> str:
     """An epsilon of releases like ``event`` in one line, with what it is an epsilon of."""
     what = f"{event.unit} level, {event.relation}, {event.sampling()}"
     return f"epsilon {epsilon:.4g} at delta {delta:.3g} ({what})"

@@ -185,7 +185,7 @@ def noise_table(law: laws.NoiseLaw, std: float, path: str = "privacy.noise") -> 
 
 @functools.lru_cache(maxsize=8)
 def _build(law: laws.NoiseLaw, std: float) -> NoiseTable:
-    steps, error = _rounded(laws.weights(law, std))
+    steps, error = _round_thresholds(laws.weights(law, std))
     leading = np.array([step >> _FURTHER_BITS for step in steps], dtype=np.int64)
     further = np.array([step & ((1 << _FURTHER_BITS) - 1) for step in steps], dtype=np.uint64)
     for part in (leading, further):
@@ -198,7 +198,7 @@ def _build(law: laws.NoiseLaw, std: float) -> NoiseTable:
     return NoiseTable(law, std, leading, further, error, settled)
 
 
-def _rounded(true: laws.Weights) -> tuple[list[int], Fraction]:
+def _round_thresholds(true: laws.Weights) -> tuple[list[int], Fraction]:
     """The thresholds below 2^127, and an upper bound of the distance, a multiple of 2^-192."""
     low_total = 2 * sums.exact_sum(true.low) - true.low[0]
     high_total = 2 * (sums.exact_sum(true.high) + true.beyond) - true.high[0]

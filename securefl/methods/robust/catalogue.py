@@ -26,7 +26,7 @@ def aggregate_all(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) 
     Raises:
         UsageError: fewer clusters than :func:`securefl.methods.robust.tolerance.clusters_needed_by`.
     """
-    stack, row_of = _prepared(plan, stack, seed)
+    stack, row_of = _prepare_rows(plan, stack, seed)
     result = aggregate(plan.rule, stack)
     return AggregationResult(result.vector, result.kept[row_of])
 
@@ -38,11 +38,13 @@ def earned_by(
 
     Arguments and errors as for :func:`aggregate_all`. All clusters of one bucket earn what the bucket does.
     """
-    stack, row_of = _prepared(plan, stack, seed)
-    return inner_product.earned(stack, rule)[row_of]
+    stack, row_of = _prepare_rows(plan, stack, seed)
+    return inner_product.trust_gains(stack, rule)[row_of]
 
 
-def _prepared(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, Places]:
+def _prepare_rows(
+    plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes
+) -> tuple[ClusterMeans, Places]:
     """The rows that the rule sees, and by cluster the row in which it counts."""
     needed = clusters_needed_by(plan)
     if stack.clusters < needed:
@@ -56,7 +58,7 @@ def _prepared(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) -> t
         stack, place = prepare(step, stack, seed)
         row_of = place[row_of]
     if trust is not None:
-        stack = replace(stack, trust=inner_product.pooled(trust, row_of, stack.clusters))
+        stack = replace(stack, trust=inner_product.pool_trust(trust, row_of, stack.clusters))
     return stack, row_of
 
 
@@ -66,7 +68,7 @@ def prepare(step: scenario.PreAggregation, stack: ClusterMeans, seed: bytes) -> 
     Returns:
         The new stack, and by row of the old one the row of the new one in which it counts.
     """
-    with step.blamed():
+    with step.blame_part():
         stack_after, place = step.prepare(stack, seed)
     return stack_after, np.arange(stack.clusters) if place is None else place
 
@@ -82,7 +84,7 @@ def aggregate(rule: scenario.Rule, stack: ClusterMeans) -> AggregationResult:
     needed = rule.clusters_needed
     if stack.clusters < needed:
         raise UsageError(f"{rule} needs {needed} clusters, not {stack.clusters}")
-    with rule.blamed():
+    with rule.blame_part():
         result = rule.aggregate(stack)
     if rule.is_own:
         _check_result(rule, stack, result)

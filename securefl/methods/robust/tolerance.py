@@ -23,7 +23,7 @@ def breakdown(rule: scenario.Rule, clusters: int) -> int:
     if clusters < rule.clusters_needed:
         return 0
     try:
-        with rule.blamed():
+        with rule.blame_part():
             most = rule.withstands(clusters)
     except RunAbortedError as error:
         raise ConfigError("aggregation.rule.type", str(error), "correct its method withstands") from error

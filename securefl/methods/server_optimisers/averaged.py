@@ -56,7 +56,7 @@ class AveragedState:
             if _is_variance(name):
                 variances.append(place)
             start += size
-        return cls(_joined(averaged), _joined(variances))
+        return cls(_merge_ranges(averaged), _merge_ranges(variances))
 
     def at(self, places: I64) -> AveragedState:
         """Return the state of the vector that has the coordinates ``places``, i64 ascending, of the model."""
@@ -116,7 +116,7 @@ def _at_least_zero(array: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     return np.maximum(array, 0) if (array < 0).any() else array
 
 
-def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges:
+def _merge_ranges(ranges: Sequence[tuple[int, int]]) -> Ranges:
     """Return the ranges, neighbours as one."""
     made: list[tuple[int, int]] = []
     for start, stop in ranges:
@@ -129,4 +129,4 @@ def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges:
 
 def _within(ranges: Ranges, places: I64) -> Ranges:
     ends = [tuple(np.searchsorted(places, ends).tolist()) for ends in ranges]
-    return _joined([(start, stop) for start, stop in ends if start < stop])
+    return _merge_ranges([(start, stop) for start, stop in ends if start < stop])

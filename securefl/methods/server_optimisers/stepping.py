@@ -33,24 +33,26 @@ def server_step(
         RunAbortedError: an optimiser of one's own raises, or returns other shapes.
     """
     if averaged is None or not averaged.any():
-        added, made = _stepped(optimiser, moments, update, round_)
+        added, made = _apply_step(optimiser, moments, update, round_)
     else:
         added, made, acts = update.copy(), moments.copy(), ~averaged
-        added[acts], made[:, acts] = _stepped(optimiser, moments[:, acts], update[acts], round_)
+        added[acts], made[:, acts] = _apply_step(optimiser, moments[:, acts], update[acts], round_)
         made[:1, averaged] = update[averaged]
     with np.errstate(over="ignore"):
         stepped = (params.astype(np.float64) + added).astype(np.float32)
     return stepped, made
 
 
-def _stepped(optimiser: scenario.ServerOptimiser, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
+def _apply_step(
+    optimiser: scenario.ServerOptimiser, moments: F64, update: F64, round_: int
+) -> tuple[F64, F64]:
     """The optimiser's step, f64 ``(d,)``, and its new moments, f64 ``(s, d)``, checked."""
-    with optimiser.blamed(), np.errstate(over="ignore", invalid="ignore"):
+    with optimiser.blame_part(), np.errstate(over="ignore", invalid="ignore"):
         # Verifiers get the former moments after the step: whoever overwrites them has claimed another one.
         added, made = optimiser.step(_read_only(moments), _read_only(update), round_)
     return (
-        _checked(optimiser, "step", added, update.shape),
-        _checked(optimiser, "step", made, moments.shape),
+        _check_result(optimiser, "step", added, update.shape),
+        _check_result(optimiser, "step", made, moments.shape),
     )
 
 
@@ -60,9 +62,9 @@ def first_moments(optimiser: scenario.ServerOptimiser, length: int) -> F64:
     Raises:
         RunAbortedError: as of :func:`server_step`.
     """
-    with optimiser.blamed():
+    with optimiser.blame_part():
         begun = optimiser.begin(length)
-    return _checked(optimiser, "begin", begun, (optimiser.moments, length))
+    return _check_result(optimiser, "begin", begun, (optimiser.moments, length))
 
 
 def past_update(optimiser: scenario.ServerOptimiser, moments: F64, averaged: BoolArray | None = None) -> F64:
@@ -81,9 +83,9 @@ def past_update(optimiser: scenario.ServerOptimiser, moments: F64, averaged: Boo
         whole[acts] = past_update(optimiser, moments[:, acts])
         whole[averaged] = moments[0, averaged] if len(moments) else 0.0
         return whole
-    with optimiser.blamed():
+    with optimiser.blame_part():
         past = optimiser.past(_read_only(moments))
-    return _checked(optimiser, "past", past, moments.shape[1:])
+    return _check_result(optimiser, "past", past, moments.shape[1:])
 
 
 def _read_only(array: F64) -> F64:
@@ -92,7 +94,9 @@ def _read_only(array: F64) -> F64:
     return seen
 
 
-def _checked(optimiser: scenario.ServerOptimiser, method: str, found: object, shape: tuple[int, ...]) -> F64:
+def _check_result(
+    optimiser: scenario.ServerOptimiser, method: str, found: object, shape: tuple[int, ...]
+) -> F64:
     """What an optimiser of one's own has made, as real numbers of 64 bits."""
     made = np.asarray(found)
     if made.shape != shape or made.dtype.kind not in "fiu":

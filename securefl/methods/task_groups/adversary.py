@@ -68,10 +68,12 @@ class SmallestGroup:
         members = np.bincount(turn.honest_choice, minlength=len(turn.models))
         smallest = int(np.where(members > 0, members, members.max() + 1).argmin())
         choice = np.full(turn.byzantine.machines, smallest, dtype=np.intp)
-        return choice, _crafted(self.craft, turn, choice, turn.byzantine.look(turn.models).gradients(choice))
+        return choice, _craft_vector(
+            self.craft, turn, choice, turn.byzantine.look(turn.models).gradients(choice)
+        )
 
 
-def _crafted(craft: Craft, turn: Turn, choice: problem.Choice, own: F64) -> F64:
+def _craft_vector(craft: Craft, turn: Turn, choice: problem.Choice, own: F64) -> F64:
     vectors = own.copy()
     for group in np.unique(choice):
         known = turn.honest_vectors[turn.honest_choice == group]

@@ -107,7 +107,7 @@ def descend(
             seen = _Sides(problem.part(2 * iteration, parts), liars)
             sides = _Sides(problem.part(2 * iteration + 1, parts), liars)
         choice, vectors = _messages(sides, seen, models, adversary, pinned)
-        choice, bad = _screened(choice, vectors, groups, pinned)
+        choice, bad = _screen_vectors(choice, vectors, groups, pinned)
         refused += bad
         for group in range(groups):
             members = choice == group
@@ -115,11 +115,11 @@ def descend(
             if step is None:
                 waited += 1
                 continue
-            models[group] = projected(models[group] - settings.rate * step, settings.radius)
+            models[group] = project(models[group] - settings.rate * step, settings.radius)
     return Descent(models, choice, refused, waited)
 
 
-def projected(model: F64, radius: float | None) -> F64:
+def project(model: F64, radius: float | None) -> F64:
     """The nearest point of the ball round 0 (the Euclidean projection of Algorithm 1)."""
     if radius is None:
         return model
@@ -158,7 +158,7 @@ def _messages(
     return choice, vectors
 
 
-def _screened(choice: Choice, vectors: F64, groups: int, pinned: Choice | None) -> tuple[Choice, int]:
+def _screen_vectors(choice: Choice, vectors: F64, groups: int, pinned: Choice | None) -> tuple[Choice, int]:
     """The groups of those whose message can be used, and how many others there are."""
     if pinned is not None:
         choice = np.where(pinned == NOBODY, NOBODY, choice)

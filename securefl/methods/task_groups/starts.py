@@ -134,13 +134,13 @@ def halves(
             raise UsageError(f"no two sums of {cluster} machines are of one model")
         source = max(spreads, key=lambda model: spreads[model].ratio)
         tilt = spreads[source].length * spreads[source].direction
-        candidates = [_parted(models, source, step * tilt) for step in STEPS]
+        candidates = [_part_models(models, source, step * tilt) for step in STEPS]
         left = [float(np.median(problem.look(some).losses.min(axis=1))) for some in candidates]
         models = candidates[int(np.argmin(left))]
     return models
 
 
-def _parted(models: F64, source: int, tilt: F64) -> F64:
+def _part_models(models: F64, source: int, tilt: F64) -> F64:
     further = np.concatenate([models, models[source : source + 1] - tilt])
     further[source] += tilt
     return further

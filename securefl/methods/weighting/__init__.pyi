@@ -6,7 +6,7 @@ from .truncation import heaviest as heaviest
 from .truncation import largest_cap as largest_cap
 from .truncation import mwp as mwp
 from .truncation import objective_skew as objective_skew
-from .truncation import truncated as truncated
+from .truncation import truncate_counts as truncate_counts
 from .weights import MAX_COUNT as MAX_COUNT
 from .weights import cap_of as cap_of
 from .weights import public_weights as public_weights

@@ -49,7 +49,7 @@ def smallest_sample(alpha: truncation.Share, delta: float) -> int:
     return math.floor(math.log(3 / delta) / (2 * float(truncation.exact(alpha)) ** 2)) + 1
 
 
-def averaged(surely: float) -> int:
+def values_averaged(surely: float) -> int:
     """The number of largest values averaged, floor(x) + 1, for x = k (alpha - eps1) > 0.
 
     An x that rounding put just below a whole number is that number. The other way round nothing is lost
@@ -94,7 +94,7 @@ def partial_view(
     ranked = sorted(float(min(count, cap)) for count in sample)
     logarithm, top = math.log(3 / delta), float(cap)
     eps1 = math.sqrt(logarithm / (2 * k))
-    terms = averaged(k * (low - eps1))
+    terms = values_averaged(k * (low - eps1))
     eps2 = top * math.sqrt(logarithm / (2 * terms))
     eps3 = top * math.sqrt(logarithm / (2 * k))
     largest = math.fsum(ranked[-terms:]) / terms + eps2

@@ -55,7 +55,7 @@ def mwp(counts: Iterable[int | Fraction], share: Share) -> Fraction:
     return Fraction(sums.exact_sum(ranked[: heaviest(len(ranked), share)]), sums.exact_sum(ranked))
 
 
-def truncated(counts: Iterable[int], cap: Fraction | int) -> list[Fraction | int]:
+def truncate_counts(counts: Iterable[int], cap: Fraction | int) -> list[Fraction | int]:
     """trunc(N, U): every count, but ``cap`` at most."""
     return [min(count, cap) for count in counts]
 

@@ -44,4 +44,4 @@ from .events import Trained as Trained
 from .machine import Effect as Effect
 from .machine import Event as Event
 from .machine import Machine as Machine
-from .machine import guarded as guarded
+from .machine import guard as guard

@@ -66,7 +66,7 @@ class Machine(Protocol[PhaseT, EventT_contra, EffectT_co]):
 StepEffectT = TypeVar("StepEffectT")
 
 
-def guarded(
+def guard(
     handler: Callable[[], tuple[PhaseT, tuple[StepEffectT, ...]]], phase: PhaseT
 ) -> tuple[PhaseT, tuple[StepEffectT | effects.Reject, ...]]:
     """Run a step; a ``PeerError`` in it becomes ``Reject`` and leaves the phase as it was."""

@@ -106,11 +106,11 @@ class CollectingInputs:
         """Return the numbers of the members that release what opens the sum, ascending."""
         return self.alive(survivors)
 
-    def needed(self, survivors: Collection[PartyId]) -> int:
+    def releases_needed(self, survivors: Collection[PartyId]) -> int:
         """Return how many of the holders it takes."""
-        return self.setup.needed(len(self.alive(survivors)))
+        return self.setup.releases_needed(len(self.alive(survivors)))
 
-    def added(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+    def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
         """Return the numbers of the members whose vectors the sum adds up, ascending."""
         return self.alive(survivors)
 
@@ -118,13 +118,13 @@ class CollectingInputs:
         """Return what looks up a member's vector."""
         return lambda index: store.get(self.inputs[index])
 
-    def fixed(self, survivors: Collection[PartyId]) -> evidence.FixedSum:
+    def fixed_sum(self, survivors: Collection[PartyId]) -> evidence.FixedSum:
         """Return the instance as it stands before it opens."""
         return evidence.FixedSum(self.setup, self.adverts, self.key_list, self.sharers, self.alive(survivors))
 
     def commitment(self, survivors: Collection[PartyId]) -> bytes:
         """Return what fixes the sum."""
-        inputs = {i: self.digests[i] for i in self.added(survivors)}
+        inputs = {i: self.digests[i] for i in self.summed_members(survivors)}
         return evidence.commitment_of(self.setup, self.lists_digest, inputs)
 
     def names(self, numbers: Collection[int]) -> frozenset[PartyId]:
@@ -168,7 +168,9 @@ def on_advert(
     return replace(phase, adverts={**phase.adverts, index: advert}, frames={**phase.frames, index: signed})
 
 
-def listed(phase: CollectingKeys) -> tuple[dict[int, messages.KeyAdvert], bytes, messages.KeyList] | Lost:
+def end_key_step(
+    phase: CollectingKeys,
+) -> tuple[dict[int, messages.KeyAdvert], bytes, messages.KeyList] | Lost:
     """End the key step: the adverts by number, ascending, the digest of the list, and the list."""
     if len(phase.adverts) < phase.setup.min_survivors:
         return Lost(phase.setup, f"only {text.count(len(phase.adverts), 'member')} advertised keys")
@@ -190,7 +192,7 @@ def on_input(phase: InputsT, sender: PartyId, message: messages.MaskedInput, sto
     expected = setup.length * setup.ring_bits // 8
     if len(message.vector) != expected:
         raise PeerError(sender, f"masked input of {len(message.vector)} bytes, expected {expected}")
-    digests = _stated(
+    digests = _with_stated_digest(
         phase, sender, evidence.input_digest(setup, index, message.vector) if setup.verified else b""
     )
     return replace(phase, inputs={**phase.inputs, index: store.put(message.vector)}, digests=digests)
@@ -208,11 +210,11 @@ def on_receipt(phase: InputsT, sender: PartyId, message: messages.Receipt, signe
         raise PeerError(sender, f"sends a receipt at the wrong time in {setup.describe()}")
     if message.lists_digest != phase.lists_digest:
         raise PeerError(sender, f"used other lists for its mask in {setup.describe()}")
-    digests = _stated(phase, sender, evidence.stated_input(message))
+    digests = _with_stated_digest(phase, sender, evidence.stated_input(message))
     return replace(phase, receipts={**phase.receipts, index: signed}, digests=digests)
 
 
-def _stated(phase: CollectingInputs, sender: PartyId, stated: bytes) -> Mapping[int, bytes]:
+def _with_stated_digest(phase: CollectingInputs, sender: PartyId, stated: bytes) -> Mapping[int, bytes]:
     """The digests of inputs with the sender's, which receipt and vector have to agree on.
 
     Whoever states another one could keep its cluster's sum from being verified.

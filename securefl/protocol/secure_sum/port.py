@@ -65,7 +65,7 @@ class InputSent(MemberPhase, Protocol):
         """The digest of the masked input that it states, where sums are verified; nothing elsewhere."""
         ...
 
-    def added(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+    def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
         """Return the numbers of the members whose vectors the sum adds up, ascending."""
         ...
 
@@ -119,14 +119,14 @@ class MemberEnd(ABC):
         """Return True if the others wait for nothing of this member but its update: its shares have come."""
 
     @abstractmethod
-    def sent(self, phase: MemberPhase) -> InputSent | None:
+    def input_sent(self, phase: MemberPhase) -> InputSent | None:
         """Return the phase if the update is out; None as long as it is not."""
 
     @abstractmethod
     def release(self, phase: InputSent, survivors: Collection[PartyId]) -> Opening:
         """Return what opens the sum. The caller has checked survivors, certificate and ledger."""
 
-    def given(self, phase: InputSent, _release: Opening) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def exposed_members(self, phase: InputSent, _release: Opening) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of whom a release gives something away: of members that are counted, and that have dropped out."""
         return tuple(sorted(phase.sharers)), ()
 
@@ -233,7 +233,7 @@ class ServerEnd(ABC):
         """
 
     @abstractmethod
-    def recovered(
+    def recover_secrets(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
     ) -> evidence.OpenedSecrets:
         """Return the secrets that open the sum, from as many releases as are needed.
@@ -283,10 +283,10 @@ class ServerEnd(ABC):
         """Return the ring sum, shape (d,), of the survivors' updates.
 
         Raises:
-            PeerError: as :meth:`recovered` and :meth:`sum_of`.
+            PeerError: as :meth:`recover_secrets` and :meth:`sum_of`.
         """
-        secrets = self.recovered(phase, survivors, releases)
-        return self.sum_of(phase.fixed(survivors), secrets, phase.vectors(store))
+        secrets = self.recover_secrets(phase, survivors, releases)
+        return self.sum_of(phase.fixed_sum(survivors), secrets, phase.vectors(store))
 
     def complaint(
         self, phase: ServerPhase, sender: PartyId, accused: PartyId, *, over: bool
@@ -381,7 +381,7 @@ class SecureSum(ABC):
         """
         return
 
-    def prepared(self) -> SecureSum:
+    def prepare(self) -> SecureSum:
         """Return the kind with what its members compute with, loaded.
 
         Raises:

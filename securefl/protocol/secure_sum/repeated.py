@@ -31,7 +31,7 @@ class Repeatable:
 
 def repeatable(sent: port.InputSent, survivors: Sequence[PartyId] | frozenset[PartyId]) -> Repeatable:
     """Return what a member that has submitted keeps of a sum, to verify it later."""
-    setup, added = sent.setup, sent.added(survivors)
+    setup, added = sent.setup, sent.summed_members(survivors)
     alive = tuple(i for i in sorted(sent.sharers) if setup.members[i] in survivors)
     sharers = frozenset(added) if setup.everyone else sent.sharers
     return Repeatable(setup, sent.lists_digest, sharers, alive, added)
@@ -158,7 +158,7 @@ def repeat_opening(
     """
     setup = known.setup
     try:
-        return _repeated(sums, known, commitment, proof, opened, vectors, roster)
+        return _repeat_sum(sums, known, commitment, proof, opened, vectors, roster)
     except PeerError as error:
         if error.culprit == SERVER:
             raise
@@ -166,7 +166,7 @@ def repeat_opening(
         raise PeerError(SERVER, what) from error
 
 
-def _repeated(
+def _repeat_sum(
     sums: port.SecureSum,
     known: Repeatable,
     commitment: bytes,
@@ -179,7 +179,7 @@ def _repeated(
     adverts, key_list = read_key_list(setup, proof.adverts, roster)
     if sums.lists_digest(setup, key_list, known.sharers, known.alive) != known.lists_digest:
         raise PeerError(SERVER, f"proves {setup.describe()} with other adverts than were listed")
-    inputs = _stated(known, proof, roster)
+    inputs = _stated_digests(known, proof, roster)
     if evidence.commitment_of(setup, known.lists_digest, inputs) != commitment:
         raise PeerError(SERVER, f"proves {setup.describe()} with other inputs than were certified")
     for index, found in vectors.digests.items():
@@ -192,7 +192,9 @@ def _repeated(
     return sums.server.sum_of(fixed, secrets, lambda index: vectors.views[index])
 
 
-def _stated(known: Repeatable, proof: messages.OpeningProof, roster: crypto.Roster) -> dict[int, bytes]:
+def _stated_digests(
+    known: Repeatable, proof: messages.OpeningProof, roster: crypto.Roster
+) -> dict[int, bytes]:
     """What receipts state of the vectors, by member."""
     setup, inputs = known.setup, dict[int, bytes]()
     for frame in proof.receipts:

@@ -44,7 +44,7 @@ class Setup:
         if self.everyone and self.min_survivors < 2:
             raise UsageError("a sum of shares needs two members: one would hold the value itself")
 
-    def needed(self, survivors: int) -> int:
+    def releases_needed(self, survivors: int) -> int:
         """Return how many members have to release what they hold, to open a sum of so many."""
         return survivors if self.everyone else self.threshold
 

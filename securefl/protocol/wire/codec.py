@@ -36,7 +36,7 @@ def decode(raw: bytes, culprit: str) -> messages.AnyMessage:
     try:
         message = _decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(culprit, f"malformed message: {quoted(error)}") from error
+        raise PeerError(culprit, f"malformed message: {quote_error(error)}") from error
     if not _is_canonical(message, raw):
         raise PeerError(culprit, f"{type(message).__name__} is not in its canonical encoding")
     return message
@@ -51,7 +51,7 @@ def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
     try:
         value = msgspec.msgpack.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(culprit, f"malformed {kind.__name__}: {quoted(error)}") from error
+        raise PeerError(culprit, f"malformed {kind.__name__}: {quote_error(error)}") from error
     if _encoder.encode(value) != raw:
         raise PeerError(culprit, f"{kind.__name__} is not in its canonical encoding")
     return value
@@ -70,6 +70,6 @@ def _is_canonical(message: msgspec.Struct, raw: bytes) -> bool:
     return raw.startswith(start) and len(raw) == len(start) + len(bulk)
 
 
-def quoted(error: Exception) -> str:
+def quote_error(error: Exception) -> str:
     """Return a decoder's complaint as one short printable line, since it may quote what the peer wrote."""
     return ascii(str(error)[:_LONGEST_REASON])[1:-1][:_LONGEST_REASON]

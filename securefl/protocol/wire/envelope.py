@@ -18,7 +18,7 @@ from securefl.base import crypto
 from securefl.base.errors import PeerError
 from securefl.base.ids import EVERYONE, NAME, SERVER, PartyId, RunId
 from securefl.protocol import kernel, messages
-from securefl.protocol.wire.codec import quoted
+from securefl.protocol.wire.codec import quote_error
 
 DOMAIN = b"securefl/1/frame\x00"
 SIGNATURE = 64
@@ -95,7 +95,7 @@ def peek(frame: bytes, culprit: str) -> Payload:
     try:
         header = _decoder.decode(encoded)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(culprit, f"is malformed: {quoted(error)}") from error
+        raise PeerError(culprit, f"is malformed: {quote_error(error)}") from error
     if _encoder.encode(header) != encoded:
         raise PeerError(culprit, "its header is not in canonical encoding")
     if header.kind != CARRIER and header.kind not in messages.KINDS:

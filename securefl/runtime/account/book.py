@@ -75,7 +75,7 @@ class RunBook:
         self.choice = KeptChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
         """The task group that may have been named last in this run."""
         runs = [entry for entry in entries if isinstance(entry, Run)]
-        self._joining = None if runs and _told(runs[-1]) == _told(joined) else joined
+        self._joining = None if runs and _run_line(runs[-1]) == _run_line(joined) else joined
 
     def enter(self, entry: kernel.AccountEntry) -> None:
         """Write durably what is about to leave; nothing for atoms that it has already.
@@ -129,7 +129,7 @@ def _run_of(plan: RunPlan, data: OwnData) -> Run:
     )
 
 
-def _told(run: Run) -> Run:
+def _run_line(run: Run) -> Run:
     """What it says, wherever it stands."""
     return msgspec.structs.replace(run, before=NOTHING)
 

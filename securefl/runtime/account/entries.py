@@ -155,21 +155,23 @@ def read_lines(where: str, lines: Iterable[bytes]) -> tuple[tuple[Entry, ...], t
         try:
             entry = _DECODER.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UsageError) as error:
-            raise _damaged(f"{where}:{number}", f"is no entry of an account: {error}") from None
+            raise _damage_error(f"{where}:{number}", f"is no entry of an account: {error}") from None
         if entry.before != (hashes[-1] if hashes else NOTHING):
-            raise _damaged(
+            raise _damage_error(
                 f"{where}:{number}", "does not follow from the line before it: the file was edited"
             )
         if isinstance(entry, Begun) != (number == 1):
-            raise _damaged(f"{where}:{number}", "an account begins once, with its first line")
+            raise _damage_error(f"{where}:{number}", "an account begins once, with its first line")
         if isinstance(entry, _OF_A_RUN) and not any(isinstance(one, Run) for one in entries):
-            raise _damaged(f"{where}:{number}", "belongs to no run")
+            raise _damage_error(f"{where}:{number}", "belongs to no run")
         entries.append(entry)
         hashes.append(hash_of(line))
     for number, place in _outside(entries):
-        raise _damaged(f"{where}:{number}", f"names a member that the roster of its run has not ({place})")
+        raise _damage_error(
+            f"{where}:{number}", f"names a member that the roster of its run has not ({place})"
+        )
     for number in _unknown_clusters(entries):
-        raise _damaged(f"{where}:{number}", "closes clusters of a round that the account does not have")
+        raise _damage_error(f"{where}:{number}", "closes clusters of a round that the account does not have")
     return tuple(entries), tuple(hashes)
 
 
@@ -201,7 +203,7 @@ def _unknown_clusters(entries: Sequence[Entry]) -> Iterable[int]:
                 yield number
 
 
-def _damaged(where: str, reason: str) -> ConfigError:
+def _damage_error(where: str, reason: str) -> ConfigError:
     return DecisionError(
         where, reason, "restore the file from a backup: it records what this key has released"
     )

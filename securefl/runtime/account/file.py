@@ -71,10 +71,10 @@ class AccountFile:
     ) -> None:
         self._path = path
         self._tip = tip
-        self._handle = _locked(path, owner)
+        self._handle = _lock_file(path, owner)
         self._held: int | None = None
         try:
-            self._held = None if tip is None else _held(tip, path, owner)
+            self._held = None if tip is None else _hold_lock(tip, path, owner)
             entries, hashes, self._whole = self._read()
             self._check_owner(entries, owner)
             self._lines, self._last = len(hashes), hashes[-1]
@@ -182,7 +182,7 @@ class AccountFile:
         self._note_tip()
 
 
-def _locked(path: Path, owner: crypto.PublicIdentity) -> int:
+def _lock_file(path: Path, owner: crypto.PublicIdentity) -> int:
     try:
         handle = os.open(path, _FLAGS)
     except FileNotFoundError:
@@ -205,7 +205,7 @@ def _locked(path: Path, owner: crypto.PublicIdentity) -> int:
     return handle
 
 
-def _held(tip: Tip, path: Path, owner: crypto.PublicIdentity) -> int:
+def _hold_lock(tip: Tip, path: Path, owner: crypto.PublicIdentity) -> int:
     """Hold the key too: a copy of the file beside it has a lock of its own."""
     handle = tip.hold()
     if handle is None:

@@ -1,5 +1,5 @@
 from . import process as process
-from .bundled import bundled as bundled
+from .bundled import find_bundled as find_bundled
 from .bundled import scenario_folder as scenario_folder
 from .federation import run_here as run_here
 from .interrupts import ended_by_signals as ended_by_signals

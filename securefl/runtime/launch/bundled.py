@@ -14,7 +14,7 @@ def scenario_folder() -> Path:
     return beside if beside.is_dir() else package / "bundled"
 
 
-def bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scenario") -> Path:
+def find_bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scenario") -> Path:
     """Return the file that is meant: as given, or one of those that come with securefl.
 
     Raises:

@@ -20,13 +20,13 @@ def stopped_after(record: report.RoundRecord, scenario: Scenario) -> report.RunE
     parties = first if len(beyond) == 1 else f"{first} and {len(beyond) - 1} more"
     why = (
         f"round {record.round}: updates of {parties} were cut off "
-        f"({report.counted(beyond[first], 'coordinate')} beyond encoding.range = {limit:g}):"
+        f"({report.count_of(beyond[first], 'coordinate')} beyond encoding.range = {limit:g}):"
         " raise encoding.range"
     )
     return report.RunEnd(reason=why, cut=True)
 
 
-def interrupted(reason: str, *, paused: bool = False) -> report.RunEnd:
+def interrupted_end(reason: str, *, paused: bool = False) -> report.RunEnd:
     """Return the end of a run that the user aborted, for a while only if ``paused``."""
     return report.RunEnd(reason=reason, aborted=True, interrupted=True, paused=paused)
 
@@ -34,7 +34,7 @@ def interrupted(reason: str, *, paused: bool = False) -> report.RunEnd:
 def interrupted_by(interrupt: KeyboardInterrupt) -> report.RunEnd:
     """Return the end by Ctrl-C or a signal."""
     name = interrupt.name if isinstance(interrupt, SignalledError) else "the user (Ctrl-C)"
-    return interrupted(f"by {name}; what was written stays")
+    return interrupted_end(f"by {name}; what was written stays")
 
 
 def end_of(outcome: kernel.Finished | kernel.Aborted) -> report.RunEnd:

@@ -28,7 +28,7 @@ from securefl.runtime.process import (
     ProcessSettings,
     RecordOptions,
     Said,
-    carried,
+    shared_fields,
     local_setup,
     scratch_folder,
 )
@@ -186,7 +186,10 @@ class LocalRun:
         frame_limit: int,
     ) -> None:
         options = self._options
-        shared = carried(options, RecordOptions) | {"out": self._directory.path, "device": self._device.name}
+        shared = shared_fields(options, RecordOptions) | {
+            "out": self._directory.path,
+            "device": self._device.name,
+        }
         base = ProcessSettings(
             **shared,
             scenario=self._scenario,
@@ -243,7 +246,7 @@ class LocalRun:
                     case Said(name=name, item=item):
                         self._take(name, item)
                     case Died(name=name, exit_code=code):
-                        self._died(name, code)
+                        self._report_death(name, code)
                         if name == SERVER:
                             until = time.monotonic() + _GOODBYE_SECONDS
 
@@ -270,7 +273,7 @@ class LocalRun:
         if len(said) == len(names) and all(one.refused for one in said):
             raise ConfigError("parties", f"no party joined the run; {names[0]} refused: {said[0].reason}")
 
-    def _died(self, name: PartyId, exit_code: int) -> None:
+    def _report_death(self, name: PartyId, exit_code: int) -> None:
         """Tell of a process that ended too early and could not say why itself."""
         if exit_code == 0 or self._following.ending is not None or name in self._fatal:
             return
@@ -320,7 +323,7 @@ def _run_in(
         metrics.on_round = options.on_round
         federation = LocalRun(scenario, options, directory, metrics, progress)
 
-        def concluded(end: report.RunEnd) -> report.Summary:
+        def conclude(end: report.RunEnd) -> report.Summary:
             rows.close()
             return conclusion.conclude(
                 directory,
@@ -340,11 +343,11 @@ def _run_in(
             if any(directory.transcript_folder.glob("*")):
                 # What ended the run may keep the summary from being written, too, and is what has to be said.
                 with suppress(SecureflError):
-                    concluded(report.RunEnd(reason=str(error), aborted=True))
+                    conclude(report.RunEnd(reason=str(error), aborted=True))
             raise
         finally:
             progress.finish()
-        return concluded(end)
+        return conclude(end)
 
 
 @contextmanager

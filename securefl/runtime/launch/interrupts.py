@@ -46,7 +46,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def block_signals() -> Iterator[None]:
     """Have signals wait for the end of the block.
 
     Outside the main thread, which alone gets signals, this does nothing.

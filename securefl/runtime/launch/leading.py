@@ -65,7 +65,7 @@ class Leading:
             reread=self._directory.each_record,
         )
         following.account_for(plan, metrics, settings.seed, seeded=seeded)
-        keys = "", f"each process has its own key; roster: {report.listed(parties, _SHOWN)}"
+        keys = "", f"each process has its own key; roster: {report.enumerate_names(parties, _SHOWN)}"
         start = report.on_start(
             settings.seed, seeded=seeded, lab=settings.lab, keys=keys, files=self._directory.path
         )
@@ -121,7 +121,7 @@ class Leading:
 def _end_of(outcome: kernel.Finished | kernel.Aborted) -> report.RunEnd:
     # Who stops a server has not had the abort that a scenario may expect.
     if isinstance(outcome, kernel.Aborted) and (outcome.resumable or process.was_stopped(outcome)):
-        return conclusion.interrupted(outcome.reason, paused=outcome.resumable)
+        return conclusion.interrupted_end(outcome.reason, paused=outcome.resumable)
     return conclusion.end_of(outcome)
 
 

@@ -99,31 +99,31 @@ class Eavesdropper:
 
     def conclusions(self) -> Iterator[str]:
         """Yield what follows from all frames that were read, in sentences for a person."""
-        yield f"an eavesdropper without keys can read {report.counted(self._frames, 'signed frame')}"
+        yield f"an eavesdropper without keys can read {report.count_of(self._frames, 'signed frame')}"
         if self._rounds:
             rounds = set().union(*self._rounds.values())
             when = f", in rounds {min(rounds)} to {max(rounds)}" if rounds else ""
-            yield f"it learns the parties of each round: {report.listed(sorted(self._rounds), _SHOWN)}{when}"
+            yield f"it learns the parties of each round: {report.enumerate_names(sorted(self._rounds), _SHOWN)}{when}"
         if self._samples:
             declared = [f"{name} {count}" for name, count in sorted(self._samples.items())]
-            yield f"it learns sample counts, from hellos: {report.listed(declared, _SHOWN)}"
+            yield f"it learns sample counts, from hellos: {report.enumerate_names(declared, _SHOWN)}"
         if self._clusters:
             place, members = min(self._clusters.items())
             yield (
-                f"it learns the members of {report.counted(len(self._clusters), 'cluster')}, from"
-                f" {report.counted(self._kinds['KeyAdvert'], 'key advert')};"
-                f" cluster {place.cluster} of round {place.round}: {report.listed(sorted(members), _SHOWN)}"
+                f"it learns the members of {report.count_of(len(self._clusters), 'cluster')}, from"
+                f" {report.count_of(self._kinds['KeyAdvert'], 'key advert')};"
+                f" cluster {place.cluster} of round {place.round}: {report.enumerate_names(sorted(members), _SHOWN)}"
             )
         if self._model_bytes:
-            models = report.counted(self._kinds["ModelAnnounce"], "global model")
+            models = report.count_of(self._kinds["ModelAnnounce"], "global model")
             yield f"it reads {models} in clear, {self._model_bytes:,} bytes"
         closed = [
-            report.counted(self._kinds[kind], name)
+            report.count_of(self._kinds[kind], name)
             for kind, name in (("ShareBoxes", "share-box message"), ("Release", "sealed release"))
             if self._kinds[kind]
         ]
         if closed:
-            yield f"it cannot open {report.listed(closed)}"
+            yield f"it cannot open {report.enumerate_names(closed)}"
         yield from self._uniformity()
 
     def _uniformity(self) -> Iterator[str]:
@@ -135,7 +135,7 @@ class Eavesdropper:
         z = (statistic - 255) / math.sqrt(2 * 255)
         verdict = "look uniform" if abs(z) < 5 else "do NOT look uniform"
         yield (
-            f"{total:,} bytes of {report.counted(self._kinds['MaskedInput'], 'masked input')} {verdict}"
+            f"{total:,} bytes of {report.count_of(self._kinds['MaskedInput'], 'masked input')} {verdict}"
             f" (chi-square {statistic:.0f} on 255 degrees of freedom, z {z:+.1f})"
         )
 
@@ -215,7 +215,7 @@ class Observations:
     def conclusions(self) -> Iterator[str]:
         """Yield what follows from all that passed, in sentences for a person."""
         yield (
-            f"broker's view: {report.counted(self._frames, 'frame')}, {self._unreadable} of them unreadable,"
+            f"broker's view: {report.count_of(self._frames, 'frame')}, {self._unreadable} of them unreadable,"
             f" {self._bytes:,} bytes"
         )
         yield from self._eavesdropper.conclusions()

@@ -33,7 +33,7 @@ from securefl.methods.feasibility import check
 from securefl.protocol import kernel
 from securefl.protocol.round import RunPlan
 from securefl.runtime import process, report
-from securefl.runtime.launch.interrupts import detach_wakeup, undisturbed
+from securefl.runtime.launch.interrupts import detach_wakeup, block_signals
 from securefl.runtime.launch.observer import ObserverSettings, watch
 
 _OBJECTS: Final = 700
@@ -56,7 +56,7 @@ def limit_arenas() -> None:
 
 
 @contextmanager
-def settled() -> Iterator[None]:
+def freeze_garbage() -> Iterator[None]:
     """Inside, what is there already is no garbage, and all that comes is looked at often."""
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     gc.freeze()
@@ -135,7 +135,7 @@ def run_process(
     """
     limit_arenas()
     ring_bits = check(settings.scenario).ring_bits
-    with process.claimed(settings.out, settings.name):
+    with process.claim_folder(settings.out, settings.name):
         if leader is not None:
             leader.check()
         return _run(settings, tell, body, ring_bits, leader)
@@ -156,7 +156,7 @@ def _run(
             leader.begin(plan)
         opened.append(report.ProcessWitness(settings, tell, ring_bits, plan))
         # Models and data are there by now.
-        heap.enter_context(settled())
+        heap.enter_context(freeze_garbage())
         return opened[-1]
 
     async def to_the_end() -> kernel.Finished | kernel.Aborted:
@@ -169,7 +169,7 @@ def _run(
 
     try:
         with heap, contextlib.ExitStack() as stack:
-            with undisturbed():
+            with block_signals():
                 # Half a loop complains, at the end of the process, that it cannot be closed.
                 runner = stack.enter_context(asyncio.Runner())
                 stack.callback(detach_wakeup)
@@ -219,4 +219,4 @@ def dealer(
 
 def observer(settings: process.ProcessSettings, tell: Callable[[report.News], None]) -> None:
     """Observe a local run."""
-    watch(ObserverSettings(**process.carried(settings, ObserverSettings)), tell)
+    watch(ObserverSettings(**process.shared_fields(settings, ObserverSettings)), tell)

@@ -27,7 +27,7 @@ from securefl.runtime.report import (
     RunMetrics,
     Summary,
     forgoing,
-    listed,
+    enumerate_names,
     why_none,
 )
 from securefl.runtime.simulation import (
@@ -119,7 +119,9 @@ class Simulation:
             scenario, self._rows.append, dishonest=cast.keys(), earlier=self._earlier
         )
         metrics.on_round = options.on_round
-        metrics.know_failures(lambda round_: logs.reasons(federation.trainings.failed(round_), round_))
+        metrics.know_failures(
+            lambda round_: logs.reasons(federation.trainings.failed_parties(round_), round_)
+        )
         metrics.know_saturation(
             lambda round_: {name: party.beyond(round_) for name, party in federation.parties.items()}
         )
@@ -158,11 +160,11 @@ class Simulation:
             if self.end is not None:
                 self._logs.conclude()
         except KeyboardInterrupt:
-            self.end = _interrupted("by the user (Ctrl-C)", self._checkpoint, self._options)
+            self.end = _interrupted_end("by the user (Ctrl-C)", self._checkpoint, self._options)
         except BaseException as error:
             # Parties have trained, and the rows have the round: only a resumption may repeat it.
             why = f"stopped by {type(error).__name__} in round {self._rounds.round}"
-            self.end = _interrupted(why, self._checkpoint, self._options)
+            self.end = _interrupted_end(why, self._checkpoint, self._options)
             self.close()
             raise
         return self.end
@@ -174,7 +176,9 @@ class Simulation:
             RunAbortedError: the disk is full or gone.
         """
         self.close()
-        self.end = end = self.end or _interrupted("stopped by the caller", self._checkpoint, self._options)
+        self.end = end = self.end or _interrupted_end(
+            "stopped by the caller", self._checkpoint, self._options
+        )
         summary = self._summary(end, write=True)
         if not end.interrupted:
             self._checkpoint.unlink(missing_ok=True)
@@ -273,19 +277,19 @@ def _schedule(like: Path, scenario: Scenario) -> Schedule:
     if strangers:
         raise ConfigError(
             "--like",
-            f"the run has parties named {listed(strangers)}, a simulation has {ours[0]} to {ours[-1]}",
+            f"the run has parties named {enumerate_names(strangers)}, a simulation has {ours[0]} to {ours[-1]}",
             "give a run whose parties have these names",
         )
     return schedule
 
 
-def _interrupted(by: str, checkpoint: Path, options: SimulationOptions) -> RunEnd:
+def _interrupted_end(by: str, checkpoint: Path, options: SimulationOptions) -> RunEnd:
     if not checkpoint.exists():
-        return conclusion.interrupted(f"{by} before a round had ended")
+        return conclusion.interrupted_end(f"{by} before a round had ended")
     if not options.again:
-        return conclusion.interrupted(f"{by}; to go on: resume it in {checkpoint.parent}")
+        return conclusion.interrupted_end(f"{by}; to go on: resume it in {checkpoint.parent}")
     command = shlex.join(("securefl", *options.again, "--out", str(checkpoint.parent), "--resume"))
-    return conclusion.interrupted(f"{by}; to go on: {command}")
+    return conclusion.interrupted_end(f"{by}; to go on: {command}")
 
 
 def _former(

@@ -33,7 +33,7 @@ class PartyBehaviour:
         """Whether the party trains on :meth:`data` in this round, and on its own data in the others."""
         return any(isinstance(b, kinds.DataAttack) and b.acts(round_) for b in self.behaviours)
 
-    def declared(self, samples: int) -> int:
+    def declared_samples(self, samples: int) -> int:
         """The sample count that the party declares, where it has so many."""
         lies = [b.samples for b in self.behaviours if isinstance(b, kinds.FalseCount)]
         return lies[0] if lies else samples
@@ -45,7 +45,7 @@ class PartyBehaviour:
         """
         for behaviour in self.behaviours:
             if isinstance(behaviour, kinds.DataAttack):
-                with behaviour.blamed():
+                with behaviour.blame_part():
                     return behaviour.poison(x, y, classes)
         return x, y
 

@@ -44,15 +44,15 @@ class SendsGarbage:
             lambda noise: noise,
             lambda noise: noise[: wire.SIGNATURE] + b"\xdd\xff\xff\xff\xff",
             lambda noise: noise[: wire.SIGNATURE] + b"\x91" * 200,
-            lambda noise: _forged(self._me, noise, stranger),
-            lambda noise: _forged(SERVER, noise, stranger),
-            lambda noise: _forged(self._me, noise, stranger)[: wire.SIGNATURE + 20],
+            lambda noise: _forge_frame(self._me, noise, stranger),
+            lambda noise: _forge_frame(SERVER, noise, stranger),
+            lambda noise: _forge_frame(self._me, noise, stranger)[: wire.SIGNATURE + 20],
         )
         for step, make in enumerate(cycle(makers)):
             yield make(hashlib.shake_256(f"garbage {self._me} {step}".encode()).digest(300))
 
 
-def _forged(sender: PartyId, noise: bytes, stranger: crypto.Identity) -> bytes:
+def _forge_frame(sender: PartyId, noise: bytes, stranger: crypto.Identity) -> bytes:
     """Return a well-formed frame in the name of ``sender``, which did not sign it."""
     header = wire.Header("forged", 0, -1, -1, 0, "Hello", sender, SERVER, noise[-8:], 0, 0, 1)
     return wire.seal_frame(header, noise, stranger)

@@ -62,12 +62,12 @@ class DropsOut:
         """Withhold what comes too late to be said."""
         if self._silent_in is not None:
             if not _starts_round_after(self._silent_in, event):
-                return _muted(effects)
+                return _mute(effects)
             self._silent_in = None
             effects = (*self._announce(present=True), *effects)
         freeze = _accepted_freeze(event, effects)
         if freeze is not None and self._phase != "after-release" and self._behaviour.acts(freeze.round):
-            return (*self._fall_silent(freeze.round), *_muted(effects))
+            return (*self._fall_silent(freeze.round), *_mute(effects))
         return self._until_the_step(effects)
 
     def _until_the_step(self, effects: tuple[seam.Action, ...]) -> tuple[seam.Action, ...]:
@@ -83,11 +83,11 @@ class DropsOut:
                 continue
             self._note(effect)
             if self._phase == "before-keys":
-                return (*said, *self._fall_silent(effect.place.round), *_muted(effects[position:]))
+                return (*said, *self._fall_silent(effect.place.round), *_mute(effects[position:]))
             if stage <= _LAST_STAGE[self._phase]:
                 said.append(effect)
             if self._phase == "after-release" and isinstance(effect.message, messages.Release):
-                return (*said, *self._fall_silent(effect.place.round), *_muted(effects[position + 1 :]))
+                return (*said, *self._fall_silent(effect.place.round), *_mute(effects[position + 1 :]))
         if self._instances and self._complete == self._instances:
             said += self._fall_silent(self._round)
         return tuple(said)
@@ -134,7 +134,7 @@ def _accepted_freeze(
     return event.place
 
 
-def _muted(effects: tuple[seam.Action, ...]) -> tuple[seam.Action, ...]:
+def _mute(effects: tuple[seam.Action, ...]) -> tuple[seam.Action, ...]:
     """Leave out what is sent, and the claim that shares were released: they were not."""
     return tuple(
         effect

@@ -62,8 +62,10 @@ class _Attacked:
             actors = actors_of(attack, occasion)
             if attack.actors is None or self.me in actors:
                 entropy = attack_entropy(self.own, occasion.round, occasion.work)
-                with attack.blamed():
-                    crafted = _crafted(attack, update, occasion, max(1, len(actors)), entropy, self.insight)
+                with attack.blame_part():
+                    crafted = _craft_update(
+                        attack, update, occasion, max(1, len(actors)), entropy, self.insight
+                    )
                 if attack.is_own and (not isinstance(crafted, np.ndarray) or crafted.shape != update.shape):
                     shape = getattr(crafted, "shape", type(crafted).__name__)
                     raise RunAbortedError(
@@ -73,7 +75,7 @@ class _Attacked:
         return update
 
 
-def _crafted(
+def _craft_update(
     attack: scenario.UpdateAttack,
     update: F64,
     occasion: Occasion,
@@ -192,20 +194,22 @@ class _WrongShares(_Shown):
     def __call__(self, shares: messages.ReleasedShares, round_: int) -> messages.ReleasedShares:
         if not self.acts(round_):
             return shares
-        return messages.ReleasedShares(instances=tuple(_spoiled(instance) for instance in shares.instances))
+        return messages.ReleasedShares(
+            instances=tuple(_spoil_share(instance) for instance in shares.instances)
+        )
 
 
-def _spoiled(
+def _spoil_share(
     instance: messages.InstanceShares | messages.InstanceSeed,
 ) -> messages.InstanceShares | messages.InstanceSeed:
     if isinstance(instance, messages.InstanceSeed):
-        return replace(instance, seed=_flipped(instance.seed))
+        return replace(instance, seed=_flip_bit(instance.seed))
     return replace(
         instance,
-        seed_shares=tuple((owner, _flipped(share)) for owner, share in instance.seed_shares),
-        key_shares=tuple((owner, _flipped(share)) for owner, share in instance.key_shares),
+        seed_shares=tuple((owner, _flip_bit(share)) for owner, share in instance.seed_shares),
+        key_shares=tuple((owner, _flip_bit(share)) for owner, share in instance.key_shares),
     )
 
 
-def _flipped(share: bytes) -> bytes:
+def _flip_bit(share: bytes) -> bytes:
     return share[:-1] + bytes([share[-1] ^ 1])

@@ -9,7 +9,7 @@ from .children import Died as Died
 from .children import Fatal as Fatal
 from .children import Said as Said
 from .dealer_process import run_dealer as run_dealer
-from .folder import claimed as claimed
+from .folder import claim_folder as claim_folder
 from .ground_truth import LAB_FRAMES as LAB_FRAMES
 from .ground_truth import upload_file as upload_file
 from .lifeline import scratch_folder as scratch_folder
@@ -27,6 +27,6 @@ from .server_process import run_server as run_server
 from .settings import Options as Options
 from .settings import ProcessSettings as ProcessSettings
 from .settings import RecordOptions as RecordOptions
-from .settings import carried as carried
+from .settings import shared_fields as shared_fields
 from .standstill import NOTED_SECONDS as NOTED_SECONDS
 from .standstill import LockProbe as LockProbe

@@ -131,12 +131,12 @@ def _standing(parts: Mapping[str, Any]) -> Standing:
     if pending is None:
         return Standing.of(parts)
     kinds = _types()
-    before = {n: _decoded(raw, kinds[n]) for n, raw in pending.before.items() if n in kinds}
+    before = {n: _decode_part(raw, kinds[n]) for n, raw in pending.before.items() if n in kinds}
     whole = Pending(pending.link, pending.certified, _standing(before), pending.asked, pending.attests)
     return Standing.of({**parts, "pending": whole})
 
 
-def _decoded(part: msgspec.Raw | bytes, kind: Any) -> Any:
+def _decode_part(part: msgspec.Raw | bytes, kind: Any) -> Any:
     return msgspec.msgpack.decode(part, type=kind, dec_hook=_array)
 
 
@@ -204,7 +204,7 @@ def _check_whole(
         for vector in vectors.values():
             encoding.from_wire(vector, setup.length, setup.ring_bits, SERVER)
         one.names(one.holders(survivors))
-        one.fixed(survivors)
+        one.fixed_sum(survivors)
 
 
 def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
@@ -257,7 +257,7 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
     try:
         for name, kind in _types_of(plan).items():
             if name in parts:
-                found[name] = _decoded(parts[name], kind)
+                found[name] = _decode_part(parts[name], kind)
         name = "pending"
         standing = _standing(found)
         name = "certified"

@@ -18,7 +18,7 @@ _LONGEST_PID: Final = 20
 
 
 @contextmanager
-def claimed(out: Path, name: PartyId) -> Iterator[None]:
+def claim_folder(out: Path, name: PartyId) -> Iterator[None]:
     """Hold the folder for the process of this name; others of it are refused, those of other names are not.
 
     The lock is the kernel's (``flock`` on ``.<name>.lock``): a process that is killed leaves the file, and

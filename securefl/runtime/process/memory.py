@@ -19,7 +19,7 @@ from securefl.protocol.round import (
 from securefl.runtime import account
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.privacy import own_releases
-from securefl.runtime.process.settings import ProcessSettings, carried
+from securefl.runtime.process.settings import ProcessSettings, shared_fields
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class Memory:
 
     def context(self, plan: RunPlan) -> dict[str, Any]:
         """Return the fields of a :class:`PartyContext` that journal and account hold."""
-        known = carried(self.book, PartyContext) if self.book else {"kept": atoms_of_names(plan)}
-        return carried(self.journal, PartyContext) | known | carried(self, PartyContext)
+        known = shared_fields(self.book, PartyContext) if self.book else {"kept": atoms_of_names(plan)}
+        return shared_fields(self.journal, PartyContext) | known | shared_fields(self, PartyContext)
 
 
 @contextmanager
-def remembered(
+def open_memory(
     settings: ProcessSettings, identity: crypto.Identity, plan: RunPlan, data: account.OwnData
 ) -> Iterator[Memory]:
     """A party's memory, its account held against other processes of its key meanwhile.

@@ -138,7 +138,7 @@ class HeardModel:
         self._asked = not scenario.model.by_columns
         self._waiting: F32 | None = None
 
-    def received(self, delivery: wire.Delivery) -> None:
+    def record_received(self, delivery: wire.Delivery) -> None:
         """Take a message that the party's machine accepted.
 
         Raises:
@@ -192,8 +192,8 @@ class ResultKeeper:
         self._path = path
         self._module = module
         self._scenario = scenario
-        self.refused = witness.refused
-        self.sent = witness.sent
+        self.record_refusal = witness.record_refusal
+        self.record_sent = witness.record_sent
         self.waits = witness.waits
         self.remark = witness.remark
         self.traffic = witness.traffic
@@ -209,15 +209,15 @@ class ResultKeeper:
             self._models.report(item)
         self._witness.report(now, item)
 
-    def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
+    def record_received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Take a message that came in.
 
         Raises:
             RunAbortedError: the file cannot be written.
         """
         if isinstance(self._models, HeardModel) and not idle:
-            self._models.received(delivery)
-        self._witness.received(now, delivery, idle=idle)
+            self._models.record_received(delivery)
+        self._witness.record_received(now, delivery, idle=idle)
 
 
 def keep_result(item: AnyReport, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:

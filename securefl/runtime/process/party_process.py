@@ -10,7 +10,7 @@ from securefl.runtime import misbehaviour
 from securefl.runtime.process import assemble, ports
 from securefl.runtime.process.accomplice import accomplice_of
 from securefl.runtime.process.ground_truth import recording
-from securefl.runtime.process.memory import remembered
+from securefl.runtime.process.memory import open_memory
 from securefl.runtime.process.model_files import HeardModel, ResultKeeper
 from securefl.runtime.process.own_work import own_work
 from securefl.runtime.process.privacy import check_own_privacy
@@ -75,17 +75,17 @@ async def run_party(
         models.averaged_state(work.module),
     )
     check_own_privacy(plan, work.data.samples, trusted=settings.accounted or root.insecure)
-    with remembered(settings, identity, plan, work.data) as memory:
+    with open_memory(settings, identity, plan, work.data) as memory:
         context = PartyContext(
             plan,
             me,
-            behaviour.declared(work.data.samples),
+            behaviour.declared_samples(work.data.samples),
             own,
             recording(behaviour.seams, settings) if settings.lab else behaviour.seams,
             **memory.context(plan),
             identity=identity,
             first=first_of(plan, work.initial),
-            prepared=plan.sums.prepared(),
+            prepared=plan.sums.prepare(),
             software=own_software(),
             trains_last=work.holds_up,
         )

@@ -17,15 +17,15 @@ class Witness(Protocol):
         """Take a fact that the machine reports."""
         ...
 
-    def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
+    def record_refusal(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
         """Take a refusal, with an encoded charge if there is evidence."""
         ...
 
-    def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
+    def record_received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Take a whole, verified message that came in; ``idle``: it was refused, or changed nothing."""
         ...
 
-    def sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
+    def record_sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
         """Take a message that is going out."""
         ...
 

@@ -102,7 +102,7 @@ class Publisher:
         """Who has said that it was away since we were."""
         self._repeating: asyncio.Task[None] | None = None
 
-    def linked(self, link: Link) -> None:
+    def note_link(self, link: Link) -> None:
         """Take note that the connection broke, or stands again: a broker that is away stalls nothing."""
         self._up = link.up
         self._links += 1
@@ -117,7 +117,7 @@ class Publisher:
     async def send(self, send: kernel.Send[messages.AnyMessage], now: float) -> None:
         """Sign a message and start publishing it; signing runs in a worker thread."""
         frames = await asyncio.to_thread(lambda: list(self._outbox.frames(send.to, send.place, send.message)))
-        self._witness.sent(now, send)
+        self._witness.record_sent(now, send)
         topic = self._topic(send)
         if isinstance(send.message, messages.Here):
             self._here = send
@@ -140,7 +140,7 @@ class Publisher:
         for effect in effects:
             # The witness's disk may be what failed.
             with contextlib.suppress(Exception):
-                self._witness.sent(self._clock(), effect)
+                self._witness.record_sent(self._clock(), effect)
             for frame in self._outbox.frames(effect.to, effect.place, effect.message):
                 await self._publish(self._topic(effect), frame, retain=_ends_the_run(effect))
         if self._me != SERVER:
@@ -234,7 +234,7 @@ class Publisher:
             before, links = self._taken, self._links
             _, waiting = await asyncio.wait(waiting, timeout=STALLED_SECONDS)
             if waiting and self._taken == before and self._stood_since(links):
-                raise _stalled()
+                raise _stall_error()
 
     async def drain(self, within: float = FAREWELL_SECONDS) -> None:
         """Let the last messages leave, for so many seconds at most."""
@@ -270,16 +270,16 @@ class Publisher:
                 break
             except TimeoutError:
                 if self._stood_since(links):
-                    raise _stalled() from None
+                    raise _stall_error() from None
         task = asyncio.create_task(self._transport.publish(topic, frame, retain=retain))
         self._publishing.add(task)
-        task.add_done_callback(self._published)
+        task.add_done_callback(self._end_publication)
 
     def _stood_since(self, links: int) -> bool:
         """Whether the connection has stood since it had changed so often."""
         return self._up and self._links == links
 
-    def _published(self, task: asyncio.Task[None]) -> None:
+    def _end_publication(self, task: asyncio.Task[None]) -> None:
         self._window.release()
         self._taken += 1
         self._publishing.discard(task)
@@ -290,7 +290,7 @@ class Publisher:
             self._failed(error)
 
 
-def _stalled() -> RunAbortedError:
+def _stall_error() -> RunAbortedError:
     return RunAbortedError(
         f"the run ended here: the broker acknowledged no message for {STALLED_SECONDS:g} s"
     )

@@ -146,7 +146,7 @@ async def run_server(
     root = settings.entropy()
     checkpoint = CheckpointFile(settings.out, plan)
     journal = FileJournal(settings.out / JOURNAL, settings.run, JOURNAL_BOUND)
-    resumed = _resumed(checkpoint, journal) if settings.resumes else None
+    resumed = _read_resumed(checkpoint, journal) if settings.resumes else None
     context = ServerContext(
         plan,
         identity,
@@ -226,7 +226,7 @@ async def run_server(
             await transport.close()
 
 
-def _resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed | None:
+def _read_resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed | None:
     """What an earlier server of the run has left.
 
     Raises:

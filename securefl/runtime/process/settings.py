@@ -56,7 +56,7 @@ class RecordOptions(Options):
         return InsecureSeededEntropy(self.seed) if self.insecure else OsEntropy()
 
 
-def carried(source: object, target: type[Any]) -> dict[str, Any]:
+def shared_fields(source: object, target: type[Any]) -> dict[str, Any]:
     """Return the values of ``source`` for the fields of the dataclass ``target``."""
     return {one.name: getattr(source, one.name) for one in fields(target) if hasattr(source, one.name)}
 

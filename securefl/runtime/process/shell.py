@@ -81,7 +81,7 @@ class Shell(Generic[PhaseT]):
             outbox=outbox,
             transport=transport,
             witness=witness,
-            failed=self._unpublished,
+            failed=self._fail_publication,
             remembers=seam is not None,
             clock=self._clock,
         )
@@ -144,9 +144,9 @@ class Shell(Generic[PhaseT]):
             RunAbortedError: journal, transcript or model cannot be written.
             Exception: a bug, in local work or in the machine.
         """
-        self._transport.watch(self._linked, self._publisher.lost, self._publisher.carriers)
+        self._transport.watch(self._note_link, self._publisher.lost, self._publisher.carriers)
         reader = asyncio.create_task(self._read())
-        reader.add_done_callback(self._worked)
+        reader.add_done_callback(self._end_work)
         beating = [asyncio.create_task(self._clock.keep_beating())]
         if self._watch is not None:
             beating.append(asyncio.create_task(self._watch.run()))
@@ -226,12 +226,12 @@ class Shell(Generic[PhaseT]):
         except (TransportClosedError, RunAbortedError) as error:
             self._events.put_nowait(_Stop(kernel.Aborted(str(error), over=False)))
 
-    def _linked(self, link: Link) -> None:
+    def _note_link(self, link: Link) -> None:
         """The connection broke, or stands again."""
         now = self._clock()
         self._online = link.up
         self._links += 1
-        self._publisher.linked(link)
+        self._publisher.note_link(link)
         if link.up:
             self._connections += 1
             self._events.put_nowait(kernel.Online(now, self._connections, link.kept))
@@ -258,16 +258,16 @@ class Shell(Generic[PhaseT]):
                 self._inbox.sweep(self._clock())
                 self._say_whom_we_wait_for(phase)
                 continue
-            return self._taken(item)
+            return self._take_item(item)
         if self._overdue == 0:
             self._overdue = 1 + self._events.qsize()
         self._overdue -= 1
         if self._overdue and not self._events.empty():
-            return self._taken(self._events.get_nowait())
+            return self._take_item(self._events.get_nowait())
         self._overdue = 0
         return self._deadline_passed()
 
-    def _taken(
+    def _take_item(
         self, item: ArrivedFrame | kernel.Event[messages.AnyMessage] | _Stop | _Broken
     ) -> ArrivedFrame | kernel.Event[messages.AnyMessage] | _Stop | _Broken:
         if isinstance(item, ArrivedFrame):
@@ -314,7 +314,7 @@ class Shell(Generic[PhaseT]):
         finally:
             if isinstance(event, kernel.Received):
                 came = Delivery(event.sender, event.place, event.message, event.signed)
-                self._witness.received(now, came, idle=idle)
+                self._witness.record_received(now, came, idle=idle)
         if self._seam is None:
             return after, effects
         return after, self._seam(event, phase, effects)
@@ -367,7 +367,7 @@ class Shell(Generic[PhaseT]):
                 ):
                     self._work_on(self._worked_at(effect))
                 case kernel.Reject():
-                    self._witness.refused(now, effect.culprit, effect.reason, effect.evidence)
+                    self._witness.record_refusal(now, effect.culprit, effect.reason, effect.evidence)
                 case kernel.Report():
                     self._witness.report(now, effect.item)
                 case kernel.Finished() | kernel.Aborted():
@@ -404,7 +404,7 @@ class Shell(Generic[PhaseT]):
     def _work_on(self, work: Coroutine[Any, Any, kernel.Event[messages.AnyMessage] | None]) -> None:
         task = asyncio.create_task(work)
         self._working.add(task)
-        task.add_done_callback(self._worked)
+        task.add_done_callback(self._end_work)
 
     async def _worked_at(
         self, asked: kernel.Train | kernel.Choose | kernel.Evaluate | kernel.Consult | kernel.AwaitSent
@@ -420,11 +420,11 @@ class Shell(Generic[PhaseT]):
     def _stood_still(self, round_: int, seconds: float) -> None:
         self._witness.report(self._clock(), LoopStoodStill(round_, seconds))
 
-    def _unpublished(self, error: BaseException) -> None:
+    def _fail_publication(self, error: BaseException) -> None:
         lost = isinstance(error, TransportClosedError | RunAbortedError)
         self._events.put_nowait(_Stop(kernel.Aborted(str(error), over=False)) if lost else _Broken(error))
 
-    def _worked(self, task: asyncio.Task[kernel.Event[messages.AnyMessage] | None]) -> None:
+    def _end_work(self, task: asyncio.Task[kernel.Event[messages.AnyMessage] | None]) -> None:
         """Pass on what local work, or the reading of frames, ended with."""
         self._working.discard(task)
         if task.cancelled():

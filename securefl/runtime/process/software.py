@@ -12,12 +12,12 @@ from securefl.protocol import messages
 def own_software() -> messages.Software:
     """Return the versions of Python, numpy and securefl that this process runs."""
     return messages.Software(
-        python=_printed(platform.python_version()),
-        numpy=_printed(np.__version__),
-        securefl=_printed(__version__),
+        python=_printable(platform.python_version()),
+        numpy=_printable(np.__version__),
+        securefl=_printable(__version__),
     )
 
 
-def _printed(version: str) -> str:
+def _printable(version: str) -> str:
     """Return what the message takes of a version: some builds add characters of their own."""
     return re.sub(r"[^0-9A-Za-z.+-]", "-", version)[:32] or "unknown"

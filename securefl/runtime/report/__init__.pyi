@@ -3,7 +3,7 @@ from .evidence import EVIDENCE as EVIDENCE
 from .evidence import load_evidence as load_evidence
 from .first import file_digest as file_digest
 from .first import versions as versions
-from .header import headed as headed
+from .header import run_header as run_header
 from .header import header_of as header_of
 from .header import on_start as on_start
 from .metrics import RunMetrics as RunMetrics
@@ -26,8 +26,8 @@ from .rundir import RunDirectory as RunDirectory
 from .statistics import outside_lines as outside_lines
 from .summary import Summary as Summary
 from .summary import summarise as summarise
-from .text import counted as counted
-from .text import listed as listed
+from .text import count_of as count_of
+from .text import enumerate_names as enumerate_names
 from .text import percent as percent
 from .text import printable as printable
 from .text import seconds as seconds

@@ -12,7 +12,7 @@ from securefl.methods import feasibility, privacy
 from securefl.protocol.round import RunPlan, Suspect, agreed_of, needed
 from securefl.runtime import transcript
 from securefl.runtime.report.records import RoundRecord, listed_evidence
-from securefl.runtime.report.text import counted, listed, percent
+from securefl.runtime.report.text import count_of, enumerate_names, percent
 from securefl.scenario import Behaviour, NoNoise, Scenario
 
 
@@ -51,7 +51,7 @@ class RunVerdict:
         limit = "" if self.byzantine is None else f", given at most {self.byzantine} Byzantine"
         rate = f"wrongly with probability at most {100 * self.alpha:g} % in the whole run{limit}"
         if self.named:
-            return f"evidence over rounds names {listed('+'.join(s.parties) for s in self.named)}; {rate}"
+            return f"evidence over rounds names {enumerate_names('+'.join(s.parties) for s in self.named)}; {rate}"
         most = max((one.highest for one in self.suspects), default=0.0)
         return f"evidence over rounds names nobody: at most 10^{most:.1f} of 10^{self.needed:.1f}; {rate}"
 
@@ -142,7 +142,7 @@ class CheckWatch:
         self._plan = plan
         self._cast = {party: tuple(shown) for party, shown in cast.items() if party != SERVER}
 
-    def checked(self, records: Sequence[RoundRecord]) -> Checked:
+    def check_results(self, records: Sequence[RoundRecord]) -> Checked:
         """The results of the checks in these rounds."""
         sums: Counter[tuple[int, int]] = Counter()
         failed: Counter[tuple[int, int]] = Counter()
@@ -201,7 +201,7 @@ def on_power(
 def check_lines(found: Checked) -> Iterator[str]:
     """Lines of the summary."""
     yield (
-        f"{found.failed} of {counted(found.sums, 'sum')} left out; of those {found.false_alarms} where all"
+        f"{found.failed} of {count_of(found.sums, 'sum')} left out; of those {found.false_alarms} where all"
         " keep to what was agreed"
     )
     if found.verdict is not None:

@@ -86,7 +86,7 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
         return EXIT_PAUSED
     if outcome.decide:
         return EXIT_DECIDE
-    if outcome.interrupted or (outcome.aborted and not _expected(judgements, "aborted")):
+    if outcome.interrupted or (outcome.aborted and not _meets_expectation(judgements, "aborted")):
         return EXIT_ABORTED
     met = all(judgement.ok for judgement in judgements) and not (outcome.untrained or outcome.cut)
     return EXIT_EXPECTED if met and not _in_vain(judgements, outcome) else EXIT_UNEXPECTED
@@ -106,7 +106,7 @@ def in_words(code: int, judgements: Sequence[Judgement], outcome: Outcome) -> st
     return MEANING[code]
 
 
-def _expected(judgements: Sequence[Judgement], metric: str) -> bool:
+def _meets_expectation(judgements: Sequence[Judgement], metric: str) -> bool:
     """Whether the scenario says something of this metric, and all of it holds."""
     stated = [judgement for judgement in judgements if judgement.metric == metric]
     return bool(stated) and all(judgement.ok for judgement in stated)
@@ -114,7 +114,7 @@ def _expected(judgements: Sequence[Judgement], metric: str) -> bool:
 
 def _in_vain(judgements: Sequence[Judgement], outcome: Outcome) -> bool:
     """Whether the last rounds made no model, and the scenario does not reckon with that."""
-    stated = _expected(judgements, "rounds") or _expected(judgements, "verified_rounds")
+    stated = _meets_expectation(judgements, "rounds") or _meets_expectation(judgements, "verified_rounds")
     return outcome.fruitless > 0 and not outcome.aborted and not stated
 
 

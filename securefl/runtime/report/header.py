@@ -12,24 +12,24 @@ from securefl.runtime.report import privacy
 from securefl.scenario import Scenario
 
 
-def stated(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
+def scenario_sentences(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
     """Yield the sentences that follow from a scenario.
 
     Args:
         scenario: a feasible one.
         limits: those that :func:`securefl.methods.feasibility.limits.check` derived from it.
     """
-    yield from facts.stated(scenario, limits)
+    yield from facts.scenario_sentences(scenario, limits)
     yield from rounds.facts(scenario)
 
 
-def headed(scenario: Scenario) -> header.RunHeader:
+def run_header(scenario: Scenario) -> header.RunHeader:
     """Return the header of a scenario, as far as it needs neither data nor a model.
 
     Raises:
         ConfigError: the scenario is infeasible.
     """
-    return header.RunHeader(tuple(stated(scenario, feasibility.check(scenario))))
+    return header.RunHeader(tuple(scenario_sentences(scenario, feasibility.check(scenario))))
 
 
 def on_start(
@@ -100,6 +100,6 @@ def header_of(
     first = tuple(start)
     files = (one for one in first if one.line == "end")
     how = (one for one in first if one.line != "end")
-    of_scenario = (*stated(scenario, limits), *rounds.on_draws(scenario))
+    of_scenario = (*scenario_sentences(scenario, limits), *rounds.on_draws(scenario))
     sentences = (*how, *of_scenario, *before, *guaranteed, *files)
     return header.RunHeader(sentences, run, scenario.stop.rounds, done)

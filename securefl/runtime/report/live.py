@@ -19,7 +19,7 @@ from rich.text import Text
 
 from securefl.base.header import RunHeader
 from securefl.protocol.round import DONE, AnyReport, PartyState, RoundDone, RunPicture, without_late
-from securefl.runtime.report.text import counted, curve, percent, printable, refusal_text, seconds
+from securefl.runtime.report.text import count_of, curve, percent, printable, refusal_text, seconds
 
 STEPS: Final = {
     "hello": "hello",
@@ -257,7 +257,7 @@ def _sums(scene: DisplayState) -> Text:
     now = f"{scene.opened} of {scene.planned} opened, " if scene.planned else ""
     line = Text(f"{now}{scene.total_opened} in all")
     if scene.refusals:
-        line.append(f"   {counted(scene.refusals, 'message')} refused", style="red")
+        line.append(f"   {count_of(scene.refusals, 'message')} refused", style="red")
     return line
 
 

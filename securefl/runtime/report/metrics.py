@@ -134,9 +134,9 @@ class RunMetrics:
         if plan.scenario.checks.kind != "none":
             self._watch = checks.CheckWatch(plan, cast)
 
-    def checked(self) -> checks.Checked | None:
+    def check_results(self) -> checks.Checked | None:
         """Results of the checks; None without checks."""
-        return None if self._watch is None else self._watch.checked(self.records)
+        return None if self._watch is None else self._watch.check_results(self.records)
 
     def account(self) -> privacy.Account | None:
         """The account of privacy spent; None without privacy."""
@@ -267,7 +267,7 @@ class RunMetrics:
         stepped = [record for record in records if record.update_norm is not None]
         unfinished = len(self._draft.sums) if self._draft is not None else 0
         refused = {r: n for r, n in self.refusals().items() if r.by not in self._dishonest}
-        checked, evaluated = self.checked(), self._evaluation()
+        checked, evaluated = self.check_results(), self._evaluation()
         return Outcome(
             accuracy=records[-1].accuracy if records else None,
             backdoor_success=records[-1].backdoor_success if records else None,

@@ -37,11 +37,11 @@ def print_summary(console: Console, summary: Summary) -> None:
     for title, body in (
         (measured, _accuracy(summary, console)),
         ("Participation", rounds_shown(summary, console)),
-        ("Weights by sample count, in the last round", _weighed(summary)),
+        ("Weights by sample count, in the last round", _weighting_lines(summary)),
         ("What the server could see", _view(summary)),
-        ("Verification", _verified(summary)),
-        ("Sums left out by the noise checks", _checked(summary)),
-        ("Rejected messages", _refused(summary)),
+        ("Verification", _verification_lines(summary)),
+        ("Sums left out by the noise checks", _check_lines(summary)),
+        ("Rejected messages", _refusal_lines(summary)),
         ("Expectations", _expectations(summary)),
         ("Files", _files(summary)),
     ):
@@ -72,14 +72,14 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
         (text.percent(outcome.accuracy), "bold"), f" on the test set{_tasks(summary.scenario)}"
     )
     if not tested:
-        line = _evaluated(summary)
+        line = _evaluation_line(summary)
     if len(tested) > 1:
         bars = text.curve([accuracy for accuracy, _ in tested], 40, ascii_only=_ascii(console))[0]
         best, at = max(tested, key=lambda one: one[0])
         line.append("  ").append(bars, style="cyan")
         line.append(f"  best {text.percent(best)} in round {at}", style="dim")
     yield line
-    yield from _unused(summary)
+    yield from _unused_metric_lines(summary)
     if outcome.backdoor_success is not None:
         yield Text.assemble(
             (text.percent(outcome.backdoor_success), "bold"),
@@ -97,17 +97,17 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
     if outcome.untrained or (outcome.rounds and outcome.unchanged == outcome.rounds):
         yield Text("the model was not trained: it is the initial model", style="bold red")
     elif outcome.unchanged:
-        yield Text(f"the model did not change in {text.counted(outcome.unchanged, 'round')}", style="red")
+        yield Text(f"the model did not change in {text.count_of(outcome.unchanged, 'round')}", style="red")
     if outcome.failures:
         yield Text(
-            f"{text.counted(outcome.failures, 'training')} failed, and these parties sent zeros", style="red"
+            f"{text.count_of(outcome.failures, 'training')} failed, and these parties sent zeros", style="red"
         )
     new = outcome.rounds - outcome.unchanged
-    done = f"{text.counted(new, 'round')} with a new model in {text.seconds(summary.seconds)}"
+    done = f"{text.count_of(new, 'round')} with a new model in {text.seconds(summary.seconds)}"
     yield Text(done + sent, style="dim")
 
 
-def _evaluated(summary: Summary) -> Text:
+def _evaluation_line(summary: Summary) -> Text:
     """How good the model is by what sites say of it."""
     told = [record for record in summary.rounds if record.metrics]
     if not told and summary.scenario.evaluation.metrics:
@@ -128,13 +128,13 @@ def _evaluated(summary: Summary) -> Text:
     )
 
 
-def _unused(summary: Summary) -> Iterator[Text]:
+def _unused_metric_lines(summary: Summary) -> Iterator[Text]:
     """Lines on the rounds whose ``stop.metric`` had too much noise."""
     unused, metric = unused_rounds(summary.rounds, summary.scenario), summary.scenario.stop.metric
     if not unused:
         return
     line = (
-        f"{metric} was too noisy to use in {text.counted(len(unused), 'round')}: {list(unused.values())[-1]}"
+        f"{metric} was too noisy to use in {text.count_of(len(unused), 'round')}: {list(unused.values())[-1]}"
     )
     if best_evaluated(summary.rounds, summary.scenario) is None:
         line = f"the model is the last one, not a best one: {line}"
@@ -150,12 +150,12 @@ def _tasks(scenario: Scenario) -> str:
     return f", mean over {scenario.groups.count} rotations of it, each tested on a model of its own"
 
 
-def _weighed(summary: Summary) -> Iterator[Text]:
+def _weighting_lines(summary: Summary) -> Iterator[Text]:
     if summary.rounds:
         yield from map(Text, weighing_lines(summary.rounds[-1].weighing))
 
 
-def _projected(summary: Summary) -> Iterator[Text]:
+def _projection_lines(summary: Summary) -> Iterator[Text]:
     projections = sum(record.projections for record in summary.rounds)
     if projections:
         yield Text(
@@ -173,13 +173,13 @@ def _view(summary: Summary) -> Iterator[Text]:
             f"{count:,} of {members}" for members, count in sorted(view.by_size.items(), reverse=True)
         )
         yield Text(
-            f"{text.counted(view.opened, 'cluster sum')}: {sizes} parties. The smallest"
+            f"{text.count_of(view.opened, 'cluster sum')}: {sizes} parties. The smallest"
             f" counts {view.smallest}."
         )
     else:
         yield Text("no sum was opened: the server saw only masked vectors")
     if view.exposed:
-        names = text.listed(f"{party} in round {round_}" for round_, party in view.exposed)
+        names = text.enumerate_names(f"{party} in round {round_}" for round_, party in view.exposed)
         yield Text(f"SINGLE UPDATES CAN BE COMPUTED from these sums: {names}", style="bold red")
     elif view.opened and view.searched:
         yield Text.assemble(
@@ -188,10 +188,10 @@ def _view(summary: Summary) -> Iterator[Text]:
         )
     elif view.opened:
         yield Text("no single update was opened; combinations of the sums were not searched", style="yellow")
-    yield from _projected(summary)
+    yield from _projection_lines(summary)
     if view.closed:
         yield Text(
-            f"{text.counted(view.closed, 'sum')} were not opened: they would have exceeded a leakage limit"
+            f"{text.count_of(view.closed, 'sum')} were not opened: they would have exceeded a leakage limit"
         )
     if clustering.works_of(summary.scenario.clustering) > 1:
         yield Text(
@@ -227,20 +227,22 @@ def _privacy(summary: Summary) -> Iterator[Text]:
         return
     yield Text.assemble("differential privacy: ", (account.text, "bold"))
     if account.forgoing:
-        names = text.listed(sorted(account.forgoing))
+        names = text.enumerate_names(sorted(account.forgoing))
         yield Text(f"no guarantee for {names}: their updates are not clipped, or have no noise")
 
 
-def _checked(summary: Summary) -> Iterator[Text]:
+def _check_lines(summary: Summary) -> Iterator[Text]:
     if summary.checked is not None:
         yield from map(Text, check_lines(summary.checked))
 
 
-def _verified(summary: Summary) -> Iterator[Text]:
+def _verification_lines(summary: Summary) -> Iterator[Text]:
     if not summary.claims:
         return
     confirmed = [round_ for round_, reason in summary.claims.items() if not reason]
-    told = f"verifiers confirmed the step of {text.counted(len(confirmed), 'round')} of {len(summary.claims)}"
+    told = (
+        f"verifiers confirmed the step of {text.count_of(len(confirmed), 'round')} of {len(summary.claims)}"
+    )
     yield Text(f"{told}: sums, rule and model match the signed inputs of the parties")
     for round_, reason in summary.claims.items():
         if reason:
@@ -251,7 +253,7 @@ def _verified(summary: Summary) -> Iterator[Text]:
             )
 
 
-def _refused(summary: Summary) -> Iterator[Text]:
+def _refusal_lines(summary: Summary) -> Iterator[Text]:
     late: dict[tuple[str, str], Counter[str]] = {}
     refusals = []
     for one, count in summary.refusals.items():
@@ -271,7 +273,7 @@ def _refused(summary: Summary) -> Iterator[Text]:
         )
     if len(refusals) > _MAX_REFUSALS:
         rest = sum(count for _, count in refusals[_MAX_REFUSALS:])
-        yield Text(f"and {text.counted(rest, 'more refusal')}, see metrics.jsonl", style="dim")
+        yield Text(f"and {text.count_of(rest, 'more refusal')}, see metrics.jsonl", style="dim")
 
 
 def _expectations(summary: Summary) -> Iterator[Text]:
@@ -323,7 +325,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
     """A table of rounds on a terminal; elsewhere, where each round had its line, their events only."""
     records = summary.rounds
     if not console.is_terminal:
-        yield from map(Text, _grouped(records, sieve(summary.scenario.groups)))
+        yield from map(Text, _event_lines(records, sieve(summary.scenario.groups)))
         return
     shown = _worth_showing(records)
     if shown:
@@ -336,7 +338,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
                 str(record.round),
                 text.percent(record.accuracy),
                 text.digits(record.loss),
-                _of(record.heard, _expected(record), "yellow"),
+                _of(record.heard, _expected_parties(record), "yellow"),
                 _of(len(record.sums), len(record.sums) + len(record.lost), "red"),
                 text.seconds(record.seconds["total"]),
                 Text(
@@ -346,7 +348,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
             )
         yield table
     if len(shown) < len(records):
-        hidden = text.counted(len(records) - len(shown), "more round")
+        hidden = text.count_of(len(records) - len(shown), "more round")
         yield Text(f"{hidden} not shown here: metrics.jsonl has all", style="dim")
 
 
@@ -358,31 +360,31 @@ def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
     """
     if len(records) <= _MAX_ROUNDS:
         return list(records)
-    eventful = [at for at, r in enumerate(records) if any(_happened(r))]
+    eventful = [at for at, r in enumerate(records) if any(_event_key(r))]
 
     def dullness(at: int) -> int:
-        return (not records[at].lost) + (_happened(records[at]) == _happened(records[at - 1]))
+        return (not records[at].lost) + (_event_key(records[at]) == _event_key(records[at - 1]))
 
     chosen = sorted((at for at in eventful if 0 < at < len(records) - 1), key=dullness)[: _MAX_ROUNDS - 2]
     return [records[at] for at in (0, *sorted(chosen), len(records) - 1)]
 
 
-def _happened(record: RoundRecord) -> tuple[object, ...]:
+def _event_key(record: RoundRecord) -> tuple[object, ...]:
     """The key of alike rounds: clusters are drawn anew, so that which sums were lost says nothing."""
     failed = len(record.failures or ())
     return frozenset(record.left_out), len(record.lost), record.retries, record.redraws, failed
 
 
-def _grouped(records: Sequence[RoundRecord], by: str) -> Iterator[str]:
+def _event_lines(records: Sequence[RoundRecord], by: str) -> Iterator[str]:
     """Yield the participation of a run, and the events of its rounds: a line for all rounds with the same."""
-    heard, of = sorted({one.heard for one in records}), max(map(_expected, records), default=0)
+    heard, of = sorted({one.heard for one in records}), max(map(_expected_parties, records), default=0)
     if not heard:
         return
     some = str(heard[0]) if len(heard) == 1 else f"{heard[0]} to {heard[-1]}"
     opened = sums.exact_sum(len(one.sums) for one in records)
     planned = opened + sums.exact_sum(len(one.lost) for one in records)
-    of_sums = text.counted(planned, "sum")
-    yield f"{some} of {text.counted(of, 'update')} per round; {opened:,} of {of_sums} opened"
+    of_sums = text.count_of(planned, "sum")
+    yield f"{some} of {text.count_of(of, 'update')} per round; {opened:,} of {of_sums} opened"
     rounds: dict[str, list[int]] = {}
     for record in records:
         rounds.setdefault("; ".join(_events(record, by)), []).append(record.round)
@@ -391,7 +393,7 @@ def _grouped(records: Sequence[RoundRecord], by: str) -> Iterator[str]:
         yield f"{_spans(where)}: {events}"
     hidden = sums.exact_sum(len(where) for where in list(rounds.values())[_MAX_ROUNDS:])
     if hidden:
-        yield f"{text.counted(hidden, 'more round')} not shown here: metrics.jsonl has all"
+        yield f"{text.count_of(hidden, 'more round')} not shown here: metrics.jsonl has all"
 
 
 def _spans(rounds: Sequence[int]) -> str:
@@ -410,16 +412,16 @@ def _spans(rounds: Sequence[int]) -> str:
 def _events(record: RoundRecord, by: str) -> Iterator[str]:
     yield from _left_out(record)
     if record.failed:
-        yield f"{text.counted(len(record.failed), 'sum')} out by checks"
+        yield f"{text.count_of(len(record.failed), 'sum')} out by checks"
     if record.doubted:
-        yield f"{text.counted(len(record.doubted), 'sum')} of impossible metrics"
+        yield f"{text.count_of(len(record.doubted), 'sum')} of impossible metrics"
     if record.rejected:
-        yield f"{text.counted(len(record.rejected), 'cluster')} out by {by}"
+        yield f"{text.count_of(len(record.rejected), 'cluster')} out by {by}"
     if closed := sum(reason.startswith(CLOSED) for reason in record.lost.values()):
-        yield f"{text.counted(closed, 'sum')} kept closed"
+        yield f"{text.count_of(closed, 'sum')} kept closed"
     yield from _repeats(record)
     if record.failures:
-        yield f"{text.counted(len(record.failures), 'training')} failed"
+        yield f"{text.count_of(len(record.failures), 'training')} failed"
     if record.update_norm is None:
         yield "no new model"
     elif record.is_unchanged:
@@ -432,17 +434,17 @@ def _left_out(record: RoundRecord) -> Iterator[str]:
         by_reason.setdefault(out.reason, []).append(out)
     for reason, group in by_reason.items():
         said = reason if len(group) == 1 else reason.replace("its update was", "their updates were")
-        yield f"{text.listed(out.party for out in group)}: {text.printable(said)}"
+        yield f"{text.enumerate_names(out.party for out in group)}: {text.printable(said)}"
 
 
 def _repeats(record: RoundRecord) -> Iterator[str]:
     if record.redraws:
-        yield text.counted(record.redraws, "void draw")
+        yield text.count_of(record.redraws, "void draw")
     if record.retries:
-        yield f"{text.counted(record.retries, 'sum')} started over"
+        yield f"{text.count_of(record.retries, 'sum')} started over"
 
 
-def _expected(record: RoundRecord) -> int:
+def _expected_parties(record: RoundRecord) -> int:
     return len(record.counted) + len(record.left_out)
 
 

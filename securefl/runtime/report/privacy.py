@@ -13,14 +13,14 @@ from securefl.methods.privacy import (
     Spending,
     forgoes_privacy,
     ledger_of,
-    named,
+    describe_epsilon,
     planned_releases,
 )
 from securefl.protocol.round import NO_RELEASES, Releases, RunPlan, with_round
 from securefl.runtime import transcript
 from securefl.runtime.report.checks import on_power
 from securefl.runtime.report.records import finite
-from securefl.runtime.report.text import counted
+from securefl.runtime.report.text import count_of
 from securefl.scenario import Behaviour, Scenario
 
 SEEDED = "none: noise, rounding and batches follow from --seed, which removes them"
@@ -151,7 +151,7 @@ class Accounts:
 def on_mechanism(
     scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: Mechanism | None, *, void: str | None
 ) -> Iterator[header.Sentence]:
-    """Yield the sentences on privacy that need the size of the model; those of ``stated`` need none.
+    """Yield the sentences on privacy that need the size of the model; those of ``scenario_sentences`` need none.
 
     Args:
         scenario: settled.
@@ -207,12 +207,12 @@ def _on_budget(
 ) -> header.Sentence:
     privacy = scenario.privacy
     if privacy.budget is None or mechanism.allowed is None:
-        return header.end("no privacy budget", counted(planned, "planned release"))
+        return header.end("no privacy budget", count_of(planned, "planned release"))
     lasts = (
         f"{most} of {planned} releases, then the party leaves"
         if most < planned
         else f"all {planned} releases"
     )
     # Noise that hides nothing spends nothing: the budget is a number of releases then.
-    spent = "" if void else named(privacy.budget, mechanism.event, mechanism.delta)
+    spent = "" if void else describe_epsilon(privacy.budget, mechanism.event, mechanism.delta)
     return header.end(f"privacy budget: {lasts}", spent)

@@ -237,8 +237,8 @@ class RoundRecord:
                 ],
                 "kept": [list(key) for key in self.kept],
                 "rejected": [list(key) for key in self.rejected],
-                "lost": _listed(self.lost),
-                **({"failed": _listed(self.failed)} if self.failed else {}),
+                "lost": _reason_rows(self.lost),
+                **({"failed": _reason_rows(self.failed)} if self.failed else {}),
             },
             "redraws": self.redraws,
             "retries": self.retries,
@@ -310,7 +310,7 @@ def listed_evidence(suspects: Sequence[Suspect]) -> list[transcript.JsonValue]:
     ]
 
 
-def _listed(reasons: Mapping[ClusterKey, str]) -> list[transcript.JsonValue]:
+def _reason_rows(reasons: Mapping[ClusterKey, str]) -> list[transcript.JsonValue]:
     return [{"reclustering": r, "cluster": j, "reason": reason} for (r, j), reason in sorted(reasons.items())]
 
 

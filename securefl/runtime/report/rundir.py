@@ -69,7 +69,7 @@ class RunDirectory:
                 path = _fresh(path)
             else:
                 path.mkdir(parents=True, exist_ok=True)
-                if any(path.iterdir()) or not _taken(path / _SCENARIO):
+                if any(path.iterdir()) or not _create_empty(path / _SCENARIO):
                     raise ConfigError(
                         str(path), "exists and is not empty", "choose another --out, or move it away"
                     )
@@ -386,7 +386,7 @@ class MetricsFile:
         self._lines.close()
 
 
-def _taken(path: Path) -> bool:
+def _create_empty(path: Path) -> bool:
     """Make an empty file; False where another run, which found the directory empty as well, was faster."""
     try:
         path.touch(exist_ok=False)

@@ -62,7 +62,7 @@ def server_view(records: Sequence[RoundRecord], *, new_work: bool = False) -> Se
     exposed: list[tuple[int, str]] = []
     searched = True
     for record in records:
-        alone = None if new_work else determined([seen.counted for seen in record.sums])
+        alone = None if new_work else determined_parties([seen.counted for seen in record.sums])
         searched = searched and alone is not None
         if alone is None:
             alone = {party for seen in record.sums if len(seen.counted) == 1 for party in seen.counted}
@@ -71,7 +71,7 @@ def server_view(records: Sequence[RoundRecord], *, new_work: bool = False) -> Se
     return ServerView(sizes.total(), dict(sorted(sizes.items())), tuple(exposed), searched, closed)
 
 
-def determined(sums: Sequence[Collection[str]]) -> set[str] | None:
+def determined_parties(sums: Sequence[Collection[str]]) -> set[str] | None:
     """The parties whose value is a linear combination of these sums; None when there are too many to search.
 
     Exact, by the ledger modulo a random prime: wrong with a probability below 10^-9.
@@ -171,7 +171,7 @@ class Summary:
                 "epsilon": finite(outcome.epsilon),
                 **({"evaluation": dict(outcome.evaluation)} if outcome.evaluation else {}),
                 **({"deviations": dict(outcome.deviations)} if outcome.deviations else {}),
-                **_kept(self.scenario, self.rounds, written="best model" in self.files),
+                **_kept_model(self.scenario, self.rounds, written="best model" in self.files),
             },
             "expectations": [
                 {
@@ -215,12 +215,12 @@ class Summary:
                 "differential_privacy": "none" if self.privacy is None else self.privacy.text,
                 **({"metrics": one.whole} if (one := next(on_metrics(self.scenario), None)) else {}),
                 "insecure_seeded_entropy": self.insecure,
-                **_measured(self.rounds),
+                **_validation_leakage(self.rounds),
             },
             **({} if self.privacy is None else {"privacy": self.privacy.to_json()}),
             **({} if self.checked is None else {"checks": self.checked.to_json()}),
             **({"columns": {name: {**one} for name, one in self.columns.items()}} if self.columns else {}),
-            **_verified(self.claims),
+            **_verification_counts(self.claims),
             **({"tally": {**tally}} if (tally := _tally(self.rounds)) else {}),
             "refusals": [
                 {**refusal._asdict(), "count": count}
@@ -235,7 +235,7 @@ class Summary:
         }
 
 
-def _kept(
+def _kept_model(
     scenario: Scenario, rounds: Sequence[RoundRecord], *, written: bool
 ) -> dict[str, transcript.JsonValue]:
     """The model that a run with ``stop.metric`` leaves, and rounds in which that had too much noise.
@@ -252,7 +252,7 @@ def _kept(
     return {"model": found}
 
 
-def _measured(rounds: Sequence[RoundRecord]) -> dict[str, transcript.JsonValue]:
+def _validation_leakage(rounds: Sequence[RoundRecord]) -> dict[str, transcript.JsonValue]:
     """Leakage of validation to a deviating evaluator, by itself and with the dealer; nothing without any."""
     projections, bits = (sum(getattr(one, name) for one in rounds) for name in ("projections", "measured"))
     if not bits:
@@ -268,7 +268,7 @@ def _tally(rounds: Sequence[RoundRecord]) -> Counter[str]:
     return total
 
 
-def _verified(claims: Mapping[int, str]) -> dict[str, transcript.JsonValue]:
+def _verification_counts(claims: Mapping[int, str]) -> dict[str, transcript.JsonValue]:
     """Rounds that verifiers confirmed, and why others are void; nothing where nobody repeats any."""
     if not claims:
         return {}
@@ -308,7 +308,7 @@ def summarise(*, scenario: Scenario, metrics: RunMetrics, **known: Any) -> Summa
         up=up,
         down=down,
         privacy=metrics.account(),
-        checked=metrics.checked(),
+        checked=metrics.check_results(),
         claims=metrics.claims,
         columns=metrics.columns(),
         **known,

@@ -31,7 +31,7 @@ from securefl.runtime import process, transcript
 from securefl.runtime.report.evidence import entry_of, keep_evidence
 from securefl.runtime.report.first import file_digest, versions
 from securefl.runtime.report.kept import FrameKeeper
-from securefl.runtime.report.text import listed, printable
+from securefl.runtime.report.text import enumerate_names, printable
 
 _LOG = logs.log_of("runtime.report")
 MOST_OF_ONE: Final = 32
@@ -122,7 +122,7 @@ class Waiting:
     """With the time zone of this machine."""
 
     def __str__(self) -> str:
-        return f"waits for {listed(self.whom)} since {self.since:%H:%M:%S}"
+        return f"waits for {enumerate_names(self.whom)} since {self.since:%H:%M:%S}"
 
 
 News = Fact | Refusal | Traffic | Ending | Remark | Waiting
@@ -161,7 +161,7 @@ class ProcessWitness:
         self._lab = transcript.LabStore(settings.out / "lab") if settings.lab else None
         verified = settings.scenario.secure_sum.verified
         self._keeper = FrameKeeper(folder, lab=settings.lab) if verified else None
-        stated = {} if plan is None else _stated(plan)
+        stated = {} if plan is None else _stated_digests(plan)
         if self._keeper is not None:
             # Whose signatures count.
             stated["roster"] = self._keeper.keep(settings.roster_file.read_bytes())
@@ -199,7 +199,7 @@ class ProcessWitness:
             self._settle_refusals(now)
         self._tell(Fact(now, item))
 
-    def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
+    def record_refusal(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
         """Record a refusal with its evidence, and pass it on."""
         shown = printable(culprit, 32), printable(reason, 200)
         _LOG.info("%s refuses a message of %s: %s", self._name, *shown)
@@ -235,7 +235,7 @@ class ProcessWitness:
         self._proven.add(kind)
         return True
 
-    def received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
+    def record_received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Record a message that came in; of idle ones so many of each sender in a round as of refusals."""
         if idle and not self._idle.take(delivery.sender, ""):
             return
@@ -245,7 +245,7 @@ class ProcessWitness:
         kept = {} if self._keeper is None else self._keeper.fields_of(delivery)
         self._writer.append("received", {"from": delivery.sender, **entry, **kept})
 
-    def sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
+    def record_sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
         """Record a message that went out."""
         entry = self._entry(now, send.place, send.message)
         if isinstance(send.message, messages.ModelAnnounce):
@@ -319,7 +319,7 @@ class ProcessWitness:
         return entry
 
 
-def _stated(plan: RunPlan) -> dict[str, transcript.JsonValue]:
+def _stated_digests(plan: RunPlan) -> dict[str, transcript.JsonValue]:
     """Return what an audit on another machine compares its roster, model and software with."""
     stated: dict[str, transcript.JsonValue] = {"frozen": plan.frozen.hex(), "versions": dict(versions())}
     if ends := plan.state.flat():

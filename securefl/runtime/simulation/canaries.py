@@ -137,7 +137,7 @@ def plant(
     each = min(each, plan.length // len(names))
     if each < 1:
         raise UsageError(f"{len(names)} hosts need a coordinate each, the model has {plan.length}")
-    coordinates = _shuffled(plan.length, entropy.child("coordinates"))[: each * len(names)]
+    coordinates = _shuffle_coordinates(plan.length, entropy.child("coordinates"))[: each * len(names)]
     found: dict[PartyId, Host] = {}
     for name in federation.parties:
         own, mine = entropy.child("host", name), each if name in names else 0
@@ -159,7 +159,7 @@ class Planted(NamedTuple):
     mechanism: privacy.Mechanism
 
 
-def _shuffled(length: int, entropy: Entropy) -> I64:
+def _shuffle_coordinates(length: int, entropy: Entropy) -> I64:
     """A uniform order of coordinates, but for ties of 64-bit words."""
     words = np.frombuffer(entropy.draw(8 * length), dtype="<u8")
     return np.argsort(words, kind="stable")

@@ -163,7 +163,7 @@ def assemble(
         )
         for name in names
     }
-    declared = {name: cast_as[name].declared(held.samples[name]) for name in names}
+    declared = {name: cast_as[name].declared_samples(held.samples[name]) for name in names}
     parties = {name: SimulatedParty(name, cast_as[name], declared[name], root, hidden) for name in names}
     crew = held.crew(cast_as, hidden)
     trainings = Trainings(crew.train, coalition.asks)

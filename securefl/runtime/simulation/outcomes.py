@@ -110,7 +110,7 @@ def fates(
             continue
         releasing = counted & talking
         refused += [(p, key) for p in sorted(releasing & deviations.wrong_shares)]
-        useful, needed = len(releasing - deviations.wrong_shares), _needed(plan, len(counted))
+        useful, needed = len(releasing - deviations.wrong_shares), _releases_needed(plan, len(counted))
         if useful < needed:
             unopened[key] = f"{text.count(useful, 'member')} released shares, {needed} are needed"
         else:
@@ -124,14 +124,14 @@ def fates(
         opened=frozenset(opened),
         unopened=unopened,
         refused=tuple(refused),
-        silenced=_silenced(assignment, deviations, summing, survivors),
+        silenced=_silent_parties(assignment, deviations, summing, survivors),
         further=further,
         # A party enters its shares before they leave: that they never do is nothing that it knows.
         givers=giving if certified else frozenset(),
     )
 
 
-def _needed(plan: RunPlan, counted: int) -> int:
+def _releases_needed(plan: RunPlan, counted: int) -> int:
     """The number of releases that open a sum of so many."""
     return counted if plan.sums.everyone else plan.scenario.secure_sum.threshold
 
@@ -159,7 +159,7 @@ def _until_inputs(
     return attempts.BeforeInputs(unready, frozenset(keyless), halted, lists, able)
 
 
-def _silenced(
+def _silent_parties(
     assignment: clustering.Assignment,
     deviations: attempts.Deviations,
     summing: attempts.BeforeInputs,

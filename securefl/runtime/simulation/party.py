@@ -131,7 +131,7 @@ class SimulatedParty:
         without = self._behaviour.seams.without(setup.certain, setup.place.round)
         yield from islice(components, without, setup.removable.dropouts(survivors))
 
-    def carried(self, plan: RunPlan, weight: float) -> F64:
+    def momentum_start(self, plan: RunPlan, weight: float) -> F64:
         """The momentum's start after the last :meth:`encode` was opened, f64 (d,).
 
         Raises:

@@ -31,7 +31,7 @@ class ModelHistory:
         self._unresolved: dict[PartyId, tuple[leakage.UnresolvedRound, ...]] = {}
         self._unreleased: dict[int, frozenset[PartyId]] = {}
 
-    def blocked(
+    def blocked_parties(
         self, round_: int, params: F32, assignment: clustering.Assignment, present: Collection[PartyId]
     ) -> frozenset[PartyId]:
         """Return the parties of a draw whose updates wait for another model.
@@ -82,7 +82,7 @@ class ModelHistory:
             if case not in verdicts:
                 before = leakage.NOTHING_GIVEN
                 for number in numbers:
-                    before = leakage.joined(before, self._rounds[number].given)
+                    before = leakage.join_releases(before, self._rounds[number].given)
                 verdicts[case] = bool(leakage.crossed_together(before, now, own, b"simulation", known))
             if verdicts[case]:
                 found.add(party)

@@ -146,7 +146,7 @@ class SimulatedRounds:
         for report in stepped:
             self._report(report)
         evaluation = evaluate(standing.params)
-        done = _tested(done, evaluation)
+        done = _with_test(done, evaluation)
         self._report(done)
         self._standing, outcome = walk.end(self._plan, standing, done)
         if outcome is None:
@@ -181,7 +181,7 @@ class SimulatedRounds:
             drawn = fated.drawn.of(self._plan, samples, groups)
         else:
             nonces = {name: party.nonce(round_, 0) for name, party in present.items()}
-            atom_seed = standing.atom_seed or self._agreed(present)
+            atom_seed = standing.atom_seed or self._agreed_atoms(present)
             drawn = draw_round(self._plan, round_, 0, model, nonces, samples, atom_seed, groups)
         standing = replace(standing, atom_seed=drawn.atom_seed)
         if not drawn.assignment.participants:
@@ -192,7 +192,7 @@ class SimulatedRounds:
         self._carry(standing)
         self._federation.trainings.samples = usable_samples(self._plan, drawn)
         deviations, mortal = _deviations(present, round_, fated)
-        blocked = self._history.blocked(round_, standing.params, drawn.assignment, present)
+        blocked = self._history.blocked_parties(round_, standing.params, drawn.assignment, present)
         deviations, mortal = deviations.without(blocked), mortal - blocked
         fate, sums = sum_up(
             self._plan,
@@ -218,9 +218,9 @@ class SimulatedRounds:
                 self._report(cluster)
         sums = sums if fated is None else fated.opened_of(sums)
         self._tell(round_, drawn, fate, sums)
-        return self._stepped(standing, present, drawn, fate, sums, totals)
+        return self._step(standing, present, drawn, fate, sums, totals)
 
-    def _stepped(
+    def _step(
         self,
         standing: Standing,
         present: Mapping[PartyId, SimulatedParty],
@@ -233,7 +233,9 @@ class SimulatedRounds:
         round_ = standing.round
         counted = fate.survivors if fate.certified else frozenset()
         if carries(self._plan, "own"):
-            self._own |= {name: present[name].carried(self._plan, drawn.weights[name]) for name in counted}
+            self._own |= {
+                name: present[name].momentum_start(self._plan, drawn.weights[name]) for name in counted
+            }
         opened = OpenedRound(drawn, counted, tuple(sums), totals)
         standing, opened, checked = walk.screen(self._plan, standing, opened)
         for item in checked:
@@ -242,7 +244,7 @@ class SimulatedRounds:
         gradients = self._consult(round_, standing.params, asked)
         return walk.step(self._plan, standing, opened, gradients)
 
-    def _agreed(self, present: Collection[PartyId]) -> bytes:
+    def _agreed_atoms(self, present: Collection[PartyId]) -> bytes:
         """Return the statement of kept atoms on which all who are present agree."""
         atoms = atoms_of_names(self._plan)
         return agreed_statement(self._plan, {name: statement_in(self._plan, name, atoms) for name in present})
@@ -265,7 +267,7 @@ class SimulatedRounds:
         asked = [n for n in self._federation.choosers if n in present]
         asked = [n for n in asked if chooses(plan, round_, kept.get(n, NO_CHOICE))]
         some = params[: models_at(plan, round_) * plan.length]
-        found = {n: _chosen(self._federation.choosers[n], some) for n in asked}
+        found = {n: _choose_group(self._federation.choosers[n], some) for n in asked}
         groupless = frozenset(name for name, group in found.items() if group is None)
         named = {name: present[name].answer(plan, round_, group) for name, group in found.items()}
         if plan.scenario.groups.choice_epsilon is not None:
@@ -332,7 +334,7 @@ class SimulatedRounds:
             listener.on_reject(SERVER, culprit, reason)
 
 
-def _chosen(chooser: sgd.Chooser, params: F32) -> int | None:
+def _choose_group(chooser: sgd.Chooser, params: F32) -> int | None:
     """The choice that a party of a run makes, whatever its model raises."""
     try:
         return chooser.choose(params)
@@ -371,7 +373,7 @@ def _deviations(
     return Deviations(silent, wrong_shares=wrong), mortal
 
 
-def _tested(done: RoundDone, found: sgd.Evaluation | None) -> RoundDone:
+def _with_test(done: RoundDone, found: sgd.Evaluation | None) -> RoundDone:
     if found is None:
         return replace(done, accuracy=None, loss=None)
     success = found.backdoor_success

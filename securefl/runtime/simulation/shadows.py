@@ -98,7 +98,7 @@ class Pool:
         stop, last = scenario.stop, _Last()
         watched = stop.target is not None or stop.patience is not None
         outcome = SimulatedRounds(federation, (last,)).run(
-            federation.evaluator.evaluate if watched else _unseen
+            federation.evaluator.evaluate if watched else _evaluate_nothing
         )
         if last.params is None:
             raise RunAbortedError(f"training of a shadow model failed: {outcome}")
@@ -146,5 +146,5 @@ class _Last:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
 
 
-def _unseen(_params: F32) -> sgd.Evaluation:
+def _evaluate_nothing(_params: F32) -> sgd.Evaluation:
     return sgd.Evaluation(0.0, 0.0)

@@ -79,7 +79,7 @@ def sum_up(
             for number, one in enumerate(made, occasion.work):
                 totals.add(name, number, one.ring)
     last = dict(fate.further)
-    sums = [totals.opened(key, last.get(key)) for key in sorted(fate.opened)]
+    sums = [totals.open_sum(key, last.get(key)) for key in sorted(fate.opened)]
     for opened in sums if plan.removable(plan.length) is not None else ():
         _keep_noise(plan, parties, round_, opened, last[opened.key].number if opened.key in last else 0)
     return fate, sums
@@ -122,7 +122,7 @@ class _Totals:
             np.add(self._sums[key], words, out=self._sums[key])
             self._added.setdefault(key, set()).add(party)
 
-    def opened(self, key: ClusterKey, attempt: attempts.Attempt | None) -> ClusterSum:
+    def open_sum(self, key: ClusterKey, attempt: attempts.Attempt | None) -> ClusterSum:
         """Return the sum of one cluster; ``attempt`` is the one that opened, None for the first."""
         members, added = self.members[key] if attempt is None else attempt.members, self._added[key]
         return ClusterSum(*key, members, tuple(p for p in members if p in added), self._sums[key])

@@ -263,7 +263,7 @@ class Trainings:
         self._kept: dict[tuple[PartyId, int], F64 | None] = {}
         self._failed: dict[PartyId, int] = {}
 
-    def failed(self, round_: int) -> Collection[PartyId]:
+    def failed_parties(self, round_: int) -> Collection[PartyId]:
         """Return the parties whose last training failed in this round."""
         return [party for party, last in self._failed.items() if last == round_]
 
@@ -276,13 +276,15 @@ class Trainings:
             self._round, self._kept = occasion.round, {}
         kept = [name for name in names if self._keeps(name)]
         missing = [name for name in kept if (name, occasion.work) not in self._kept]
-        for name, update in self._trained(occasion, missing):
+        for name, update in self._train_parties(occasion, missing):
             self._kept[name, occasion.work] = update
         for name in kept:
             yield name, self._kept[name, occasion.work]
-        yield from self._trained(occasion, [name for name in names if not self._keeps(name)])
+        yield from self._train_parties(occasion, [name for name in names if not self._keeps(name)])
 
-    def _trained(self, occasion: Occasion, names: list[PartyId]) -> Iterator[tuple[PartyId, F64 | None]]:
+    def _train_parties(
+        self, occasion: Occasion, names: list[PartyId]
+    ) -> Iterator[tuple[PartyId, F64 | None]]:
         if names:
             task = TrainingTask(
                 occasion.round, occasion.work, occasion.before, names, self.carries, self.samples

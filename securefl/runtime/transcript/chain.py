@@ -302,14 +302,14 @@ def _piece(path: Path) -> _Piece | None:
     *lines, rest = raw.split(b"\n")
     if not lines:
         return None
-    entries = tuple(_verified(path, lines))
+    entries = tuple(_verified_entries(path, lines))
     if rest and entries[-1][0].kind == END:
         raise ConfigError(str(path), f"entry {entries[-1][0].n + 1} stands after the end of the transcript")
     prev = str(parse(lines[0]).get("prev"))
     return _Piece(path, entries, prev, bool(rest))
 
 
-def _verified(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, str]]:
+def _verified_entries(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, str]]:
     """Each entry with its hash."""
     prev, ended, start = _GENESIS, False, 0
     for number, line in enumerate(lines):

@@ -75,7 +75,7 @@ def make_local_tls(directory: Path, names: Iterable[str], *, keys_in_memory: boo
         decipher_only=False,
     )
     ca = (
-        _unsigned(ca_name, ca_name, ca_key.public_key())
+        _certificate_builder(ca_name, ca_name, ca_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(ca_usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
@@ -85,7 +85,7 @@ def make_local_tls(directory: Path, names: Iterable[str], *, keys_in_memory: boo
     def issue(stem: str, common_name: str, usage: x509.ObjectIdentifier, hosts: bool) -> ClientFiles:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
-            _unsigned(_name(common_name), ca_name, key.public_key())
+            _certificate_builder(_name(common_name), ca_name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(
@@ -128,7 +128,7 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _unsigned(
+def _certificate_builder(
     subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)

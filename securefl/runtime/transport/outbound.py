@@ -91,7 +91,7 @@ class Outbound:
         await self._connection.publish(
             outgoing.topic, outgoing.payload, qos=1, retain=retain, timeout=math.inf
         )
-        self._sent(outgoing)
+        self._end_send(outgoing)
 
     async def _send_carried(self, outgoing: OutgoingFrame, carriers: base.Carriers, room: int) -> None:
         if outgoing.carriers[0] != room:
@@ -100,9 +100,9 @@ class Outbound:
             for carrier in outgoing.carriers[1]:
                 group.create_task(self._connection.publish(outgoing.topic, carrier, qos=1, timeout=math.inf))
         outgoing.carriers = 0, ()
-        self._sent(outgoing)
+        self._end_send(outgoing)
 
-    def _sent(self, outgoing: OutgoingFrame) -> None:
+    def _end_send(self, outgoing: OutgoingFrame) -> None:
         self.acknowledged += 1
         self._under_way.discard(outgoing)
         if not outgoing.done.done():

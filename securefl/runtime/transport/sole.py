@@ -153,7 +153,7 @@ class _Leader(NamedTuple):
 
     def word_in(self, frame: base.ArrivedFrame) -> _Word | None:
         """Return the word of a server of this run in a frame, if it is one."""
-        return _opened(self.identity.public, self.run, frame.payload)
+        return _open_claim(self.identity.public, self.run, frame.payload)
 
 
 class _Starting:
@@ -179,7 +179,7 @@ class _Starting:
         if word is None or word == (_ASKS, self._nonce):
             return
         if word == (_LEADS, self._nonce):
-            raise _led(self.leader.run)
+            raise _displaced_error(self.leader.run)
         if word.kind == _ASKS and word.nonce > self._nonce:
             await self.leader.say(self.voice, _LEADS, word.nonce)
         elif word.kind == _ASKS and word.nonce not in self._known:
@@ -226,7 +226,7 @@ def _check_frame(frame: base.ArrivedFrame, run: RunId, server: crypto.PublicIden
             # By a server that another one has gone on from: it could not speak for the run.
             return
         raise RunOverError(run, message)
-    raise _led(run)
+    raise _displaced_error(run)
 
 
 async def _answer(voice: base.Transport, leader: _Leader) -> None:
@@ -262,7 +262,7 @@ async def _answer_at(broker: base.BrokerUrl, leader: _Leader) -> None:
             await voice.close()
 
 
-def _led(run: RunId) -> ConfigError:
+def _displaced_error(run: RunId) -> ConfigError:
     return ConfigError(
         "--run", f"{run} is led by another server at this broker", "stop that server, or choose another id"
     )
@@ -273,7 +273,7 @@ def _seal(identity: crypto.Identity, run: RunId, kind: bytes, nonce: bytes) -> b
     return kind + nonce + identity.sign(_DOMAIN + crypto.encode(run, kind, nonce))
 
 
-def _opened(server: crypto.PublicIdentity, run: RunId, payload: bytes) -> _Word | None:
+def _open_claim(server: crypto.PublicIdentity, run: RunId, payload: bytes) -> _Word | None:
     """The word of a server of this run; None for anything else."""
     if len(payload) != 1 + _NONCE + SIGNATURE or payload[:1] not in {_ASKS, _LEADS}:
         return None

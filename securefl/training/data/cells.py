@@ -63,7 +63,7 @@ class Cells:
         return f"{self.path}, {self.unit} {self.rows[row]}, column {column!r}"
 
 
-def shown(word: str) -> str:
+def show_cell(word: str) -> str:
     """A cell in an error, shortened."""
     return repr(word if len(word) <= LONGEST else word[: LONGEST - 3] + "...")
 
@@ -94,9 +94,9 @@ def _remedy(name: str, header: Sequence[str]) -> str:
     delimiter = next((one for one in ";\t|" if len(header) == 1 and one in header[0]), "")
     if delimiter:
         written = "tab" if delimiter == "\t" else delimiter
-        return f'the first line is {shown(header[0])}: declare delimiter = "{written}"'
+        return f'the first line is {show_cell(header[0])}: declare delimiter = "{written}"'
     close = text.closest(name, header, 0.5)
-    there = ", ".join(map(shown, header[:20])) + (", ..." if len(header) > 20 else "")
+    there = ", ".join(map(show_cell, header[:20])) + (", ..." if len(header) > 20 else "")
     return f"did you mean {close!r}?" if close else f"columns: {there or 'none'}"
 
 

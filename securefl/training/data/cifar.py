@@ -52,7 +52,7 @@ def load_cifar10(folder: Path) -> Dataset:
     batches = [*train, test]
     x_train, y_train = _records(np.concatenate([np.frombuffer(batch, dtype=np.uint8) for batch in train]))
     x_test, y_test = _records(np.frombuffer(test, dtype=np.uint8))
-    title, known = _recognised(batches)
+    title, known = _recognise_images(batches)
     mean, std = known or _moments(x_train)
     if not std > 0.0:
         raise ConfigError(
@@ -111,7 +111,7 @@ def _moments(x: U8) -> tuple[float, float]:
     return mean, math.sqrt(float(counts @ (values - mean) ** 2) / x.size)
 
 
-def _recognised(batches: list[bytes]) -> tuple[str, tuple[float, float] | None]:
+def _recognise_images(batches: list[bytes]) -> tuple[str, tuple[float, float] | None]:
     """What the images are, and their constants; none of unknown ones."""
     train, test = (sum(len(batch) // RECORD for batch in part) for part in (batches[:-1], batches[-1:]))
     size = f"{train:,}/{test:,}"

@@ -61,10 +61,10 @@ class Dataset:
         """``(samples - mean) / std`` in f32, same shape; tokens as they are. The input is left alone."""
         if samples.dtype == np.int64:
             return samples.astype(np.int64)
-        return standardised(samples, self.mean, self.std)
+        return standardise(samples, self.mean, self.std)
 
 
-def standardised(samples: U8 | F32 | I64, mean: float, deviation: float) -> F32:
+def standardise(samples: U8 | F32 | I64, mean: float, deviation: float) -> F32:
     """``(samples - mean) / deviation`` in f32, bytes divided by 255 first. The input is left alone."""
     scale = 255.0 if samples.dtype == np.uint8 else 1.0
     out = samples.astype(np.float32)

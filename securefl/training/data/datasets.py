@@ -89,7 +89,7 @@ def load_data(config: scenario.Data, data_dir: Path | None) -> Dataset:
 
 
 def _load(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
-    dataset = _named(config, name, data_dir)
+    dataset = _load_named(config, name, data_dir)
     chosen = config.standardise
     if chosen is None:
         return dataset
@@ -110,10 +110,10 @@ def load_dataset(
     Raises:
         ConfigError: a file is missing or not what it should be; ``--data-dir`` is needed and not given.
     """
-    return _named(scenario.Data(sequence_length=sequence_length), set, data_dir)
+    return _load_named(scenario.Data(sequence_length=sequence_length), set, data_dir)
 
 
-def _named(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
+def _load_named(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
     """A data set by name.
 
     ``digits`` comes with scikit-learn (8x8, 1,797 samples). ``mnist`` and ``fashion-mnist`` are read from
@@ -129,7 +129,7 @@ def _named(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
             fraction=config.images.test_fraction if pictures else config.test_fraction,
             field="data.images.test_fraction" if pictures else "data.test_fraction",
         )
-    dataset = _published(config, name, data_dir)
+    dataset = _load_published(config, name, data_dir)
     if config.class_count not in {None, dataset.classes}:
         reason = f"{name} has {dataset.classes} classes, but {config.class_count} are declared"
         raise ConfigError("data.classes", reason, "leave it out")
@@ -138,7 +138,7 @@ def _named(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
     return dataset
 
 
-def _published(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
+def _load_published(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
     if name == "digits":
         return _load_digits()
     if name == "cifar10":

@@ -75,7 +75,7 @@ def pictures_in(
         reason = f"has folders of {len(names)} classes, but data.classes is {classes}"
         raise ConfigError(str(path), reason, "list all classes in data.classes")
     files = [_pictures_of(folder) for folder in folders]
-    x = _stacked([file for own in files for file in own], config.size)
+    x = _stack_images([file for own in files for file in own], config.size)
     numbers = np.array([names.index(folder.name) for folder in folders], dtype=np.int64)
     y = np.repeat(numbers, [len(own) for own in files])
     return PictureArrays(x, y, names)
@@ -106,7 +106,7 @@ def _pictures_of(folder: Path) -> list[Path]:
     return files
 
 
-def _stacked(files: list[Path], size: tuple[int, int] | None) -> U8:
+def _stack_images(files: list[Path], size: tuple[int, int] | None) -> U8:
     """All pictures, u8 ``(n, channels, height, width)``."""
     read = _reader(size)
     pictures: list[U8] = []

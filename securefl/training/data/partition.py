@@ -35,7 +35,7 @@ def partition(labels: I64, parties: int, config: scenario.Partition, seed: int) 
         )
     rng = np.random.Generator(np.random.PCG64(seed))
     try:
-        with config.blamed():
+        with config.blame_part():
             shares = tuple(config.split(labels, parties, rng))
     except RunAbortedError as error:
         raise ConfigError(

@@ -16,8 +16,8 @@ from securefl.base.arrays import I64, Inputs
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.training.data import npz
-from securefl.training.data.dataset import Dataset, Samples, standardised
-from securefl.training.data.source import SampleSource, check_declared, checked, class_count, own_source
+from securefl.training.data.dataset import Dataset, Samples, standardise
+from securefl.training.data.source import SampleSource, check_declared, check_samples, class_count, own_source
 from securefl.training.data.split import SERVER_SET, TEST, Split, split
 
 
@@ -185,14 +185,14 @@ def samples_of(source: SampleSource, config: scenario.Data, half: Literal["train
         check_declared(source.name, shard.input_shape, shard.classes, config)
         return shard
     found = source.read(half if source.divided else "all")
-    x, y = checked(found, source, config)
+    x, y = check_samples(found, source, config)
     classes = class_count(found, source, config)
     if classes is None:
         reason = f"is missing, and {source.name} does not state the number of classes"
         raise ConfigError("data.classes", reason, "set classes under [data], the same at all parties")
     constants = None if source.standardised else config.standardise
     mean, deviation = (constants.mean, constants.deviation) if constants else (0.0, 1.0)
-    return Shard(standardised(x, mean, deviation), y, classes, x.shape[1:])
+    return Shard(standardise(x, mean, deviation), y, classes, x.shape[1:])
 
 
 def load_shard(path: Path) -> Shard:

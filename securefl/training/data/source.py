@@ -115,8 +115,8 @@ def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, f
         )
     if source.divided:
         train, test = source.read("train"), source.read("test")
-        x_train, y_train = checked(train, source, config)
-        x_test, y_test = checked(test, source, config)
+        x_train, y_train = check_samples(train, source, config)
+        x_test, y_test = check_samples(test, source, config)
         if x_train.shape[1:] != x_test.shape[1:]:
             reason = f"has samples of shape {x_test.shape[1:]}, x_train {x_train.shape[1:]}"
             raise ConfigError(test.x_name, reason)
@@ -124,7 +124,7 @@ def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, f
             raise ConfigError(test.x_name, f"has dtype {x_test.dtype}, x_train {x_train.dtype}")
     else:
         train = source.read("all")
-        x, y = checked(train, source, config)
+        x, y = check_samples(train, source, config)
         names = train.classes if isinstance(train.classes, tuple) else config.class_names
         rows = drawn_for_test(y, fraction, names, field)
         x_train, y_train, x_test, y_test = x[~rows], y[~rows], x[rows], y[rows]
@@ -142,7 +142,9 @@ def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, f
     return replace(whole, title=title)
 
 
-def checked(found: Labelled, source: SampleSource, config: scenario.Data) -> tuple[dataset.Samples, I64]:
+def check_samples(
+    found: Labelled, source: SampleSource, config: scenario.Data
+) -> tuple[dataset.Samples, I64]:
     """Samples u8 or f32 ``(n, *shape)`` and labels i64 ``(n,)`` below the number of classes.
 
     Raises:

@@ -65,11 +65,11 @@ def split(
         roles = _roles_for(dataset, len(parties))
         classes = roles.train
         train = _limited_alike(classes, len(parties), config.train_limit, rng)
-        test = _limited(np.flatnonzero(roles.test < len(parties)), config.test_limit, rng)
+        test = _limit_rows(np.flatnonzero(roles.test < len(parties)), config.test_limit, rng)
     else:
         classes = _classes(dataset, config)
-        train = _limited(np.arange(len(dataset.y_train)), config.train_limit, rng)
-        test = _limited(np.arange(len(dataset.y_test)), config.test_limit, rng)
+        train = _limit_rows(np.arange(len(dataset.y_train)), config.train_limit, rng)
+        test = _limit_rows(np.arange(len(dataset.y_test)), config.test_limit, rng)
     server = server_rows(dataset, train, config, seed)
     if dataset.servers is None:
         train = train[~np.isin(train, server)]
@@ -113,7 +113,7 @@ def _roles_for(dataset: Dataset, parties: int) -> Roles:
     return roles
 
 
-def _limited(rows: I64, limit: int | None, rng: np.random.Generator) -> I64:
+def _limit_rows(rows: I64, limit: int | None, rng: np.random.Generator) -> I64:
     order: I64 = rng.permutation(rows)
     return order if limit is None else order[:limit]
 

@@ -14,7 +14,7 @@ from securefl.base import narrowing, text
 from securefl.base.arrays import F32, F64, I64, BoolArray
 from securefl.base.errors import ConfigError
 from securefl.training.data import parquet_cells
-from securefl.training.data.cells import Cells, Words, read_csv, shown
+from securefl.training.data.cells import Cells, Words, read_csv, show_cell
 
 _NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 Incomplete = Literal["refuse", "drop", "keep"]
@@ -174,7 +174,7 @@ def _numbers(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> 
     """A column as f64 ``(n,)``, NaN where a value is missing and none is declared in its place."""
     read = cells.columns[column.name]
     if isinstance(read, Words):
-        reason = f"holds text such as {shown(read.vocabulary[0])}" if read.vocabulary else "holds text"
+        reason = f"holds text such as {show_cell(read.vocabulary[0])}" if read.vocabulary else "holds text"
         remedy = "declare categories, or store numbers"
         raise ConfigError(
             f"{cells.path}, column {column.name!r}", f"{reason}, but is declared as numbers", remedy
@@ -188,7 +188,7 @@ def _numbers(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> 
             if not _NUMBER.fullmatch(read[row]):
                 raise ConfigError(
                     cells.place(row, column.name),
-                    f"holds {shown(read[row])}, which is not a number",
+                    f"holds {show_cell(read[row])}, which is not a number",
                     "correct it, or declare categories (for words) or missing (for absent values)",
                 )
             try:
@@ -248,7 +248,7 @@ def _categories(cells: Cells, column: scenario.Column, missing: frozenset[str]) 
         listed = ", ".join(column.categories[:12]) + (", ..." if len(column.categories) > 12 else "")
         raise ConfigError(
             cells.place(int(wrong[0]), column.name),
-            f"holds {shown(word)}, which is not one of the declared {listed}",
+            f"holds {show_cell(word)}, which is not one of the declared {listed}",
             f"did you mean {close}?" if close else "add it to the categories, or correct the file",
         )
     if column.fill is not None:

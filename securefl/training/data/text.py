@@ -80,7 +80,7 @@ def load_shakespeare(path: Path, length: int) -> dataset.Dataset:
             f"no role has {MIN_SPEECH:,} characters and a sequence of {length} to train and to test on",
             "set a smaller data.sequence_length",
         )
-    (x_train, y_train, whose), (x_test, y_test, whose_test) = _joined(train), _joined(test)
+    (x_train, y_train, whose), (x_test, y_test, whose_test) = _join_sequences(train), _join_sequences(test)
     known = "" if hashlib.sha256(raw).hexdigest() == _PLAYS else " (unknown file)"
     title = f"Shakespeare's plays{known}, next character, sequences of {length}"
     roles = dataset.Roles(tuple(names), whose, whose_test)
@@ -134,7 +134,7 @@ def sequences_of(tokens: I64, length: int) -> I64:
     return np.lib.stride_tricks.sliding_window_view(tokens, length + 1)[::length]
 
 
-def _joined(sequences: list[I64]) -> tuple[I64, I64, I64]:
+def _join_sequences(sequences: list[I64]) -> tuple[I64, I64, I64]:
     """Samples, labels and whose they are."""
     whole = np.concatenate(sequences)
     sizes = [len(own) for own in sequences]

@@ -95,7 +95,7 @@ def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | No
     that layer's inputs and the slopes of its outputs. Nothing may be changed in place, since those are kept.
     """
     parts = [part for _, part in module.named_modules(remove_duplicate=False)]
-    if len({id(part) for part in parts}) < len(parts) or not all(_known(part) for part in parts):
+    if len({id(part) for part in parts}) < len(parts) or not all(_is_known_layer(part) for part in parts):
         return None
     starts, start = {}, 0
     for part in parts:
@@ -107,7 +107,7 @@ def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | No
     return Layers(module, starts, losses) if alone and moving else None
 
 
-def _known(part: nn.Module) -> bool:
+def _is_known_layer(part: nn.Module) -> bool:
     """Exactly one of the known classes: what subclasses and other ``forward``s compute is anybody's guess."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
     if any(hooks) or getattr(part, "inplace", False) or "forward" in vars(part):

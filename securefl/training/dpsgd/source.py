@@ -117,7 +117,7 @@ class DatasetSource:
         there, odd = np.zeros(len(x), dtype=bool), {}
         for at, row in enumerate(x.tolist()):
             try:
-                one, target = self._collated([row])
+                one, target = self._collate([row])
             except BaseException as error:  # of any class: see DpStep
                 foreign.pass_interrupt(error)
                 continue
@@ -138,7 +138,7 @@ class DatasetSource:
         first: BaseException | None = None
         for row in range(min(len(self._dataset), _TRIES)):
             try:
-                return self._collated([row])
+                return self._collate([row])
             except BaseException as error:
                 foreign.pass_interrupt(error)
                 first = first or error
@@ -147,7 +147,7 @@ class DatasetSource:
             "TorchSite", reason, "return items (input, target) of tensors or numbers"
         ) from first
 
-    def _collated(self, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _collate(self, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = default_collate([self._dataset[row] for row in rows])
         if not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor):
             raise TypeError(f"an item collates to {type(x).__name__} and {type(y).__name__}, not to tensors")

@@ -127,7 +127,7 @@ class DpStep:
         """Examples of the last updates that raised, and count as zero."""
         sample, label = source.public()
         self._module.train()
-        with models.seeded(0, source.device):
+        with models.seed_torch(0, source.device):
             self.way = way_for(self._module, sample, label, source.losses)
         """How gradients are computed."""
         each = 4 * self.way.floats_each(sample)
@@ -171,7 +171,7 @@ class DpStep:
             raise UsageError(f"{len(slots)} slots for {len(batch.x)} examples")
         sums = self._sums([batch])
         for each in fixed_passes(slots, self.rows):
-            for computed in self._computed(batch.x, batch.y, each, slots):
+            for computed in self._compute_gradients(batch.x, batch.y, each, slots):
                 rows = PartyRows(0, slice(0, len(computed.present)), computed.present)
                 with torch.inference_mode():
                     sums.add(computed.examples, [rows])
@@ -190,17 +190,17 @@ class DpStep:
         x, y = (np.concatenate([party[i] for party in parties]) for i in (0, 1))
         bounds = list(pairwise([0, *accumulate(len(party.x) for party in parties)]))
         for each in dense_passes(len(x), self.chunk):
-            for computed in self._computed(x, y, each, None):
+            for computed in self._compute_gradients(x, y, each, None):
                 with torch.inference_mode():
                     sums.add(computed.examples, _spans(bounds, int(computed.picks[0]), computed.present))
         return sums.results()
 
     def _sums(self, parties: Sequence[DrawnBatch]) -> BoundedSums:
         self.failed = 0
-        carries = [self._checked(party.carry) for party in parties]
+        carries = [self._check_carry(party.carry) for party in parties]
         return BoundedSums(self._dp, self._batch, carries, self._length, self._source.device)
 
-    def _computed(self, x: I64, y: I64, each: Pass, slots: I64 | None) -> Iterator[_Computed]:
+    def _compute_gradients(self, x: I64, y: I64, each: Pass, slots: I64 | None) -> Iterator[_Computed]:
         """Yield the gradients of one pass.
 
         An example on which data set, model or loss raise an exception of any class counts as zero. To let it
@@ -219,7 +219,7 @@ class DpStep:
         present = each.present(there)
         try:
             # Copies: what a model did in place before one raised would be done to all others twice.
-            examples = self.way.examples(*self._placed(samples, labels, each), present)
+            examples = self.way.examples(*self._place_examples(samples, labels, each), present)
         except BaseException as error:
             foreign.pass_interrupt(error)
             singles |= {
@@ -238,7 +238,7 @@ class DpStep:
             else:
                 yield _Computed(examples, each.picks[one : one + 1], present)
 
-    def _placed(
+    def _place_examples(
         self, samples: torch.Tensor, labels: torch.Tensor, each: Pass
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return new tensors with the examples of a pass in their rows, and a public example in each hole."""
@@ -258,14 +258,14 @@ class DpStep:
         place = np.array([0 if slot is None else slot % rows])
         each = Pass(np.zeros(1, dtype=np.int64), place, rows)
         present = each.present(np.ones(1, dtype=bool))
-        return self.way.examples(*self._placed(sample, label, each), present), present
+        return self.way.examples(*self._place_examples(sample, label, each), present), present
 
     def _rows_of(self, sample: torch.Tensor) -> int:
         """Return the rows of fixed passes of samples like ``sample``, (1, ...), whose values are public."""
         each = 4 * self.way.floats_each(sample)
         return max(1, min(self.slots, models.pass_bytes(self._source.device, _CPU_FIXED_BYTES) // each))
 
-    def _checked(self, carry: F64 | None) -> F64 | None:
+    def _check_carry(self, carry: F64 | None) -> F64 | None:
         if carry is not None:
             expect(carry, "carry", np.float64, (self._length,))
             if self._dp.carry == "off":

@@ -77,16 +77,16 @@ class DpSgdTrainer:
         if samples is not None:
             raise UsageError("DP-SGD draws from all records")
         rows = sampling.draw_batch(self._dp.sampler, self._records, self._batch, batch_entropy(entropy))
-        with self._seeded(entropy):
+        with self._seed_torch(entropy):
             self._step.load(params)
             slots = sampling.draw_slots(self._step.slots, len(rows), slot_entropy(entropy))
             return self._step.update(step.DrawnBatch(rows, rows, carry), slots)
 
-    def _seeded(self, entropy: Entropy) -> contextlib.AbstractContextManager[None]:
+    def _seed_torch(self, entropy: Entropy) -> contextlib.AbstractContextManager[None]:
         """For models that draw from torch's generator themselves, as dropout does."""
         if isinstance(self._step.way, Layers):
             return contextlib.nullcontext()
-        return models.seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device)
+        return models.seed_torch(int.from_bytes(entropy.child("module").draw(8), "big"), self._device)
 
     def _step_of(self, module: torch.nn.Module) -> step.DpStep:
         return step.DpStep(module, self._source, self._batch, self._dp)

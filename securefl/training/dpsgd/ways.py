@@ -162,7 +162,7 @@ def _check_forgets(module: nn.Module, sample: torch.Tensor) -> None:
     scores = []
     try:
         for one in (sample, _another(sample), sample):
-            with torch.no_grad(), models.seeded(0, sample.device):
+            with torch.no_grad(), models.seed_torch(0, sample.device):
                 scores.append(module(one.clone()))
     except Exception as error:  # whatever a user's model raises, here in training mode
         raise ConfigError("model", f"fails on a single example in training: {error}") from error

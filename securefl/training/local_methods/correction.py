@@ -54,14 +54,14 @@ class Correction:
         """
         self._steps += 1
         if not self._sums:
-            return [self._corrected(number, slope) for number, slope in enumerate(slopes)]
+            return [self._correct_slope(number, slope) for number, slope in enumerate(slopes)]
         dense = [None if slope is None else _wide(slope) for slope in slopes]
         for total, slope in zip(self._sums, dense, strict=True):
             if slope is not None:
                 total.add_(slope)
-        return [self._corrected(number, slope) for number, slope in enumerate(dense)]
+        return [self._correct_slope(number, slope) for number, slope in enumerate(dense)]
 
-    def _corrected(self, number: int, slope: torch.Tensor | None) -> torch.Tensor | None:
+    def _correct_slope(self, number: int, slope: torch.Tensor | None) -> torch.Tensor | None:
         weight, shift = self._weights[number], self._shifts[number]
         if slope is None and not weight.requires_grad:
             return None
@@ -82,7 +82,8 @@ class Correction:
         if bool(torch.stack([mean.isfinite().all() for mean in means]).all()):  # one wait for a GPU
             self._kept.own = means
         return [
-            self._method.reported(control, own) for control, own in zip(self._controls, means, strict=True)
+            self._method.report_control(control, own)
+            for control, own in zip(self._controls, means, strict=True)
         ]
 
 

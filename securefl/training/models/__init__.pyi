@@ -23,7 +23,7 @@ from .flatten import frozen_digest as frozen_digest
 from .flatten import load_vector as load_vector
 from .flatten import to_vector as to_vector
 from .flatten import trained_parameters as trained_parameters
-from .generators import seeded as seeded
+from .generators import seed_torch as seed_torch
 from .generators import seeded_generators as seeded_generators
 from .layers import Images as Images
 from .layers import Residual as Residual

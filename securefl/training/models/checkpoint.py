@@ -41,7 +41,7 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
     try:
         files.write_whole(
             path,
-            tensors.saved(
+            tensors.encode_tensors(
                 server_optimisers.prepare_arrays(arrays), {"format": "pt", **_head(module, arrays)}
             ),
         )
@@ -112,4 +112,4 @@ def load_state_dict(path: Path) -> dict[str, torch.Tensor]:
         ConfigError: as :func:`load_model`, or a damaged head.
     """
     arrays = {name: torch.from_numpy(array) for name, array in load_model(path).items()}
-    return state_dict.completed(arrays, tensors.head_of(path.read_bytes()))
+    return state_dict.complete_state(arrays, tensors.head_of(path.read_bytes()))

@@ -9,7 +9,7 @@ import torch
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+def seed_torch(seed: int, device: torch.device | None = None) -> Iterator[None]:
     """Run the body with torch's default generator seeded, then restore it; that of a GPU ``device`` too."""
     gpu = device if device is not None and device.type == "cuda" else None
     with torch.random.fork_rng(devices=[] if gpu is None else [gpu], device_type="cuda"):
@@ -33,7 +33,7 @@ def seeded_generators(seed: int) -> Iterator[None]:
     """
     python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - what a user's code may use
     device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
-    with seeded(seed, device):
+    with seed_torch(seed, device):
         random.seed(seed)
         np.random.seed([seed & 0xFFFFFFFF, seed >> 32])  # noqa: NPY002 - as above
         try:

@@ -91,7 +91,7 @@ class Residual(nn.Module):
         layers: list[nn.Module] = []
         for _ in range(2):
             layers.append(nn.Conv2d(channels, channels, kernel_size=3, padding=1))
-            layers += normalised(channels, groups, between)
+            layers += normalised_activation(channels, groups, between)
         self.layers = nn.Sequential(*layers)
         self.pool = nn.MaxPool2d(2, stride=1)
 
@@ -101,7 +101,7 @@ class Residual(nn.Module):
         return pooled
 
 
-def normalised(channels: int, groups: int, between: scenario.Activation) -> list[nn.Module]:
+def normalised_activation(channels: int, groups: int, between: scenario.Activation) -> list[nn.Module]:
     """Return the activation ``between`` and a GroupNorm without parameters."""
     if channels % groups:
         raise ConfigError(

@@ -59,7 +59,7 @@ def state_head(model: nn.Module, travelling: Collection[str]) -> dict[str, Any]:
     return {"order": order, "local": local, "tied": tied} if local or tied else {}
 
 
-def completed(arrays: Mapping[str, torch.Tensor], head: str) -> dict[str, torch.Tensor]:
+def complete_state(arrays: Mapping[str, torch.Tensor], head: str) -> dict[str, torch.Tensor]:
     """Return arrays that travelled and what a file's head says of the other entries.
 
     Args:

@@ -54,7 +54,7 @@ class Tensors(nn.Module):
             for step in path:
                 place = self._child(place, step, name, where)
             if not last or hasattr(place, last):
-                raise _misnamed(where, name)
+                raise _name_error(where, name)
             place.register_parameter(last, nn.Parameter(torch.from_numpy(arrays[name].copy())))
 
     @staticmethod
@@ -62,7 +62,7 @@ class Tensors(nn.Module):
         children = dict(place.named_children())
         if step not in children:
             if not step or hasattr(place, step):
-                raise _misnamed(where, name)
+                raise _name_error(where, name)
             children[step] = nn.Module()
             place.add_module(step, children[step])
         return children[step]
@@ -76,7 +76,7 @@ class Tensors(nn.Module):
         raise UsageError("a model of named arrays has no scores: its sites train and test it")
 
 
-def _misnamed(where: str, name: str) -> ConfigError:
+def _name_error(where: str, name: str) -> ConfigError:
     return ConfigError(where, f"the array {name!r} has a name that clashes with another array", "rename it")
 
 
@@ -145,7 +145,7 @@ def write_tensors(
         if not plain[name].size or not np.isfinite(plain[name]).all():
             raise ConfigError(name, "is empty, or holds numbers that are not finite in float32")
     Tensors(plain, str(path))
-    data = saved(plain, {HEAD: json.dumps(head)} if head else {})
+    data = encode_tensors(plain, {HEAD: json.dumps(head)} if head else {})
     try:
         files.write_whole(path, data)
     except OSError as error:
@@ -153,7 +153,7 @@ def write_tensors(
     return hashlib.sha256(data).hexdigest()
 
 
-def saved(arrays: dict[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
+def encode_tensors(arrays: dict[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
     """Return a safetensors file, the same bytes for the same arguments.
 
     safetensors itself writes metadata in any order.

@@ -2,7 +2,7 @@ from .evaluation import Confidences as Confidences
 from .evaluation import Evaluator as Evaluator
 from .inversion import Search as Search
 from .inversion import from_neurons as from_neurons
-from .inversion import matched as matched
+from .inversion import match_gradient as match_gradient
 from .outcomes import Evaluation as Evaluation
 from .outcomes import NoTestSet as NoTestSet
 from .outcomes import TrainingDivergedError as TrainingDivergedError

@@ -2,7 +2,7 @@
 
 Two attacks. :func:`from_neurons` reads a first dense layer: where one sample alone activates a neuron, the
 gradient of its weights over that of its bias *is* the sample (Phong et al. 2018, IEEE TIFS 13(5), section
-III; Boenisch et al. 2023, arXiv 2112.02918). :func:`matched` looks for samples whose gradient points where
+III; Boenisch et al. 2023, arXiv 2112.02918). :func:`match_gradient` looks for samples whose gradient points where
 the given one does (Geiping et al. 2020, arXiv 2003.14053). Both are given the model and, the latter, the
 labels: an attacker who knows less does no better.
 """
@@ -26,7 +26,7 @@ _MEMORY = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Settings of the search of :func:`matched`."""
+    """Settings of the search of :func:`match_gradient`."""
 
     steps: int = 300
     rate: float = 0.1
@@ -64,7 +64,7 @@ def from_neurons(module: torch.nn.Module, gradient: F64) -> F64:
     return candidates
 
 
-def matched(
+def match_gradient(
     module: torch.nn.Module,
     params: F32,
     gradient: F64,
@@ -99,7 +99,7 @@ def matched(
     weights = list(models.trained_parameters(module).values())
     wanted = torch.from_numpy(gradient.astype(np.float32))
     y = torch.from_numpy(labels)
-    with models.seeded(seed):
+    with models.seed_torch(seed):
         x = torch.randn((len(labels), *input_shape)).requires_grad_()
         moving = torch.zeros_like(x)
         for step in range(how.steps):

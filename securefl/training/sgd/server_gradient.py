@@ -90,7 +90,7 @@ class ServerGradient:
         models.load_vector(self._module, params)
         weights = list(models.trained_parameters(self._module).values())
         total = torch.zeros(len(params), dtype=torch.float64, device=self._device)
-        with models.seeded(seed, self._device):
+        with models.seed_torch(seed, self._device):
             # Training mode, since recurrent layers have no gradient in the other one on a GPU.
             self._module.train()
             for piece in torch.split(rows.to(self._device), PIECE):

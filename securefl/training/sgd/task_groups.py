@@ -72,7 +72,9 @@ class GroupEvaluator:
         trigger: evaluation.Trigger | None = None,
     ) -> None:
         turns = range(groups.count if groups.tasks == "rotations" else 1)
-        self._tasks = [evaluation.Evaluator(module, turned(shard, turn), device, trigger) for turn in turns]
+        self._tasks = [
+            evaluation.Evaluator(module, turn_images(shard, turn), device, trigger) for turn in turns
+        ]
         self._length = models.dimension(module)
 
     def evaluate(self, params: F32) -> Evaluation:
@@ -106,7 +108,7 @@ def evaluator_of(
     return GroupEvaluator(module, shard, device, groups, trigger)
 
 
-def turned(shard: data.Shard, quarters: int) -> data.Shard:
+def turn_images(shard: data.Shard, quarters: int) -> data.Shard:
     """The shard with its images turned.
 
     Raises:

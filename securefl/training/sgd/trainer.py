@@ -65,7 +65,7 @@ class LocalTrainer:
         # The order of samples need not be secret as long as no privacy claim rests on it, so torch's
         # generator may draw it. It is still seeded by the party's own entropy: no two rounds share an order.
         seed = int.from_bytes(entropy.draw(8), "big")
-        with models.seeded(seed, self._device):
+        with models.seed_torch(seed, self._device):
             self._descend(torch.Generator().manual_seed(seed), samples)
         result = models.to_vector(self._module)
         if not np.isfinite(result).all():

@@ -5,7 +5,7 @@ from .columns import differences as differences
 from .layout import Layout as Layout
 from .load import SiteMaker as SiteMaker
 from .load import make_site as make_site
-from .load import offered as offered
+from .load import open_site as open_site
 from .load import site_maker as site_maker
 from .log import SITE_LOG as SITE_LOG
 from .log import SiteLog as SiteLog

@@ -241,7 +241,7 @@ class ApartSite:
         path = [] if self._folder is None else [str(self._folder)]
         try:
             said = channel.ask({"do": "open", "path": path, **self._asked}, due)
-            return said, _offered(said)
+            return said, _offered_shapes(said)
         except BaseException:
             self.close()
             raise
@@ -259,7 +259,7 @@ class ApartSite:
         found = {}
         for name, (dtype, shape) in _kinds(said).items():
             if dtype in _FLOATS and self._region.shapes.get(name) == shape:
-                found[name] = self._region.returned(name, dtype)
+                found[name] = self._region.returned_array(name, dtype)
                 continue
             found[name] = _empty(dtype, shape)
             if found[name].dtype.kind == "f" and dtype not in _FLOATS:
@@ -306,7 +306,7 @@ def _good(said: dict[str, Any]) -> dict[str, Any]:
     raise error
 
 
-def _offered(said: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+def _offered_shapes(said: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Shapes of the parameters that the reply to ``open`` offers.
 
     Raises:

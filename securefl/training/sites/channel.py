@@ -66,7 +66,7 @@ class Region:
         """Names, shapes and lengths, in order."""
         return [(name, shape, math.prod(shape)) for name, shape in self.shapes.items()]
 
-    def returned(self, name: str, dtype: str) -> npt.NDArray[Any]:
+    def returned_array(self, name: str, dtype: str) -> npt.NDArray[Any]:
         """What was put there for ``name``: a view, which the other process may still change."""
         shape = self.shapes[name]
         view = np.frombuffer(self._shared, dtype, math.prod(shape), self._places[name]).reshape(shape)

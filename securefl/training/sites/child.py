@@ -67,7 +67,7 @@ class Clerk:
 
     def _open(self, asked: dict[str, Any]) -> dict[str, Any]:
         sys.path[:0] = asked["path"]
-        self._site = site = _offered(asked)
+        self._site = site = _open_site(asked)
         lacking = [name for name in ("samples", "parameters", "fit") if not hasattr(site, name)]
         if lacking:
             return {"lacking": lacking}
@@ -105,14 +105,14 @@ class Clerk:
 
     def _evaluate(self, asked: dict[str, Any]) -> dict[str, Any]:
         _seed(asked["told"])
-        judged = _awaited(self._site.evaluate(dict(self._given), TrainingRound(*asked["told"])))
+        judged = _await_result(self._site.evaluate(dict(self._given), TrainingRound(*asked["told"])))
         if not (isinstance(judged, tuple) and len(judged) == 2):
             return {"kind": _kind(judged)}
         return {"samples": _count(judged[0]), "metrics": _metrics(judged[1])}
 
     def _fit(self, asked: dict[str, Any]) -> dict[str, Any]:
         _seed(asked["told"])
-        fitted = _awaited(self._site.fit(dict(self._given), TrainingRound(*asked["told"])))
+        fitted = _await_result(self._site.fit(dict(self._given), TrainingRound(*asked["told"])))
         if not (isinstance(fitted, tuple) and len(fitted) == 3):
             return {"kind": _kind(fitted)}
         arrays, used, metrics = fitted
@@ -156,7 +156,7 @@ def _seed(context: list[Any]) -> None:
             torch.cuda.manual_seed(seed)
 
 
-def _offered(asked: dict[str, Any]) -> Any:
+def _open_site(asked: dict[str, Any]) -> Any:
     """The site that is asked for: of a script, or of what ``module:name`` names."""
     offers = _adapter("offer")
     given = offers.Given(**{**asked["given"], "local": tuple(asked["given"]["local"])})
@@ -229,7 +229,7 @@ def _kind(found: Any) -> str:
     return f"{len(found)} things" if isinstance(found, tuple) else type(found).__name__
 
 
-def _awaited(result: Any) -> Any:
+def _await_result(result: Any) -> Any:
     if not inspect.isawaitable(result):
         return result
 

@@ -34,7 +34,7 @@ class HeldTensors:
     def __init__(self, model: nn.Module, personal: tuple[str, ...], buffers: str) -> None:
         self._model = model
         self._parameters = {name: _form(one) for name, one in _travelling(model, personal).items()}
-        self._buffers = {name: _form(one) for name, one in _averaged(model, buffers).items()}
+        self._buffers = {name: _form(one) for name, one in _averaged_buffers(model, buffers).items()}
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """Return the parameters that travel.
@@ -108,7 +108,7 @@ def _fits(name: str, pattern: str) -> bool:
     return name == pattern or fnmatch.fnmatchcase(name, pattern)
 
 
-def _averaged(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
+def _averaged_buffers(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
     """Return the buffers that travel."""
     if buffers not in {"local", "average", "refuse"}:
         raise ConfigError("buffers", f"{buffers!r} is not a choice", "one of local, average, refuse")

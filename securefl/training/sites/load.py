@@ -25,14 +25,14 @@ def site_maker(name: str) -> SiteMaker:
     Raises:
         ConfigError: no such module or name, or it cannot be called.
     """
-    made = named(name)
+    made = import_named(name)
     if not callable(made):
         remedy = "name a class, or a function of the party's name"
         raise ConfigError(f"--site {name}", "is not a class or function", remedy)
     return made  # type: ignore[no-any-return]
 
 
-def named(name: str) -> Any:
+def import_named(name: str) -> Any:
     """What ``module:name`` names, whatever it is.
 
     Raises:
@@ -70,32 +70,32 @@ def make_site(
             does not cover.
     """
     with contextlib.nullcontext() if entropy is None else models.seeded_generators(_seed(entropy)):
-        site, held = offered(maker, party)
+        site, held = open_site(maker, party)
     try:
         layout.check(held, "parameters() returned")
     except SiteError as error:
         remedy = "train the arrays of model.file, which securefl site weights writes"
-        raise ConfigError(_said(maker), f"{party}: {error}", remedy) from error
+        raise ConfigError(_maker_name(maker), f"{party}: {error}", remedy) from error
     stated, found = getattr(model, "frozen_sha256", ""), getattr(site, "frozen_sha256", "")
     if stated and found != stated:
         kept = f"frozen parameters with the SHA-256 {found[:16]}..." if found else "no frozen parameters"
         reason = f"{party}: it has {kept}, the scenario states {stated[:16]}..."
-        raise ConfigError(_said(maker), reason, "start from the same base model as all other parties")
+        raise ConfigError(_maker_name(maker), reason, "start from the same base model as all other parties")
     for name in getattr(site, "averaged", ()):
         if not server_optimisers.is_averaged(name, layout.averaged):
             remedy = f'model.averaged = ["*running_mean", "*running_var", "{name}"]'
             reason = f"{party}: the buffer {name} travels, and the server's optimiser would act on it"
-            raise ConfigError(_said(maker), reason, remedy)
+            raise ConfigError(_maker_name(maker), reason, remedy)
     return site
 
 
-def offered(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
+def open_site(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
     """The site of ``party``, and the arrays that it says it trains.
 
     Raises:
         ConfigError: making it failed, or it lacks something.
     """
-    said = _said(maker)
+    said = _maker_name(maker)
     try:
         site = maker(party)
         lacking = [name for name in ("samples", "parameters", "fit") if not hasattr(site, name)]
@@ -116,6 +116,6 @@ def _seed(entropy: Entropy) -> int:
     return int.from_bytes(entropy.child("site").draw(8), "big")
 
 
-def _said(maker: SiteMaker) -> str:
+def _maker_name(maker: SiteMaker) -> str:
     module = getattr(maker, "__module__", "")
     return f"--site {module}{':' if module else ''}{getattr(maker, '__qualname__', maker)}"

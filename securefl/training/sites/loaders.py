@@ -68,14 +68,14 @@ def pair_of(batch: Any) -> tuple[Any, Any]:
     raise SiteError(f"the loader gives {kind}, expected pairs (inputs, targets): give collate_fn=, or train=")
 
 
-def moved(values: Any, device: torch.device) -> Any:
+def to_device(values: Any, device: torch.device) -> Any:
     """Return tensors on a device: one, or those in mappings, tuples and lists; other values as they are."""
     if callable(getattr(values, "to", None)):
         return values.to(device, non_blocking=True)
     if isinstance(values, Mapping):
-        return {name: moved(value, device) for name, value in values.items()}
+        return {name: to_device(value, device) for name, value in values.items()}
     if isinstance(values, list | tuple):
-        return _like(values, [moved(value, device) for value in values])
+        return _like(values, [to_device(value, device) for value in values])
     return values
 
 

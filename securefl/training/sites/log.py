@@ -46,7 +46,7 @@ class SiteLog:
         """Set the listener to dropped metrics; ``note`` is as for the class."""
         self._note = note
 
-    def trained(
+    def log_training(
         self,
         round_: int,
         samples: int,
@@ -64,7 +64,7 @@ class SiteLog:
                 self._note(round_, notes)
         self._append(entry)
 
-    def failed(self, round_: int, error: BaseException) -> None:
+    def log_failure(self, round_: int, error: BaseException) -> None:
         """Note why there was no update, with the traceback."""
         lines = traceback.format_exception(error)
         # A SiteError is the line to read: what the site raised, or what is wrong with its answer.
@@ -72,12 +72,12 @@ class SiteLog:
         self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
         self._tell(round_, str(error) if isinstance(error, SecureflError) else reason)
 
-    def counted(self, round_: int, counts: Mapping[str, ColumnCounts]) -> None:
+    def log_counts(self, round_: int, counts: Mapping[str, ColumnCounts]) -> None:
         """Note the values of each column that are missing or outside its range."""
         self._append({"round": round_, "columns": {name: asdict(one) for name, one in counts.items()}})
         self._count(counts)
 
-    def printed(self, round_: int, text: str) -> None:
+    def log_output(self, round_: int, text: str) -> None:
         """Note what the process of a site apart has printed, if anything."""
         if text:
             self._append({"round": round_, "printed": text})
@@ -86,14 +86,14 @@ class SiteLog:
         if self.path is None:
             return
         with contextlib.suppress(OSError):
-            handle = self._opened(self.path)
+            handle = self._open_file(self.path)
             try:
                 os.write(handle, json.dumps(entry).encode() + b"\n")
             finally:
                 os.close(handle)
 
     @staticmethod
-    def _opened(path: Path) -> int:
+    def _open_file(path: Path) -> int:
         how = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
             return os.open(path, how, 0o600)

@@ -21,7 +21,7 @@ class _Federation:
     file: str
     names: tuple[str, ...]
 
-    def given(self, party: str) -> Given:
+    def site_arguments(self, party: str) -> Given:
         place = self.names.index(party) if party in self.names else None
         return Given(self.file, place, len(self.names))
 
@@ -53,11 +53,11 @@ def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) ->
             remedy = "--site-python names the interpreter of an environment with nvflare"
             raise ConfigError(f"--site {name}", "is a script, which needs a process of its own", remedy)
         made = load.site_maker(name)
-        return _offering(name, made, known.given) if is_client_app(made) else made
+        return _offering(name, made, known.site_arguments) if is_client_app(made) else made
     process = apart.SiteProcess(python, memory)
     if script:
-        return apart.script_apart(name, script, process, seconds, known.given)
-    return apart.site_apart(name, process, seconds, known.given)
+        return apart.script_apart(name, script, process, seconds, known.site_arguments)
+    return apart.site_apart(name, process, seconds, known.site_arguments)
 
 
 def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> load.SiteMaker:
@@ -77,7 +77,7 @@ def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> load.Sit
     given = Given(first=True, local=local)
     if python is not None:
         return apart.site_apart(name, apart.SiteProcess(python), apart.START_SECONDS, lambda _party: given)
-    return _offering(name, load.named(name), lambda _party: given)
+    return _offering(name, load.import_named(name), lambda _party: given)
 
 
 def _offering(name: str, found: object, given: Callable[[str], Given]) -> load.SiteMaker:

@@ -46,7 +46,7 @@ def score_histogram(
     found = _numbers(scores)
     if not np.isfinite(found).all():
         raise UsageError("scores must be finite")
-    at = _binned(_shares(found, lower, upper), bins)
+    at = _bin_shares(_shares(found, lower, upper), bins)
     if labels is None:
         return np.bincount(at, minlength=bins)
     return _pairs(_whole(labels, 2, len(found)), at, (2, bins))
@@ -95,7 +95,7 @@ def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 
     """
     found = _numbers(values)
     shares = _shares(found[~np.isnan(found)], lower, upper)
-    counts = np.bincount(_binned(shares, bins), minlength=bins)
+    counts = np.bincount(_bin_shares(shares, bins), minlength=bins)
     return np.concatenate(([shares.sum(), np.square(shares).sum()], counts))
 
 
@@ -177,7 +177,7 @@ def _shares(values: F64, lower: float, upper: float) -> F64:
     return np.clip((values - lower) / (upper - lower), 0.0, 1.0)
 
 
-def _binned(shares: F64, bins: int) -> Counts:
+def _bin_shares(shares: F64, bins: int) -> Counts:
     if bins < 1:
         raise UsageError(f"bins must be at least 1, not {bins}")
     return np.minimum((shares * bins).astype(np.int64), bins - 1)

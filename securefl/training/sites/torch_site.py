@@ -14,7 +14,7 @@ from torch import nn
 from securefl import scenario
 from securefl.base.errors import ConfigError
 from securefl.training import local_methods
-from securefl.training.models import control_name, pick_device, plain_name, seeded, state_head
+from securefl.training.models import control_name, pick_device, plain_name, seed_torch, state_head
 from securefl.training.sites import loaders, site, transfer
 from securefl.training.sites.held import HeldTensors
 from securefl.training.sites.layout import SiteError
@@ -119,7 +119,7 @@ class TorchSite:
             else {}
         )
         self.samples = loaders.samples_of(loader, samples)
-        self.frozen_sha256 = _frozen(self._model)
+        self.frozen_sha256 = _frozen_reason(self._model)
         """Of the parameters that are not trained, by name, shape and value, as hex; empty without any."""
         self.averaged = tuple(self._buffers)
         """Names of buffers that travel; ``model.averaged`` of the scenario has to cover them."""
@@ -160,7 +160,7 @@ class TorchSite:
         self._load(parameters)
         before = {name: tensor.detach().clone() for name, tensor in self._staying().items()}
         try:
-            with seeded(context.seed, self._device):
+            with seed_torch(context.seed, self._device):
                 self._model.train()
                 for module in self._evaluating:
                     module.eval()
@@ -246,8 +246,8 @@ class TorchSite:
                 inputs, targets = loaders.pair_of(batch)
                 if away:
                     inputs, targets = (
-                        loaders.moved(inputs, self._device),
-                        loaders.moved(targets, self._device),
+                        loaders.to_device(inputs, self._device),
+                        loaders.to_device(targets, self._device),
                     )
                 optimiser.zero_grad()
                 loss = self._loss_of(inputs, targets)
@@ -332,7 +332,7 @@ def _kept_in_evaluation(model: nn.Module) -> tuple[nn.Module, ...]:
     return tuple(module for module in model.modules() if not module.training) if model.training else ()
 
 
-def _frozen(model: nn.Module) -> str:
+def _frozen_reason(model: nn.Module) -> str:
     frozen = transfer.read_arrays(
         {plain_name(model, n): weight for n, weight in model.named_parameters() if not weight.requires_grad}
     )

@@ -120,14 +120,14 @@ class SiteTrainer:
         try:
             found = self.fit(params, context, entropy, carry)
         except Exception as error:
-            self._log.failed(round_, error)
+            self._log.log_failure(round_, error)
             raise
         else:
-            self._log.trained(round_, found.samples, found.metrics, found.received, found.notes)
+            self._log.log_training(round_, found.samples, found.metrics, found.received, found.notes)
             if self._column_counts:
-                self._log.counted(round_, self._column_counts)
+                self._log.log_counts(round_, self._column_counts)
         finally:
-            self._log.printed(round_, self._printed())
+            self._log.log_output(round_, self._printed())
         return found.update if found.said is None else np.concatenate((found.update, found.said))
 
     def fit(self, params: F32, context: RoundContext, entropy: Entropy, carry: F64 | None = None) -> SiteFit:
@@ -154,7 +154,7 @@ class SiteTrainer:
             raise _site_error(error) from error
         return SiteFit(update, used, metrics, judged.received, judged.said, (*judged.notes, *notes))
 
-    def _prepared(self, params: F32) -> dict[str, F32]:
+    def _named_parameters(self, params: F32) -> dict[str, F32]:
         """The model by name, as a model file holds it."""
         return server_optimisers.prepare_arrays(self._given(params))
 
@@ -171,7 +171,9 @@ class SiteTrainer:
         nothing = np.zeros(self._evaluation.words) if self._evaluation.metrics else None
         try:
             with models.seeded_generators(context.seed):
-                samples, found = _evaluated(_awaited(evaluate(self._prepared(params), context)))
+                samples, found = _evaluation_of(
+                    _await_result(evaluate(self._named_parameters(params), context))
+                )
             # Tables are for metrics that are declared; the log has numbers.
             numbers_only = {name: value for name, value in found.items() if not _is_table(value)}
             received, notes = _metrics(numbers_only, "evaluate")
@@ -188,7 +190,7 @@ class SiteTrainer:
 
     def _fit(self, params: F32, context: RoundContext) -> tuple[F64, int, Metrics, tuple[str, ...]]:
         with models.seeded_generators(context.seed):
-            result = _awaited(self._site.fit(self._prepared(params), context))
+            result = _await_result(self._site.fit(self._named_parameters(params), context))
         if not (isinstance(result, tuple) and len(result) == 3):
             raise SiteError(f"fit returned {_kind(result)}, expected (parameters, samples, metrics)")
         arrays, used, metrics = result
@@ -227,7 +229,7 @@ def _site_error(error: BaseException) -> SiteError:
     return SiteError(foreign.describe(error))
 
 
-def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
+def _await_result(result: ResultT | Awaitable[ResultT]) -> ResultT:
     """Return the result of a function or a coroutine."""
     if not inspect.isawaitable(result):
         return result
@@ -238,7 +240,7 @@ def _awaited(result: ResultT | Awaitable[ResultT]) -> ResultT:
     return loops.run_coroutine(wait())
 
 
-def _evaluated(result: object) -> tuple[object, Mapping[str, Any]]:
+def _evaluation_of(result: object) -> tuple[object, Mapping[str, Any]]:
     """Samples and metrics that evaluate returned."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")

@@ -143,18 +143,18 @@ class RecordSteps:
             TrainingDivergedError: the parameters are beyond repair, whatever the records are.
         """
         rows = dpsgd.draw_batch(self._dp.sampler, self._records, self._batch, dpsgd.batch_entropy(entropy))
-        with models.seeded(int.from_bytes(entropy.child("module").draw(8), "big"), self._device):
+        with models.seed_torch(int.from_bytes(entropy.child("module").draw(8), "big"), self._device):
             self._step.load(self._vector(parameters).astype(np.float32))
             carried = None if carry is None else self._vector(carry).astype(np.float64)
             slots = dpsgd.draw_slots(self._step.slots, len(rows), dpsgd.slot_entropy(entropy))
             update = self._step.update(dpsgd.DrawnBatch(rows, rows, carried), slots)
-        return self._named(update)
+        return self._named_arrays(update)
 
     def _vector(self, arrays: Mapping[str, Any]) -> Any:
         """In the order of the model's parameters, which that of a federation need not be."""
         return np.concatenate([np.ravel(arrays[name]) for name in self._shapes])
 
-    def _named(self, vector: F64) -> dict[str, F64]:
+    def _named_arrays(self, vector: F64) -> dict[str, F64]:
         ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes.values()])
         parts = np.split(vector, ends[:-1])
         return {

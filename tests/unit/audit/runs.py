@@ -61,7 +61,7 @@ class RecordedWorld(World):
         for effect in effects:
             match effect:
                 case Send():
-                    witness.sent(self.now, effect)
+                    witness.record_sent(self.now, effect)
                 case Report(item=item):
                     witness.report(self.now, item)
                     if node.name == SERVER:
@@ -76,11 +76,11 @@ class RecordedWorld(World):
         # A process that has ended hears nothing more.
         if isinstance(event, Received) and node.outcome is None:
             delivery = Delivery(event.sender, event.place, event.message, event.signed)
-            self.witnesses[node.name].received(event.now, delivery)
+            self.witnesses[node.name].record_received(event.now, delivery)
         refused = len(node.rejects)
         super()._step(node, event)
         for reject in node.rejects[refused:]:
-            self.witnesses[node.name].refused(self.now, reject.culprit, reject.reason, reject.evidence)
+            self.witnesses[node.name].record_refusal(self.now, reject.culprit, reject.reason, reject.evidence)
 
 
 def record(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from securefl.runtime.launch.bundled import bundled
+from securefl.runtime.launch.bundled import find_bundled
 from tests.unit.cli.programs import SCENARIO, call, files, refusal, write_scenario
 
 
@@ -68,7 +68,7 @@ def test_a_directory_does_not_stand_for_a_bundled_scenario(
 ) -> None:
     (tmp_path / "dropout").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert bundled(Path("dropout")).name == "dropout.toml"
+    assert find_bundled(Path("dropout")).name == "dropout.toml"
 
 
 def test_an_unknown_scenario_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.protocol.secure_sum.validated.shares import (
     UpdateShare,
-    released,
+    release_share,
     share_context,
     split,
     words_of,
@@ -59,7 +59,9 @@ def test_the_sum_of_what_is_released_is_that_of_the_accepted() -> None:
     everybody = held(members, updates)
     zero = np.zeros(LENGTH, np.uint64)
     for accepted in ({0, 1, 2, 3}, {0, 2, 3}, {1, 2}):
-        total = np.sum([released(everybody[m], accepted, zero) for m in members], axis=0, dtype=np.uint64)
+        total = np.sum(
+            [release_share(everybody[m], accepted, zero) for m in members], axis=0, dtype=np.uint64
+        )
         np.testing.assert_array_equal(total, np.sum([updates[a] for a in accepted], axis=0, dtype=np.uint64))
 
 
@@ -80,10 +82,10 @@ def test_without_shares_of_zero_one_member_and_the_server_open_an_update() -> No
     everybody = held([0, 1, 2], updates)
     known = split(updates[1], 1, [0, 1, 2], CONTEXT, InsecureSeededEntropy(1))[0]
     own_at_0 = words_of(known, LENGTH, CONTEXT, 1, 0, "me")
-    naive = released(everybody[0], {0, 1, 2}, np.zeros(LENGTH, np.uint64))
+    naive = release_share(everybody[0], {0, 1, 2}, np.zeros(LENGTH, np.uint64))
     np.testing.assert_array_equal(naive - own_at_0 + everybody[1][2], updates[2])
     # Members 0 and 2 share a stream that neither member 1 nor the server knows.
-    hidden = released(everybody[0], {0, 1, 2}, update(99))
+    hidden = release_share(everybody[0], {0, 1, 2}, update(99))
     assert not np.any((hidden - own_at_0 + everybody[1][2]) == updates[2])
 
 

@@ -9,11 +9,11 @@ from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
 from securefl.protocol.kernel.effects import Evaluate, Finished, Reject, Train, WakeAt
 from securefl.protocol.kernel.events import Place, Received, Trained
-from securefl.protocol.kernel.machine import guarded
+from securefl.protocol.kernel.machine import guard
 
 
 def test_guarded_passes_results_through() -> None:
-    assert guarded(lambda: ("next", (WakeAt(1.0), Finished("done"))), "before") == (
+    assert guard(lambda: ("next", (WakeAt(1.0), Finished("done"))), "before") == (
         "next",
         (WakeAt(1.0), Finished("done")),
     )
@@ -25,7 +25,7 @@ def test_guarded_keeps_the_phase_when_a_peer_is_wrong() -> None:
     def step() -> tuple[object, tuple[WakeAt, ...]]:
         raise PeerError("p1", "lies")
 
-    after, effects = guarded(step, phase)
+    after, effects = guard(step, phase)
     assert after is phase
     assert effects == (Reject("p1", "lies"),)
 
@@ -36,7 +36,7 @@ def test_guarded_hides_no_bug_of_ours(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        guarded(step, 0)
+        guard(step, 0)
 
 
 def test_places_of_a_round_have_no_instance() -> None:

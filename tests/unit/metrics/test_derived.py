@@ -20,7 +20,7 @@ def words_of(*metrics: str) -> MetricWords:
 
 def numbers(words: MetricWords, samples: int, **values: object) -> dict[str, float]:
     said = said_by(words.evaluation, samples, values)
-    return dict(numbers_of(words, words.read(words.encoded(said))))
+    return dict(numbers_of(words, words.read(words.encode_values(said))))
 
 
 def test_auc_is_the_share_of_pairs_in_order() -> None:

@@ -32,7 +32,7 @@ def words() -> MetricWords:
 
 def cluster(made: MetricWords, *sites: tuple[int, float]) -> np.ndarray:
     total: np.ndarray = np.sum(
-        [made.encoded(said_by(made.evaluation, n, {"loss": x})) for n, x in sites], axis=0
+        [made.encode_values(said_by(made.evaluation, n, {"loss": x})) for n, x in sites], axis=0
     )
     return total
 
@@ -129,9 +129,9 @@ def test_our_side_bounds_a_word_by_the_range() -> None:
     made = metric_words(parse_scenario(TEXT, (changed,)), 32)
     assert made is not None
     for said, loss, number in ((-np.inf, 2, 0), (np.inf, 8, 4)):
-        sent = np.ldexp(made.encoded(np.array([50.0, said, said])).astype(float), -made.scale)
+        sent = np.ldexp(made.encode_values(np.array([50.0, said, said])).astype(float), -made.scale)
         np.testing.assert_allclose(sent, [50, 50 * loss / 8, 100 * number / 4], atol=1e-4)
-    assert not made.encoded(np.zeros(3)).any(), "whoever fails sends zeros"
+    assert not made.encode_values(np.zeros(3)).any(), "whoever fails sends zeros"
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -49,7 +49,7 @@ def said(age: list[float], dose: list[float], labels: list[int]) -> np.ndarray:
 @given(st.lists(values, min_size=3, max_size=6))
 def test_pooled_moments_are_those_of_all_values(sites: list[list[float]]) -> None:
     assert WORDS is not None
-    total = sum(WORDS.encoded(said(own, own, [0] * len(own))) for own in sites)
+    total = sum(WORDS.encode_values(said(own, own, [0] * len(own))) for own in sites)
     (found, doubted) = measure(WORDS, [(0, np.asarray(total), len(sites))], median=False)
     assert not doubted
     told = Statistics.of(WORDS.evaluation, found)
@@ -85,7 +85,7 @@ def test_pooled_moments_are_those_of_all_values(sites: list[list[float]]) -> Non
 def test_no_site_moves_a_sum_by_more_than_its_share(word: list[float]) -> None:
     assert WORDS is not None
     assert WORDS.length == len(word)
-    encoded = np.ldexp(WORDS.encoded(np.array(word)).astype(np.float64), -WORDS.scale)
+    encoded = np.ldexp(WORDS.encode_values(np.array(word)).astype(np.float64), -WORDS.scale)
     cap = WORDS.evaluation.samples
     assert encoded.min() >= 0
     blocks = [
@@ -102,7 +102,7 @@ def test_no_site_moves_a_sum_by_more_than_its_share(word: list[float]) -> None:
 
 def test_a_sum_with_a_moment_beyond_its_samples_is_doubted() -> None:
     assert WORDS is not None
-    total = WORDS.encoded(said([20.0] * 5, [1.0] * 5, [0, 1, 2, 2, 2]))
+    total = WORDS.encode_values(said([20.0] * 5, [1.0] * 5, [0, 1, 2, 2, 2]))
     assert not WORDS.doubt(WORDS.read(total), 3)
     wrong = total.copy()
     wrong[1] = total[0] * 2
@@ -117,7 +117,7 @@ def test_a_spread_is_right_to_a_hundredth_or_unresolved(spread: float) -> None:
     assert WORDS is not None
     rng = np.random.default_rng(3)
     ages = [30 + 1 / 3 + spread * rng.normal(size=400) for _ in range(3)]
-    total = sum(WORDS.encoded(said(list(own), list(own), [0] * len(own))) for own in ages)
+    total = sum(WORDS.encode_values(said(list(own), list(own), [0] * len(own))) for own in ages)
     (found, _) = measure(WORDS, [(0, np.asarray(total), 3)], median=False)
     told = Statistics.of(WORDS.evaluation, found)
     age = told.features["Age (years)"]
@@ -132,7 +132,7 @@ def test_a_spread_is_right_to_a_hundredth_or_unresolved(spread: float) -> None:
 
 def test_labels_give_shares() -> None:
     assert WORDS is not None
-    total = WORDS.encoded(said([20.0] * 4, [1.0] * 4, [0, 2, 2, 2]))
+    total = WORDS.encode_values(said([20.0] * 4, [1.0] * 4, [0, 2, 2, 2]))
     found, _ = measure(WORDS, [(0, total, 3), (1, total, 3)], median=False)
     assert Statistics.of(WORDS.evaluation, found).classes == {"outcome": (0.25, 0.0, 0.75)}
 
@@ -140,7 +140,7 @@ def test_labels_give_shares() -> None:
 def test_the_file_is_what_was_pooled(tmp_path: Path) -> None:
     assert WORDS is not None
     one, two = (
-        WORDS.encoded(said([age] * 4, [1.0, math.nan, 2.0, 3.0], [0, 1, 2, 2])) for age in (20.0, 40.0)
+        WORDS.encode_values(said([age] * 4, [1.0, math.nan, 2.0, 3.0], [0, 1, 2, 2])) for age in (20.0, 40.0)
     )
     found, _ = measure(WORDS, [(0, one, 3), (1, two, 3)], median=False)
     told = Statistics.of(WORDS.evaluation, found)

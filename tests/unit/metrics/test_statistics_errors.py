@@ -45,7 +45,7 @@ def pooled(sites: list[F64], lower: float, upper: float, cap: int | None = None)
     words = metric_words(scenario, 64)
     assert words is not None
     tables = [(len(own), {"x": column_table(own, lower, upper, BINS)}) for own in sites]
-    total = np.sum([words.encoded(said_by(words.evaluation, *one)) for one in tables], axis=0)
+    total = np.sum([words.encode_values(said_by(words.evaluation, *one)) for one in tables], axis=0)
     found, doubted = measure(words, [(0, np.asarray(total), len(sites))], median=False)
     assert not doubted
     return Statistics.of(words.evaluation, found).features["x"]

@@ -124,7 +124,7 @@ def test_what_cannot_be_counted_is_refused(
 def test_no_site_moves_a_sum_by_more_than_its_share(said: list[float]) -> None:
     """What the noise is scaled to: sqrt(1 + metrics) times the cap, in steps, whatever a site says."""
     words = words_of(*NOISY)
-    encoded = words.encoded(np.array(said))
+    encoded = words.encode_values(np.array(said))
     cap = math.ldexp(50, words.scale)
     assert np.linalg.norm(encoded.astype(np.float64)) <= cap * math.sqrt(5) + 1e-6
     assert 0 <= encoded[0] <= cap
@@ -151,7 +151,7 @@ def test_sums_of_honest_sites_are_read_to_the_quantisation() -> None:
                 },
             )
         )
-    total = np.sum([words.encoded(said) for said in everybody], axis=0)
+    total = np.sum([words.encode_values(said) for said in everybody], axis=0)
     np.testing.assert_allclose(words.read(total), np.sum(everybody, axis=0), atol=7 * 2.0**-words.scale)
     assert words.doubt(words.read(total), 7) == ""
 
@@ -209,7 +209,7 @@ def reached_by(words: MetricWords) -> float:
     said[0] = words.evaluation.samples
     for metric, at in parts_of(words.evaluation):
         said[at.start : at.start + first_count(metric) + 1] = words.evaluation.samples
-    return float(np.linalg.norm(words.read(words.encoded(said))))
+    return float(np.linalg.norm(words.read(words.encode_values(said))))
 
 
 @pytest.mark.parametrize("kinds", [*KINDS, "mean column", "column histogram classes"])
@@ -226,7 +226,7 @@ def test_a_site_that_says_too_much_is_cut_to_its_bound(kind: str) -> None:
     words = words_of(f"evaluation.metrics=[{KINDS[kind]}]")
     (metric,) = words.evaluation.metrics
     for value in (1e9, math.inf, -math.inf, math.nan):
-        read = words.read(words.encoded(np.full(words.length, value)))
+        read = words.read(words.encode_values(np.full(words.length, value)))
         assert 0 <= read[0] <= 50
         assert np.linalg.norm(read) <= 50 * math.sqrt(1 + metric.blocks)
 
@@ -236,7 +236,7 @@ def test_rounding_adds_no_samples() -> None:
     for bins in range(2, 11):
         said = np.zeros(11)
         said[0], said[1 : 1 + bins] = 50, 50 / bins
-        encoded = words.encoded(said)
+        encoded = words.encode_values(said)
         assert encoded[1:].sum() <= encoded[0]
 
 

@@ -159,7 +159,7 @@ def test_every_kind_of_attack_on_updates_can_be_crafted() -> None:
     """A new one is here as soon as its file is."""
     every = [find(Behaviour, name) for name in names(Behaviour)]
     for kind in (one for one in every if issubclass(one, UpdateAttack)):
-        attack = kind(parties=MATES).settled(7, 2)
+        attack = kind(parties=MATES).settle(7, 2)
         assert np.isfinite(sent(attack)).all()
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from securefl.base.errors import UsageError
 from securefl.methods.attacks.needs import trigger_of
-from securefl.methods.attacks.parts.backdoor import Backdoor, backdoored, patched
+from securefl.methods.attacks.parts.backdoor import Backdoor, poison_samples, add_patch
 from securefl.methods.attacks.parts.label_flip import flip_labels
 from securefl.methods.attacks.parts.label_shift import shift_labels
 from securefl.methods.attacks.parts.scale import Scale
@@ -28,7 +28,7 @@ def test_shifted_labels_are_a_permutation_of_the_classes(classes: int, shift: in
 
 def test_the_patch_is_bright_and_in_the_corner_of_every_channel() -> None:
     x = images(4, channels=3)
-    shown = patched(x, 2)
+    shown = add_patch(x, 2)
     assert (shown[:, :, 3:, 3:] == x.max()).all()
     changed = shown != x
     assert not changed[:, :, :3, :].any()
@@ -39,11 +39,11 @@ def test_the_patch_is_bright_and_in_the_corner_of_every_channel() -> None:
 @given(st.integers(1, 60), st.floats(0.01, 1.0))
 def test_the_stated_share_of_samples_is_poisoned_evenly(count: int, fraction: float) -> None:
     x, y = images(count), np.arange(count, dtype=np.int64) % 3 + 1
-    seen, labels = backdoored(x, y, target=0, fraction=fraction, size=2)
+    seen, labels = poison_samples(x, y, target=0, fraction=fraction, size=2)
     poisoned = labels == 0
     wanted = round(fraction * count)
     assert poisoned.sum() == wanted
-    assert np.array_equal(seen[poisoned], patched(x, 2)[poisoned])
+    assert np.array_equal(seen[poisoned], add_patch(x, 2)[poisoned])
     assert np.array_equal(seen[~poisoned], x[~poisoned])
     assert np.array_equal(labels[~poisoned], y[~poisoned])
     half = poisoned[: count // 2].sum()
@@ -53,7 +53,7 @@ def test_the_stated_share_of_samples_is_poisoned_evenly(count: int, fraction: fl
 @pytest.mark.parametrize(("shape", "size"), [((3, 10), 2), ((3, 1, 4, 4), 5), ((3, 1, 8, 2), 3)])
 def test_no_patch_without_room(shape: tuple[int, ...], size: int) -> None:
     with pytest.raises(UsageError, match="does not fit"):
-        patched(np.zeros(shape, dtype=np.float32), size)
+        add_patch(np.zeros(shape, dtype=np.float32), size)
 
 
 def test_the_trigger_leaves_out_samples_of_the_target_class() -> None:
@@ -61,6 +61,6 @@ def test_the_trigger_leaves_out_samples_of_the_target_class() -> None:
     trigger = trigger_of((Scale(count=1), Backdoor(count=1, target=2, size=2)))
     assert trigger is not None
     seen, labels = trigger(x, y)
-    assert np.array_equal(seen, patched(x, 2)[[0, 2, 4]])
+    assert np.array_equal(seen, add_patch(x, 2)[[0, 2, 4]])
     assert labels.tolist() == [2, 2, 2]
     assert trigger_of((Scale(count=1),)) is None

@@ -10,7 +10,7 @@ from securefl.lab.planning.freezing import dimensions_left, disclosed, mean_leve
 from securefl.methods.attacks.assignment import party_names
 from securefl.methods.clustering.assignment import draw_assignment
 from securefl.methods.clustering.reclustering import r_star
-from securefl.methods.leakage.ledger import planned
+from securefl.methods.leakage.ledger import plan_ledgers
 from securefl.methods.leakage.modular import prime_from
 from securefl.methods.privacy.exposure import leverage
 
@@ -70,6 +70,8 @@ def test_atoms_hide_however_often_clusters_are_drawn(openings: int) -> None:
 
 def test_leverage_is_that_of_the_general_formula() -> None:
     names, seed = party_names(12), bytes(32)
-    (ledger,) = planned(draw_assignment(seed, names, 12, 3, 2), names, 0, prime_from(seed), new_work=False)
+    (ledger,) = plan_ledgers(
+        draw_assignment(seed, names, 12, 3, 2), names, 0, prime_from(seed), new_work=False
+    )
     own = [leverage(ledger.matrix, np.ones(12), party) for party in range(12)]
     assert np.mean(own) == pytest.approx(mean_leverage(12, Shape(size=3, reclusterings=2), 4))

@@ -16,7 +16,7 @@ from securefl.lab.planning.search import Plan, plan
 from securefl.lab.planning.tables import lines_of
 from securefl.methods.clustering.committee import committee_size
 from securefl.methods.feasibility.proofs import proofs_of
-from securefl.runtime.report.header import headed
+from securefl.runtime.report.header import run_header
 from tests.unit.cli.programs import call, refusal
 
 DEMAND = PlanRequest(
@@ -41,7 +41,7 @@ def test_an_active_server_is_verified_and_f_is_not_0(found: Plan) -> None:
     for row in unverified.rows:
         assert (row.verifiers, row.verifier_cpu, row.committee) == (None, None, 0)
         assert row.bytes == row.traffic.total
-        lines = headed(draft(unverified.demand, row.design, "digits")).lines
+        lines = run_header(draft(unverified.demand, row.design, "digits")).lines
         assert any(line.startswith("server: ROUNDS ARE NOT VERIFIED") for line in lines)
 
 

@@ -21,7 +21,7 @@ from securefl.methods.privacy.quantile_clip import (
     BELIEVED,
     ClipWords,
     clip_words,
-    combined,
+    combined_multiplier,
     exactly_exp,
     noise_of_bits,
     of_updates,
@@ -102,16 +102,16 @@ def test_a_minority_of_false_sums_moves_a_median_within_the_others() -> None:
     honest = [(k << one.scale, 10) for k in (2, 4, 6)]
     shares = [one.share(*each) for each in honest]
     for lie in (10 << one.scale, -10 << one.scale):
-        found = one.pooled([*honest, (lie, 10), (lie, 10)], median=True)
+        found = one.pool_shares([*honest, (lie, 10), (lie, 10)], median=True)
         assert found is not None
         assert min(s for s in shares if s is not None) <= found <= max(s for s in shares if s is not None)
-    assert one.pooled([(1 << 40, 10)], median=True) is None
-    assert one.pooled([], median=False) is None
+    assert one.pool_shares([(1 << 40, 10)], median=True) is None
+    assert one.pool_shares([], median=False) is None
 
 
 def test_a_mean_counts_each_member_once() -> None:
     one = words()
-    assert one.pooled([(10 << one.scale, 10), (-30 << one.scale, 30)], median=False) == 0.25
+    assert one.pool_shares([(10 << one.scale, 10), (-30 << one.scale, 30)], median=False) == 0.25
 
 
 def test_the_clip_goes_where_the_quantile_is() -> None:
@@ -167,8 +167,8 @@ def test_all_noise_of_a_release_is_one_gaussian(noise: str, more: tuple[str, ...
     bits = noise_of_bits(scenario)
     assert bits == (5.0 if noise else 4.5)
     moved = [1 / 1.5, 0.5 / bits, *([1 / 3.0] if more else [])]
-    assert 1.5 * combined(scenario) == pytest.approx(1 / math.hypot(*moved))
-    whole = 1.5 * combined(scenario)
+    assert 1.5 * combined_multiplier(scenario) == pytest.approx(1 / math.hypot(*moved))
+    whole = 1.5 * combined_multiplier(scenario)
     assert of_updates(scenario, whole) == pytest.approx(1.5)
 
 
@@ -205,7 +205,7 @@ def test_an_epsilon_pays_for_bits_and_updates(noise: str) -> None:
 def test_one_release_is_as_private_as_the_worst_test_says() -> None:
     """The best test against one party has the false negatives of the stated multiplier."""
     scenario = clipped("privacy.multiplier=1.5", clip="{noise=1.0}")
-    z = 1.5 * combined(scenario)
+    z = 1.5 * combined_multiplier(scenario)
     distance = math.hypot(1 / 1.5, 0.5 / 1.0)
     assert stats.norm.cdf(stats.norm.isf(0.05) - distance) == pytest.approx(
         stats.norm.cdf(stats.norm.isf(0.05) - 1 / z)

@@ -65,15 +65,15 @@ class Recorder:
     def report(self, now: float, item: object) -> None:
         self.facts.append(item)
 
-    def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
+    def record_refusal(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
         self.refusals.append((culprit, reason))
         self.evidence.append(evidence)
 
-    def received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
+    def record_received(self, now: float, delivery: Delivery, *, idle: bool = False) -> None:
         self.inward.append(delivery.message)
         self.idle.append(idle)
 
-    def sent(self, now: float, send: Send[AnyMessage]) -> None:
+    def record_sent(self, now: float, send: Send[AnyMessage]) -> None:
         self.outward.append(send)
 
     def waits(self, whom: Collection[str], seconds: float) -> None:

@@ -26,7 +26,7 @@ from securefl.runtime.process.checkpoint import (
     checkpoint_from,
 )
 from securefl.runtime.process.journal import FileJournal
-from securefl.runtime.process.server_process import JOURNAL, _resumed
+from securefl.runtime.process.server_process import JOURNAL, _read_resumed
 from tests.simulation.world import World, scenario
 
 HEAD = b"securefl server checkpoint\n"
@@ -272,10 +272,10 @@ def test_a_journal_tells_that_a_checkpoint_is_an_older_copy(
     journal.note(drawn, ANNOUNCED)
     known = FileJournal(tmp_path / JOURNAL, RunId("test"))
     if reason is None:
-        resumed = _resumed(file, known)
+        resumed = _read_resumed(file, known)
         assert resumed is not None
         assert resumed.announced == drawn
         return
     with pytest.raises(ConfigError) as caught:
-        _resumed(file, known)
+        _read_resumed(file, known)
     assert reason in str(caught.value)

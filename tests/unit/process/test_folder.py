@@ -13,29 +13,29 @@ import pytest
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
-from securefl.runtime.process.folder import claimed
+from securefl.runtime.process.folder import claim_folder
 
 P00, P01 = PartyId("p00"), PartyId("p01")
 HOLDER = """
 import sys, time
 from pathlib import Path
 from securefl.base.ids import PartyId
-from securefl.runtime.process.folder import claimed
-with claimed(Path(sys.argv[1]), PartyId(sys.argv[2])):
+from securefl.runtime.process.folder import claim_folder
+with claim_folder(Path(sys.argv[1]), PartyId(sys.argv[2])):
     print("held", flush=True)
     time.sleep(600)
 """
 
 
 def test_a_second_process_of_a_name_is_refused_while_the_first_one_runs(tmp_path: Path) -> None:
-    with claimed(tmp_path, P00):
+    with claim_folder(tmp_path, P00):
         words = rf"a process of p00 runs there \(process {os.getpid()}\)"
-        with pytest.raises(ConfigError, match=words), claimed(tmp_path, P00):
+        with pytest.raises(ConfigError, match=words), claim_folder(tmp_path, P00):
             pytest.fail("two at a time")
-        with claimed(tmp_path, P01), claimed(tmp_path, SERVER):
+        with claim_folder(tmp_path, P01), claim_folder(tmp_path, SERVER):
             assert len(list(tmp_path.iterdir())) == 3
     assert not list(tmp_path.iterdir())
-    with claimed(tmp_path, P00):
+    with claim_folder(tmp_path, P00):
         pass
 
 
@@ -44,11 +44,14 @@ def test_a_killed_process_keeps_nobody_out(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(ConfigError, match=rf"in use.*\(process {holder.pid}\)"), claimed(tmp_path, P00):
+        with (
+            pytest.raises(ConfigError, match=rf"in use.*\(process {holder.pid}\)"),
+            claim_folder(tmp_path, P00),
+        ):
             pytest.fail("two at a time")
         holder.send_signal(signal.SIGKILL)
     assert (tmp_path / ".p00.lock").exists()
-    with claimed(tmp_path, P00):
+    with claim_folder(tmp_path, P00):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -68,7 +71,7 @@ def test_a_lock_whose_file_was_taken_away_is_not_held_twice(
         return lock
 
     monkeypatch.setattr("securefl.runtime.process.folder.os.open", late)
-    with claimed(tmp_path, P00):
+    with claim_folder(tmp_path, P00):
         assert len(opened) == 2
         assert os.fstat(opened[1]).st_ino == (tmp_path / ".p00.lock").stat().st_ino
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -85,10 +88,10 @@ def test_a_server_leads_one_run_in_a_folder(left: str, tmp_path: Path) -> None:
     path.write_text("precious")
     with (
         pytest.raises(ConfigError, match=rf"holds an ended run \({left}\)"),
-        claimed(tmp_path, SERVER),
+        claim_folder(tmp_path, SERVER),
     ):
         pytest.fail("a second run")
-    with claimed(tmp_path, P00):
+    with claim_folder(tmp_path, P00):
         assert path.read_text() == "precious"
     assert not list(tmp_path.glob(".*"))
 
@@ -108,7 +111,7 @@ def test_a_folder_that_cannot_be_held_is_refused(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(f"securefl.runtime.process.folder.{call}", fails)
-    with pytest.raises(ConfigError) as refused, claimed(tmp_path, P00):
+    with pytest.raises(ConfigError) as refused, claim_folder(tmp_path, P00):
         pytest.fail("held")
     assert words in str(refused.value)
 
@@ -119,9 +122,9 @@ def test_a_full_disk_does_not_unlock(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("securefl.runtime.process.folder.os.pwrite", full)
     with (
-        claimed(tmp_path, P00),
+        claim_folder(tmp_path, P00),
         pytest.raises(ConfigError, match="a process of p00 runs there"),
-        claimed(tmp_path, P00),
+        claim_folder(tmp_path, P00),
     ):
         pytest.fail("two at a time")
 
@@ -129,6 +132,6 @@ def test_a_full_disk_does_not_unlock(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("precious")
     (tmp_path / ".p00.lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match="cannot be written"), claimed(tmp_path, P00):
+    with pytest.raises(ConfigError, match="cannot be written"), claim_folder(tmp_path, P00):
         pytest.fail("held")
     assert (tmp_path / "elsewhere").read_text() == "precious"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from securefl.runtime.launch.process import settled
+from securefl.runtime.launch.process import freeze_garbage
 
 
 class Knot:
@@ -37,7 +37,7 @@ def thawed() -> Iterator[None]:
 def test_what_is_there_is_set_aside_and_given_back() -> None:
     before = gc.get_threshold()
     with thawed():
-        with settled():
+        with freeze_garbage():
             assert gc.get_freeze_count() > 10_000
             assert gc.get_threshold()[0] == min(before[0], 700)
             assert gc.get_threshold()[1:] < before[1:]
@@ -47,14 +47,14 @@ def test_what_is_there_is_set_aside_and_given_back() -> None:
 
 def test_what_somebody_else_has_set_aside_stays_so() -> None:
     gc.freeze()
-    with settled():
+    with freeze_garbage():
         pass
     assert gc.get_freeze_count() > 0
 
 
 def test_garbage_that_grew_old_is_found_after_a_few_thousand_objects() -> None:
     """Beside half a million others it is after a hundred thousand."""
-    with settled():
+    with freeze_garbage():
         knot = Knot()
         gone = weakref.ref(knot)
         gc.collect()

@@ -26,7 +26,7 @@ from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.meaning import key_digest
 from securefl.runtime.account.tip import Tip
 from securefl.runtime.process.journal import FileJournal
-from securefl.runtime.process.memory import remembered
+from securefl.runtime.process.memory import open_memory
 from securefl.runtime.process.privacy import own_releases
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.transport.base import parse_broker_url
@@ -70,7 +70,7 @@ def test_a_lost_journal_forgets_nothing_that_the_account_knows(
     made: tuple[World, ProcessSettings],
 ) -> None:
     world, settings = made
-    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+    with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert memory.journal.spent == -1
         assert (memory.spent, memory.releases, memory.atom_seed) == (2, 2, SEED)
 
@@ -80,22 +80,22 @@ def test_rounds_that_both_know_count_once(made: tuple[World, ProcessSettings]) -
     journal = FileJournal(settings.out / "p00.journal", RUN)
     for round_ in (2, 3):
         journal.note(round_, "submitted")
-    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+    with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert (memory.spent, memory.releases) == (3, 3)
 
 
 def test_the_last_group_that_was_named_is_kept_without_a_journal(made: tuple[World, ProcessSettings]) -> None:
     """By the account alone, and by whichever of the two has seen more choices."""
     world, settings = made
-    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+    with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert memory.choice == NO_CHOICE
         assert memory.book is not None
         memory.book.enter(ChoiceGiven(0, 2.0, 1, 0))
         memory.book.enter(ChoiceGiven(1, 2.0, 2, 3))
-    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+    with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert memory.choice == KeptChoice(2, 3)
         memory.journal.note(2, f"{CHOSE}3 1")
-    with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+    with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert memory.choice == KeptChoice(3, 1)
 
 
@@ -104,12 +104,12 @@ def test_a_server_whose_chain_lacks_three_rounds_in_a_row_is_left_before_a_conne
 ) -> None:
     world, settings = made
     for round_ in (3, 4, 5):
-        with remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+        with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
             assert memory.book is not None
             memory.book.enter(UpdateGiven(round_, 1, SEED))
             memory.book.enter(RoundMissing(round_))
     refused = pytest.raises(ConfigError, match="3 rounds in a row took its updates and are missing")
-    with refused, remembered(settings, world.identities[ME], world.plan, OwnData.of(SHARD)):
+    with refused, open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)):
         pass
 
 

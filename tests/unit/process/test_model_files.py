@@ -147,11 +147,11 @@ def heard(folder: Path, **changes: str) -> tuple[HeardModel, Path]:
 
 def test_a_party_keeps_the_last_model_that_it_was_sent(tmp_path: Path) -> None:
     model, path = heard(tmp_path)
-    model.received(announced(0, 7.0))
-    model.received(Delivery(SERVER, Place(0), RollCall(), b""))
+    model.record_received(announced(0, 7.0))
+    model.record_received(Delivery(SERVER, Place(0), RollCall(), b""))
     assert not path.exists(), "what everybody begins with is no model that anybody trained"
     for round_ in (1, 2):
-        model.received(announced(round_, float(round_)))
+        model.record_received(announced(round_, float(round_)))
         assert value_in(path) == round_
 
 
@@ -164,9 +164,9 @@ def test_where_rounds_are_verified_a_party_waits_for_the_chain(tmp_path: Path) -
         "secure_sum__verify": "committee",
     }
     model, path = heard(tmp_path, **verified)
-    model.received(announced(1, 1.0))
+    model.record_received(announced(1, 1.0))
     assert not path.exists(), "the server may have made it up"
     model.report(LinkFollowed(0, b""))
     assert value_in(path) == 1
-    model.received(announced(2, 2.0))
+    model.record_received(announced(2, 2.0))
     assert value_in(path) == 1

@@ -281,8 +281,8 @@ def test_frames_wait_at_the_transport_while_the_machine_is_busy() -> None:
         busy = asyncio.Event()
 
         class Slow(Recorder):
-            def refused(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
-                super().refused(now, culprit, reason, evidence)
+            def record_refusal(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
+                super().record_refusal(now, culprit, reason, evidence)
                 busy.set()
 
         witness = Slow()
@@ -537,8 +537,8 @@ def test_who_says_nothing_of_a_broker_that_forgot_gets_the_round_twice_more(
         one = shell(Script(()), line)._publisher
         for send in (of_round(3, p01), of_round(4, p00), of_round(4, p01), of_round(4, EVERYONE)):
             await one.send(send, 0.0)
-        one.linked(Link(up=False))
-        one.linked(Link(up=True, kept=kept))
+        one.note_link(Link(up=False))
+        one.note_link(Link(up=True, kept=kept))
         await one.again(p00, kept=True)
         if one._repeating is not None:
             await one._repeating

@@ -74,7 +74,7 @@ def homes(played: World) -> dict[PartyId, int]:
 def test_sums_are_counted_by_survivors_and_by_who_adds_no_noise() -> None:
     played = world(2, drop=True)
     metrics = metrics_of(played, {party(2): (NoNoise(parties=("p02",)),)})
-    found = metrics.checked()
+    found = metrics.check_results()
     assert found is not None
     expected: dict[tuple[int, int], tuple[int, int]] = {}
     for record, seen in ((one, seen) for one in metrics.records for seen in one.sums):
@@ -145,7 +145,7 @@ def test_evidence_is_kept_over_rounds_and_names_the_cluster_of_a_skipper() -> No
     assert [RoundRecord.from_row(row).suspects[0].parties for row in rows] == [
         record.suspects[0].parties for record in metrics.records
     ]
-    found = metrics.checked()
+    found = metrics.check_results()
     assert found is not None
     assert found.verdict is not None
     assert [one.parties for one in found.verdict.named] == [mates]
@@ -157,14 +157,14 @@ def test_evidence_is_kept_over_rounds_and_names_the_cluster_of_a_skipper() -> No
         f"evidence over rounds names {'+'.join(mates)}; wrongly with probability at most 1 % in the whole run"
         in check_lines(found)
     )
-    honest = metrics_of(world(), {}).checked()
+    honest = metrics_of(world(), {}).check_results()
     assert honest is not None
     assert honest.verdict is not None
     assert honest.verdict.named == ()
     assert "evidence over rounds names nobody: at most 10^0." in honest.verdict.text
     resumed = RunMetrics(played.plan.scenario, earlier=[RoundRecord.from_row(row) for row in rows])
     resumed.watch(played.plan, cast)
-    again = resumed.checked()
+    again = resumed.check_results()
     assert again is not None
     assert again.verdict is not None
     assert again.verdict.named[0].parties == mates
@@ -207,7 +207,7 @@ def test_the_header_states_the_power_for_sums_that_may_be_opened() -> None:
         'name="x"\nparties=6\n[secure_sum]\nthreshold=2\nmin_survivors=2\n[stop]\nrounds=1'
     )
     assert list(on_power(silenced, plan.limits, plan.mechanism)) == []
-    found = metrics_of(world(2), {}).checked()
+    found = metrics_of(world(2), {}).check_results()
     assert found is not None
     assert len(list(check_lines(found))) == 2
 

@@ -101,7 +101,7 @@ def test_refusals_name_their_evidence_and_the_first_of_a_kind_are_kept(tmp_path:
     given += [("server", claim(Announced(model=b"", attests=(b"%d" % n,)))) for n in range(MOST_EVIDENCE + 1)]
     given += [("server", claim(ShownStep(previous=CLAIM, params=b"", step=b"")))]
     for culprit, evidence in given:
-        witness.refused(1.0, culprit, "sends a confirmation at the wrong time", evidence)
+        witness.record_refusal(1.0, culprit, "sends a confirmation at the wrong time", evidence)
     witness.close(Finished("done"))
     beyond = {given[MOST_EVIDENCE], given[-2]}
     names = [
@@ -131,7 +131,7 @@ def test_evidence_that_proves_nothing_keeps_no_proof_out(tmp_path: Path) -> None
     witness = ProcessWitness(settings(tmp_path), lambda _news: None, 32, plan=plan_of(scenario(6)))
     with patch.object(witness_module, "convicts", judged):
         for one in given:
-            witness.refused(1.0, "p01", "sends a confirmation at the wrong time", one)
+            witness.record_refusal(1.0, "p01", "sends a confirmation at the wrong time", one)
     witness.close(Finished("done"))
     kept = {one.name for one in (tmp_path / "evidence").iterdir()}
     wanted = [*given[:MOST_EVIDENCE], given[-2]]
@@ -141,8 +141,8 @@ def test_evidence_that_proves_nothing_keeps_no_proof_out(tmp_path: Path) -> None
 def test_evidence_is_kept_behind_any_number_of_refusals(tmp_path: Path) -> None:
     witness = ProcessWitness(settings(tmp_path), lambda _news: None, 32)
     for _ in range(2 * MOST_OF_ONE):
-        witness.refused(1.0, "p01", "is late")
-    witness.refused(1.0, "p01", "sends a confirmation at the wrong time", words())
+        witness.record_refusal(1.0, "p01", "is late")
+    witness.record_refusal(1.0, "p01", "sends a confirmation at the wrong time", words())
     witness.close(Finished("done"))
     (transcript,) = (tmp_path / "transcripts").iterdir()
     assert [one.fields for one in read_transcript(transcript).entries if "evidence" in one.fields]

@@ -12,7 +12,7 @@ import scenarios
 from securefl.base.header import LINES, WIDTH, RunHeader, Sentence, end, tolerance
 from securefl.base.ids import RunId
 from securefl.methods.feasibility.limits import check
-from securefl.runtime.report.header import headed, header_of, on_start, stated
+from securefl.runtime.report.header import run_header, header_of, on_start, scenario_sentences
 from securefl.runtime.report.privacy import OMNISCIENT, SEEDED
 from securefl.runtime.simulation.limits import notes
 from securefl.scenario.load import load_scenario, parse_scenario
@@ -84,7 +84,7 @@ def test_a_short_form_has_at_most_twelve_words_and_the_explanation_has_it() -> N
     for file in FILES:
         scenario = loaded(file)
         explanation = "\n".join(plain(file).explanation)
-        for one in stated(scenario, check(scenario)):
+        for one in scenario_sentences(scenario, check(scenario)):
             assert len(one.short.split()) <= 12, one
             assert one.line in LINES
             assert one.short or one.more
@@ -171,7 +171,7 @@ def test_privacy_and_its_premise_are_never_hidden(placement: str, q: str, chance
 
 
 def test_a_clip_that_follows_a_quantile_is_explained() -> None:
-    found = headed(
+    found = run_header(
         small("privacy={unit='party', multiplier=1, clip={quantile=0.3}}", "weighting.mode=ignore")
     )
     assert "  updates are clipped to the quantile 0.3 of norms, at first 0.1;" in "\n".join(found.explanation)

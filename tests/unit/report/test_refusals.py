@@ -24,10 +24,10 @@ def test_a_transcript_stays_small_and_says_how_many_there_were(tmp_path: Path) -
     told: list[object] = []
     witness = ProcessWitness(settings(tmp_path), told.append, 32)
     for number in range(20_000):
-        witness.refused(1.0, "p01", f"frame {number} is not authentic")
-        witness.refused(1.0, f"nobody{number}", "is not a member of the roster")
+        witness.record_refusal(1.0, "p01", f"frame {number} is not authentic")
+        witness.record_refusal(1.0, f"nobody{number}", "is not a member of the roster")
     witness.report(2.0, drawn(0))
-    witness.refused(3.0, "p01", "again")
+    witness.record_refusal(3.0, "p01", "again")
     witness.close(Finished("done"))
     path = tmp_path / "transcripts" / "p00.jsonl"
     assert path.stat().st_size < 300_000
@@ -45,8 +45,8 @@ def test_signed_messages_that_are_refused_or_change_nothing_fill_no_disk_either(
     here = Delivery(PartyId("p01"), Place(-1), Here(connection=2, kept=True), b"")
     for _ in range(2):
         for _ in range(5000):
-            witness.received(1.0, here, idle=True)
-        witness.received(1.0, here)
+            witness.record_received(1.0, here, idle=True)
+        witness.record_received(1.0, here)
         witness.report(2.0, drawn(0))
     witness.close(Finished("done"))
     entries = read_transcript(tmp_path / "transcripts" / "p00.jsonl").entries

@@ -12,7 +12,7 @@ from securefl.base.ids import PartyId
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import RoundDone, SlotsCounted, SumOpened, SumSeen
 from securefl.runtime.report.records import RoundRecord
-from securefl.runtime.report.summary import determined, server_view
+from securefl.runtime.report.summary import determined_parties, server_view
 from tests.unit.report.test_metrics import drive, heard
 
 
@@ -31,19 +31,19 @@ from tests.unit.report.test_metrics import drive, heard
     ],
 )
 def test_single_values_that_follow_from_sums(sums: list[str], alone: set[str]) -> None:
-    assert determined(sums) == alone
+    assert determined_parties(sums) == alone
 
 
 def test_too_many_to_search_is_said() -> None:
     names = [f"p{i}" for i in range(3000)]
-    assert determined([names, names[1:]]) is None
-    assert determined([names[:1500], names[1500:]]) == set()
+    assert determined_parties([names, names[1:]]) is None
+    assert determined_parties([names[:1500], names[1500:]]) == set()
 
 
 @given(st.lists(st.sets(st.integers(0, 6), min_size=1), min_size=1, max_size=7))
 def test_agrees_with_exact_elimination(sums: list[set[int]]) -> None:
     named = [[f"p{i}" for i in members] for members in sums]
-    assert determined(named) == {f"p{i}" for i in range(7) if _in_row_space(sums, i)}
+    assert determined_parties(named) == {f"p{i}" for i in range(7) if _in_row_space(sums, i)}
 
 
 def _in_row_space(sums: list[set[int]], party: int) -> bool:

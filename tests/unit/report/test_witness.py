@@ -36,8 +36,8 @@ def recorded(folder: Path, *messages: AnyMessage) -> list[dict[str, Any]]:
     """The entries of a process that sends each of these and gets it back."""
     witness = ProcessWitness(settings(folder), lambda _news: None, 32)
     for message in messages:
-        witness.sent(1.0, Send(P01, PLACE, message))
-        witness.received(2.0, Delivery(P01, PLACE, message, b""))
+        witness.record_sent(1.0, Send(P01, PLACE, message))
+        witness.record_received(2.0, Delivery(P01, PLACE, message, b""))
     witness.close(Finished("done"))
     entries = read_transcript(folder / "transcripts" / "p00.jsonl").entries
     return [dict(entry.fields) for entry in entries if entry.kind in {"sent", "received"}]
@@ -82,7 +82,7 @@ def rounds_of(witness: ProcessWitness, begin: Any, folder: Path) -> tuple[list[i
     for round_ in range(10):
         begin(round_)
         for _ in range(3):
-            witness.refused(float(round_), "p03", f"round {round_}: {'x' * 200}")
+            witness.record_refusal(float(round_), "p03", f"round {round_}: {'x' * 200}")
     witness.close(Finished("done"))
     (file,) = (folder / "transcripts").glob("*.jsonl")
     transcript = read_transcript(file)
@@ -105,7 +105,7 @@ def test_a_bounded_transcript_is_divided_where_rounds_begin(name: str, tmp_path:
             case "dealer":
                 witness.report(0.0, TriplesDealt(round_, 0, 0, 0, 3))
             case _:
-                witness.received(0.0, Delivery(SERVER, Place(round_), MODEL, b""))
+                witness.record_received(0.0, Delivery(SERVER, Place(round_), MODEL, b""))
 
     left, first = rounds_of(witness, begin, tmp_path)
     assert first is not None
@@ -123,8 +123,8 @@ def test_models_that_were_refused_divide_nothing(tmp_path: Path) -> None:
     witness = ProcessWitness(settings(tmp_path, transcript_bytes=BOUND), lambda _news: None, 32)
 
     def begin(round_: int) -> None:
-        witness.received(0.0, Delivery(SERVER, Place(1000 + round_), MODEL, b""), idle=True)
-        witness.received(0.0, Delivery(SERVER, Place(0), MODEL, b""))
+        witness.record_received(0.0, Delivery(SERVER, Place(1000 + round_), MODEL, b""), idle=True)
+        witness.record_received(0.0, Delivery(SERVER, Place(0), MODEL, b""))
 
     assert rounds_of(witness, begin, tmp_path) == (list(range(10)), None)
 
@@ -133,8 +133,8 @@ def test_a_restarted_process_does_not_go_on_in_segments_of_its_last_start(tmp_pa
     """Killed as it had closed one file, and had not begun the next."""
     bounded = settings(tmp_path, transcript_bytes=BOUND)
     witness = ProcessWitness(bounded, lambda _news: None, 32)
-    witness.refused(0.0, "p03", "x" * 1000)
-    witness.received(0.0, Delivery(SERVER, Place(1), MODEL, b""))
+    witness.record_refusal(0.0, "p03", "x" * 1000)
+    witness.record_received(0.0, Delivery(SERVER, Place(1), MODEL, b""))
     (tmp_path / "transcripts" / "p00.jsonl").unlink()
     ProcessWitness(bounded, lambda _news: None, 32).close(Finished("done"))
     assert names_in(tmp_path / "transcripts") == ("p00", "p00.2")

@@ -73,7 +73,7 @@ def test_a_rule_on_an_array_is_the_rule_on_a_stack(name: str) -> None:
 def test_an_attack_on_an_array_is_what_a_party_sends(name: str) -> None:
     attack = getattr(attacks, name)()
     if isinstance(attack, CoalitionAttack):
-        settled = attack.settled(7 + 3, 3)
+        settled = attack.settle(7 + 3, 3)
         sent = settled.collude(X, 3, InsecureSeededEntropy(5))
         assert attack(X, byzantine=3, seed=5).tobytes() == sent.tobytes()
     else:

@@ -18,7 +18,7 @@ from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
 from securefl.base.stack import ClusterMeans
 from securefl.methods.encoding.ring import to_ring
-from securefl.methods.robust.rules.inner_product import InnerProduct, earned, inner_product
+from securefl.methods.robust.rules.inner_product import InnerProduct, trust_gains, inner_product
 from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
 from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_of
 from securefl.protocol.round.shared.plan import RunPlan
@@ -246,7 +246,7 @@ def spoilt(play: Play, rule: InnerProduct) -> float:
             clusters = [tuple(names[i] for i in row) for row in rows.tolist()]
             stack = stack_with(scores[rows].mean(axis=1))
             if rule.select == "accumulated":
-                trust = credited(trust, clusters, earned(stack, rule))
+                trust = credited(trust, clusters, trust_gains(stack, rule))
                 stack = stack_with(stack.means[:, 0], of_clusters(trust, rule, clusters))
             shares[repetition, round_] = (rows[inner_product(stack, rule).kept] < play.byzantine).mean()
     return float(shares[:, -10:].mean())

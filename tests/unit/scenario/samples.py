@@ -7,7 +7,7 @@ import pytest
 from securefl.base.errors import ConfigError
 from securefl.methods.feasibility.derived import DerivedLimits
 from securefl.methods.feasibility.limits import check
-from securefl.runtime.report.header import stated
+from securefl.runtime.report.header import scenario_sentences
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.scenario import Scenario
 
@@ -41,7 +41,7 @@ def headed(*overrides: str) -> tuple[str, ...]:
 
 def header_of(scenario: Scenario) -> tuple[str, ...]:
     """All sentences on a scenario, of the explanation."""
-    return tuple(one.whole for one in stated(scenario, check(scenario)))
+    return tuple(one.whole for one in scenario_sentences(scenario, check(scenario)))
 
 
 def complaint(*overrides: str) -> ConfigError | None:

@@ -12,7 +12,7 @@ from msgspec import inspect
 from securefl.base.errors import ConfigError
 from securefl.methods.feasibility.limits import check
 from securefl.scenario.load import parse_scenario
-from securefl.scenario.parts import expanded
+from securefl.scenario.parts import expand_node
 from securefl.scenario.scenario import Scenario
 from securefl.scenario.section import Section
 from tests.looped import looped
@@ -31,13 +31,13 @@ def words(node: inspect.Type) -> Iterator[str]:
             yield str(node.tag)
         for field in node.fields:
             yield field.encode_name
-            for one in expanded(field.type):
+            for one in expand_node(field.type):
                 yield from words(one)
     elif isinstance(node, inspect.UnionType):
         for member in node.types:
             yield from words(member)
     elif isinstance(node, inspect.VarTupleType):
-        for one in expanded(node.item_type):
+        for one in expand_node(node.item_type):
             yield from words(one)
     elif isinstance(node, inspect.LiteralType):
         yield from map(str, node.values)

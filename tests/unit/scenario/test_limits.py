@@ -217,7 +217,11 @@ REFUSED = [
         (*TRUNCATE, "weighting.alpha=0.1", "weighting.alpha_star=1.0"),
         "lies between 0 and 1",
     ),
-    ("weighting.alpha", (*TRUNCATE, "weighting.alpha=0.35", "weighting.alpha_star=0.4"), "no cap keeps 5 of 12 parties"),
+    (
+        "weighting.alpha",
+        (*TRUNCATE, "weighting.alpha=0.35", "weighting.alpha_star=0.4"),
+        "no cap keeps 5 of 12 parties",
+    ),
     ("training.steps", ("training.dp_sgd={}", "training.steps=1"), "one step"),
     ("stop.target", ("stop.target=1.5",), "1.5 is not an accuracy"),
     ("training.batch_fraction", ("training.dp_sgd={}", "training.batch_fraction=0.1"), "one step"),

@@ -25,7 +25,7 @@ from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.data import Partition
 from securefl.scenario.load import load_scenario, parse_scenario
 from securefl.scenario.model import Model
-from securefl.scenario.parts import Part, default_of, expanded, find, names
+from securefl.scenario.parts import Part, default_of, expand_node, find, names
 from securefl.scenario.resolved import scenario_digest, to_toml
 from tests.vectors.test_defaults import SMALL
 
@@ -91,7 +91,9 @@ def test_every_file_holds_the_part_of_its_name(kind: type[Part]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_schema_lists_them_all(kind: type[Part]) -> None:
-    found = [node.tag for node in expanded(inspect.type_info(kind)) if isinstance(node, inspect.StructType)]
+    found = [
+        node.tag for node in expand_node(inspect.type_info(kind)) if isinstance(node, inspect.StructType)
+    ]
     assert found == list(names(kind))
 
 

@@ -17,7 +17,7 @@ from securefl.training.models.tensors import read_tensors, write_tensors
 from securefl.training.sites.adapters.kept import AppArrays
 from securefl.training.sites.adapters.offer import Refused
 from securefl.training.sites.layout import Layout
-from securefl.training.sites.load import offered
+from securefl.training.sites.load import open_site
 from securefl.training.sites.maker import first_of, maker_of
 from tests.tiers import sampled
 from tests.unit.cli.programs import call
@@ -85,7 +85,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def first(name: str, python: Path | None, *local: str) -> tuple[Any, Any]:
-    return offered(first_of(f"models_of_tests:{name}", python, local), "p00")  # type: ignore[arg-type]
+    return open_site(first_of(f"models_of_tests:{name}", python, local), "p00")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("python", [None, PYTHON])
@@ -178,9 +178,9 @@ def test_what_does_not_travel_is_there_the_next_time(tmp_path: Path) -> None:
     assert arrays.complete(given)["n"] == 8
     assert list(arrays.add({"b": np.ones(2), "n": np.int64(2)})) == ["b"]
     assert arrays.complete(given)["n"] == 10
-    assert list(arrays.named([1, 2, 3, 4], "fit returned").values()) == [1, 2, 3, 4]
+    assert list(arrays.arrays_by_name([1, 2, 3, 4], "fit returned").values()) == [1, 2, 3, 4]
     with pytest.raises(Refused, match=r"fit returned 1 arrays, expected 4: b, n, a, extra"):
-        arrays.named([1], "fit returned")
+        arrays.arrays_by_name([1], "fit returned")
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_a_log_is_its_owners_alone(tmp_path: Path) -> None:
     former = os.umask(0)
     try:
         for path in (tmp_path / "log", tmp_path / "new" / "log"):
-            SiteLog(path).trained(0, 5, {}, None)
+            SiteLog(path).log_training(0, 5, {}, None)
             assert path.stat().st_mode & 0o777 == 0o600
     finally:
         os.umask(former)

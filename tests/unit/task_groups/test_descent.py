@@ -34,7 +34,7 @@ from securefl.methods.robust.rules.sign_majority import SignMajority
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.methods.task_groups.adversary import Craft, Outlier, SmallestGroup, Turn, reversed_mean
-from securefl.methods.task_groups.descent import NOBODY, Settings, descend, projected, three_stage
+from securefl.methods.task_groups.descent import NOBODY, Settings, descend, project, three_stage
 from securefl.methods.task_groups.generate import Kind, ProblemSetup, draw, random_models
 from securefl.methods.task_groups.means import Means
 from securefl.methods.task_groups.problem import Choice, least, matched_distance, recovery_rate, spans
@@ -272,7 +272,7 @@ def test_parts_are_disjoint_and_whole(counts: list[int], parts: int) -> None:
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=6), st.floats(0.1, 4))
 def test_projection_is_the_nearest_point_of_the_ball(values: list[float], radius: float) -> None:
     model = np.array(values)
-    found = projected(model, radius)
+    found = project(model, radius)
     assert np.linalg.norm(found) <= radius * (1 + 1e-12)
     length = float(np.linalg.norm(model))
     assert np.linalg.norm(model - found) == pytest.approx(max(0.0, length - radius), abs=1e-9)

@@ -12,7 +12,7 @@ from torch.nn.functional import batch_norm, cross_entropy, linear
 
 from securefl.base.arrays import F64, I64, Inputs
 from securefl.training.models.catalogue import build_model
-from securefl.training.models.generators import seeded
+from securefl.training.models.generators import seed_torch
 from securefl.training.models.parts.cnn import Cnn
 from securefl.training.models.parts.group_norm_cnn import GroupNormCnn
 from securefl.training.models.parts.lstm import Lstm
@@ -172,7 +172,7 @@ def dropout() -> nn.Module:
 
 
 def made(make: Callable[[], nn.Module], seed: int = 3) -> nn.Module:
-    with seeded(seed):
+    with seed_torch(seed):
         return make()
 
 

@@ -14,7 +14,13 @@ from securefl.training.data.shards import Shard, turns_of
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.parts.softmax import Softmax
 from securefl.training.sgd.evaluation import Evaluator
-from securefl.training.sgd.task_groups import Chooser, GroupEvaluator, evaluator_of, initial_models, turned
+from securefl.training.sgd.task_groups import (
+    Chooser,
+    GroupEvaluator,
+    evaluator_of,
+    initial_models,
+    turn_images,
+)
 
 CPU = torch.device("cpu")
 
@@ -24,7 +30,7 @@ def corner(turn: int, samples: int = 8) -> Shard:
     y = np.arange(samples, dtype=np.int64) % 2
     x = np.zeros((samples, 2, 2), dtype=np.float32)
     x[:, 0, 0] = 2.0 * y - 1.0
-    return turned(Shard(x, y, 2, (2, 2)), turn)
+    return turn_images(Shard(x, y, 2, (2, 2)), turn)
 
 
 def looking_at(pixel: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
@@ -41,10 +47,10 @@ def module() -> torch.nn.Module:
 def test_images_turn_a_quarter_anticlockwise() -> None:
     image = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
     shard = Shard(image, np.zeros(1, dtype=np.int64), 2, (2, 2))
-    assert turned(shard, 1).x.tolist() == [[[1.0, 3.0], [0.0, 2.0]]]
-    assert turned(shard, 0) is shard
+    assert turn_images(shard, 1).x.tolist() == [[[1.0, 3.0], [0.0, 2.0]]]
+    assert turn_images(shard, 0) is shard
     with pytest.raises(ConfigError, match="samples of shape"):
-        turned(Shard(np.zeros((1, 4), dtype=np.float32), shard.y, 2, (4,)), 1)
+        turn_images(Shard(np.zeros((1, 4), dtype=np.float32), shard.y, 2, (4,)), 1)
 
 
 def test_parties_take_turns() -> None:

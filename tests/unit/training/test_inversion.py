@@ -11,7 +11,7 @@ from securefl.training.models.catalogue import build_model
 from securefl.training.models.device import limit_threads
 from securefl.training.models.flatten import to_vector
 from securefl.training.models.parts.mlp import Mlp
-from securefl.training.sgd.inversion import Search, from_neurons, matched
+from securefl.training.sgd.inversion import Search, from_neurons, match_gradient
 
 SHAPE = (8, 8)
 SAMPLES = np.random.default_rng(2).standard_normal((4, *SHAPE)).astype(np.float32)
@@ -48,7 +48,7 @@ def test_of_several_samples_some_are_read_off_exactly() -> None:
 def test_a_search_finds_one_sample() -> None:
     module = build_model(Mlp(hidden=(32,)), SHAPE, 3, seed=1)
     params, wanted = to_vector(module), gradient(module, 1)
-    found = matched(
+    found = match_gradient(
         module, params, wanted, LABELS[:1], SHAPE, seed=5, search=Search(steps=60, smoothness=0.0)
     )
     assert np.corrcoef(found.ravel(), SAMPLES[0].ravel())[0, 1] > 0.9

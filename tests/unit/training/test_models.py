@@ -13,7 +13,7 @@ from securefl.scenario.load import parse_scenario
 from securefl.scenario.model import Model
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.flatten import dimension, to_vector
-from securefl.training.models.generators import seeded
+from securefl.training.models.generators import seed_torch
 from securefl.training.models.parts.cnn import Cnn
 from securefl.training.models.parts.custom import CustomModel
 from securefl.training.models.parts.lstm import Lstm
@@ -109,7 +109,7 @@ def test_seeded_restores_after_an_error() -> None:
     before = torch.get_rng_state()
 
     def draw_and_fail() -> None:
-        with seeded(1):
+        with seed_torch(1):
             torch.rand(1)
             raise LookupError
 

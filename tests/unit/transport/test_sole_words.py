@@ -13,7 +13,7 @@ from securefl.protocol.messages.control import Goodbye, RollCall
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.wire.outbox import Outbox
 from securefl.runtime.transport.base import ArrivedFrame
-from securefl.runtime.transport.sole import _ASKS, _LEADS, _check_frame, _opened, _seal
+from securefl.runtime.transport.sole import _ASKS, _LEADS, _check_frame, _open_claim, _seal
 
 RUN = RunId("sole")
 OURS, THEIRS = (Identity.generate(SERVER, InsecureSeededEntropy(seed)) for seed in (1, 2))
@@ -22,17 +22,17 @@ NONCE = bytes(range(16))
 
 def test_a_word_is_of_this_server_this_run_and_this_kind() -> None:
     word = _seal(OURS, RUN, _LEADS, NONCE)
-    assert _opened(OURS.public, RUN, word) == (_LEADS, NONCE)
-    assert _opened(THEIRS.public, RUN, word) is None
-    assert _opened(OURS.public, RunId("other"), word) is None
-    assert _opened(OURS.public, RUN, _ASKS + word[1:]) is None
-    assert _opened(OURS.public, RUN, _seal(OURS, RUN, b"x", NONCE)) is None
+    assert _open_claim(OURS.public, RUN, word) == (_LEADS, NONCE)
+    assert _open_claim(THEIRS.public, RUN, word) is None
+    assert _open_claim(OURS.public, RunId("other"), word) is None
+    assert _open_claim(OURS.public, RUN, _ASKS + word[1:]) is None
+    assert _open_claim(OURS.public, RUN, _seal(OURS, RUN, b"x", NONCE)) is None
     for at in range(len(word)):
         changed = bytearray(word)
         changed[at] ^= 1
-        assert _opened(OURS.public, RUN, bytes(changed)) is None
-    assert _opened(OURS.public, RUN, word[:-1]) is None
-    assert _opened(OURS.public, RUN, word + b"\x00") is None
+        assert _open_claim(OURS.public, RUN, bytes(changed)) is None
+    assert _open_claim(OURS.public, RUN, word[:-1]) is None
+    assert _open_claim(OURS.public, RUN, word + b"\x00") is None
 
 
 def left(by: Identity, run: RunId, message: AnyMessage) -> ArrivedFrame:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from securefl.base.errors import UsageError
-from securefl.methods.weighting.partial import averaged, partial_view, smallest_sample
-from securefl.methods.weighting.truncation import mwp, truncated
+from securefl.methods.weighting.partial import values_averaged, partial_view, smallest_sample
+from securefl.methods.weighting.truncation import mwp, truncate_counts
 
 PARTIES = 2_000
 COUNTS = {
@@ -28,7 +28,7 @@ def test_coverage(name: str) -> None:
     """
     counts, delta, samples = COUNTS[name], 0.2, 300
     alpha, cap = 0.1, max(COUNTS[name])
-    kept = sorted(truncated(counts, cap))
+    kept = sorted(truncate_counts(counts, cap))
     true = mwp(kept, alpha)
     largest, mean = float(sum(kept[-200:]) / 200), float(Fraction(sum(kept), PARTIES))
     rng = np.random.default_rng(5)
@@ -61,7 +61,14 @@ def test_where_a_whole_number_of_draws_is_sure(top: int) -> None:
 
 
 def test_a_mean_of_the_whole_sample_and_one_of_a_single_value() -> None:
-    assert [averaged(x) for x in (1e-12, 0.99, 1 - 1e-12, 1.0, 20 - 1e-12, 20.5)] == [1, 1, 2, 2, 21, 21]
+    assert [values_averaged(x) for x in (1e-12, 0.99, 1 - 1e-12, 1.0, 20 - 1e-12, 20.5)] == [
+        1,
+        1,
+        2,
+        2,
+        21,
+        21,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,7 @@ def test_coverage_to_the_last_digit(k: int, alpha: float, x: float) -> None:
     def odds(found: int) -> float:
         return comb(k, found) * alpha**found * (1 - alpha) ** (k - found)
 
-    sure = averaged(x)
+    sure = values_averaged(x)
     assert sum(map(odds, range(sure))) <= third, "fewer draws than are averaged"
     wrong = sum(
         odds(found)

@@ -16,7 +16,7 @@ from securefl.methods.weighting.truncation import (
     heaviest,
     largest_cap,
     mwp,
-    truncated,
+    truncate_counts,
 )
 from tests.tiers import examples
 
@@ -68,11 +68,13 @@ def test_the_bound_holds_and_no_larger_cap_keeps_it(
     assume(feasible(len(counts), alpha, alpha_star))
     cap = largest_cap(counts, alpha, alpha_star)
     assert min(counts) <= cap <= max(counts)
-    assert mwp(truncated(counts, cap), alpha) <= alpha_star
+    assert mwp(truncate_counts(counts, cap), alpha) <= alpha_star
     if cap < max(counts):
-        assert mwp(truncated(counts, cap), alpha) == alpha_star, "met exactly"
-        assert mwp(truncated(counts, cap + Fraction(1, 10**9)), alpha) > alpha_star
-        assert mwp(truncated(counts, int(cap)), alpha) <= alpha_star, "and so does the whole number below it"
+        assert mwp(truncate_counts(counts, cap), alpha) == alpha_star, "met exactly"
+        assert mwp(truncate_counts(counts, cap + Fraction(1, 10**9)), alpha) > alpha_star
+        assert mwp(truncate_counts(counts, int(cap)), alpha) <= alpha_star, (
+            "and so does the whole number below it"
+        )
 
 
 @settings(deadline=None, max_examples=examples(30))
@@ -90,7 +92,7 @@ def test_theorem_1_no_other_lowering_takes_away_less(
     """Against all vectors of half-integers below the counts."""
     alpha, alpha_star = shares
     assume(feasible(len(counts), alpha, alpha_star))
-    kept = sum(truncated(counts, largest_cap(counts, alpha, alpha_star)))
+    kept = sum(truncate_counts(counts, largest_cap(counts, alpha, alpha_star)))
     t = heaviest(len(counts), alpha)
     # In halves, so that all sums are integers; the shares are tenths.
     for halves in product(*(range(2 * count + 1) for count in counts)):

@@ -38,7 +38,7 @@ def _finding(found: canary.CanaryAudit) -> audit.Finding:
     bound, (epsilon, delta) = found.bound, found.announced
     claim = (
         f"Epsilon is at least {bound.epsilon:.3g} at delta {found.delta:.2g}, by {found.present.size}"
-        f" canaries in {report.counted(found.releases, 'release')} ({100 * bound.confidence:.0f} %"
+        f" canaries in {report.count_of(found.releases, 'release')} ({100 * bound.confidence:.0f} %"
         f" confidence). The accountant claims {found.claimed:.3g} there, and {epsilon:.3g} at delta"
         f" {delta:.2g}."
     )

@@ -99,7 +99,7 @@ def reconstructed(
         raw.append(sgd.from_neurons(module, -update).reshape(-1, *shape))
     if len(rows) <= MOST:
         labels = dataset.y_train[rows]
-        raw.append(sgd.matched(module, params, -update, labels, shape, seed=seed, search=search))
+        raw.append(sgd.match_gradient(module, params, -update, labels, shape, seed=seed, search=search))
     return _brightness(dataset, np.concatenate([np.zeros((1, *shape)), *raw]))
 
 

@@ -27,7 +27,7 @@ class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
     """Number of standard deviations. None: the normal quantile at (n - q - s) / (n - q) with s = floor(n / 2)
     + 1 - q; refused unless it lies above 1/2 (enough attackers) and below 1 (no majority)."""
 
-    def settled(self, parties: int, attackers: int) -> ALIE:
+    def settle(self, parties: int, attackers: int) -> ALIE:
         return self if self.z is not None else replace(self, z=alie_z(parties, attackers))
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:

@@ -32,10 +32,10 @@ class Backdoor(scenario.DataAttack, tag="backdoor", frozen=True, kw_only=True):
     """Width and height of the patch in pixels, bottom right."""
 
     def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
-        return backdoored(x, y, self.target, self.fraction, self.size)
+        return poison_samples(x, y, self.target, self.fraction, self.size)
 
-    def triggered(self, x: Inputs, y: I64) -> tuple[Inputs, I64]:
-        return triggered(x, y, self.target, self.size)
+    def trigger_samples(self, x: Inputs, y: I64) -> tuple[Inputs, I64]:
+        return trigger_samples(x, y, self.target, self.size)
 
     def check_on_data(self, path: str, classes: int, shape: tuple[int, ...]) -> None:
         if len(shape) < 2:
@@ -49,7 +49,7 @@ class Backdoor(scenario.DataAttack, tag="backdoor", frozen=True, kw_only=True):
             raise ConfigError(f"{path}.target", reason, f"classes are 0 to {classes - 1}")
 
 
-def backdoored(x: Inputs, y: I64, target: int, fraction: float, size: int) -> tuple[Inputs, I64]:
+def poison_samples(x: Inputs, y: I64, target: int, fraction: float, size: int) -> tuple[Inputs, I64]:
     """Return samples and labels with ``fraction`` of the samples patched and labelled ``target``.
 
     These are round(fraction * n), evenly spaced in the party's own order, whatever their class; the rest
@@ -66,18 +66,18 @@ def backdoored(x: Inputs, y: I64, target: int, fraction: float, size: int) -> tu
     (arXiv 1807.00459).
 
     Raises:
-        UsageError: as :func:`patched`.
+        UsageError: as :func:`add_patch`.
     """
     count = len(y)
     steps = np.floor(np.arange(count + 1) * (round(fraction * count) / count) + 1e-9)
     chosen = np.diff(steps) > 0
     x, y = x.copy(), y.copy()
-    x[chosen] = patched(x, size)[chosen]
+    x[chosen] = add_patch(x, size)[chosen]
     y[chosen] = target
     return x, y
 
 
-def patched(x: Inputs, size: int) -> Inputs:
+def add_patch(x: Inputs, size: int) -> Inputs:
     """Return the images with a bright square in the bottom right corner.
 
     Bright is the largest value in ``x``.
@@ -96,11 +96,11 @@ def patched(x: Inputs, size: int) -> Inputs:
     return x
 
 
-def triggered(x: Inputs, y: I64, target: int, size: int) -> tuple[Inputs, I64]:
+def trigger_samples(x: Inputs, y: I64, target: int, size: int) -> tuple[Inputs, I64]:
     """Return the samples that are not of class ``target``, patched, each with the label ``target``.
 
     Whatever share of them a model labels so, 0 to 1, is the backdoor's success rate: about what an honest
     model mistakes for ``target`` without the patch is what no attack looks like.
     """
     others = y != target
-    return patched(x, size)[others], np.full_like(y[others], target)
+    return add_patch(x, size)[others], np.full_like(y[others], target)

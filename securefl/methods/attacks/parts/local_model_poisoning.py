@@ -70,7 +70,7 @@ def against_trimmed_mean(known: F64, entropy: Entropy) -> F64:
     mean, low, high = known.mean(axis=0), known.min(axis=0), known.max(axis=0)
     above = np.where(high > 0, high * STRETCH, high / STRETCH)
     below = np.where(low > 0, low / STRETCH, low * STRETCH)
-    return _pushed(mean, (below, low), (high, above), entropy)
+    return _draw_beyond(mean, (below, low), (high, above), entropy)
 
 
 def against_trimmed_mean_by_estimate(known: F64, entropy: Entropy) -> F64:
@@ -82,7 +82,7 @@ def against_trimmed_mean_by_estimate(known: F64, entropy: Entropy) -> F64:
     Source: section 3.3, partial knowledge.
     """
     mean, std = known.mean(axis=0), known.std(axis=0)
-    return _pushed(mean, (mean - 4 * std, mean - 3 * std), (mean + 3 * std, mean + 4 * std), entropy)
+    return _draw_beyond(mean, (mean - 4 * std, mean - 3 * std), (mean + 3 * std, mean + 4 * std), entropy)
 
 
 def against_krum(known: F64, attackers: int) -> F64:
@@ -126,7 +126,7 @@ def against_krum_by_estimate(known: F64, attackers: int) -> F64:
     return size * -_signs(known, copies)
 
 
-def _pushed(mean: F64, below: tuple[F64, F64], above: tuple[F64, F64], entropy: Entropy) -> F64:
+def _draw_beyond(mean: F64, below: tuple[F64, F64], above: tuple[F64, F64], entropy: Entropy) -> F64:
     """Uniform in [above) where the mean falls, in [below) where it rises."""
     words = prg.expand(entropy.draw(prg.KEY_BYTES), mean.size, np.uint64) >> np.uint64(11)
     share = words.astype(np.float64) * 2.0**-53

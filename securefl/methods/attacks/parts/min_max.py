@@ -41,7 +41,7 @@ def min_max(known: F64, direction: Direction) -> F64:
     (the source's second adversary).
     Source: Shejwalkar and Houmansadr 2021 (NDSS), Min-Max, agnostic to the rule.
     """
-    mean, offsets = centred(known)
+    mean, offsets = centre_rows(known)
     bound = float(squared_between(offsets).max())
     push = perturbation(known, direction)
     length = float(push @ push)
@@ -81,7 +81,7 @@ def perturbation(known: F64, direction: Direction) -> F64:
     return -mean / norm if norm > 0.0 else np.zeros_like(mean)
 
 
-def centred(known: F64) -> tuple[F64, F64]:
+def centre_rows(known: F64) -> tuple[F64, F64]:
     """The mean, and the rows without it: their distances are the same, without the cancellation."""
     mean: F64 = known.mean(axis=0)
     return mean, known - mean

@@ -36,7 +36,7 @@ def min_sum(known: F64, direction: min_max.Direction) -> F64:
 
     Knows and source: as :func:`securefl.methods.attacks.parts.min_max.min_max`; Min-Sum.
     """
-    mean, offsets = min_max.centred(known)
+    mean, offsets = min_max.centre_rows(known)
     bound = float(min_max.squared_between(offsets).sum(axis=1).max())
     push = min_max.perturbation(known, direction)
     length = float(push @ push)

@@ -20,7 +20,7 @@ class Scale(scenario.UpdateAttack, tag="scale", frozen=True, kw_only=True):
     """Factor of the update."""
 
     def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
-        return scaled(update, self.factor)
+        return scale_update(update, self.factor)
 
     def check(self, path: str, parties: int) -> None:
         super().check(path, parties)
@@ -30,7 +30,7 @@ class Scale(scenario.UpdateAttack, tag="scale", frozen=True, kw_only=True):
             )
 
 
-def scaled(update: F64, factor: float) -> F64:
+def scale_update(update: F64, factor: float) -> F64:
     """``factor`` times the own update; -1 flips its sign, -10 and -100 are scaled sign flips.
 
     Knows: nothing but its own update. With q of n equal weights the mean of all is turned round from

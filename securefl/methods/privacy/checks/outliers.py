@@ -124,11 +124,11 @@ def expected_counts(null: Null, dim: int) -> tuple[Level, ...]:
     while far < null.allowance + 4 * null.sum_std:
         steps.add(math.ceil(far))
         far *= _FAR
-    levels = (Level(step, dim * law.outside(step) + _moved(null, law, step)) for step in sorted(steps))
+    levels = (Level(step, dim * law.outside(step) + _moved_mass(null, law, step)) for step in sorted(steps))
     return tuple(level for level in levels if level.mean <= dim / 4) or (Level(max(steps), float(dim)),)
 
 
-def _moved(null: Null, law: SumLaw, step: int) -> float:
+def _moved_mass(null: Null, law: SumLaw, step: int) -> float:
     """B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2 over the integers 1 <= u <= B."""
     # Farther out the square in the denominator outgrows what is left of the probability; nearer than the
     # law's end nothing gets beyond.

@@ -6,7 +6,7 @@ from securefl import scenario
 from securefl.base.errors import UsageError
 from securefl.base.stack import ClusterMeans, Places
 from securefl.methods.robust.distances import lengths
-from securefl.methods.robust.pre_aggregation.norm_clipping import clipped
+from securefl.methods.robust.pre_aggregation.norm_clipping import clip_rows
 
 
 class AdaptiveClipping(scenario.PreAggregation, tag="arc", frozen=True, kw_only=True):
@@ -52,4 +52,4 @@ def clip_adaptively(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
         raise UsageError(f"{clusters} clusters have no majority over {byzantine}")
     longest = 2 * byzantine * (clusters - byzantine) // clusters
     norms = lengths(stack.means)
-    return clipped(stack, norms, float(np.sort(norms)[clusters - 1 - longest]))
+    return clip_rows(stack, norms, float(np.sort(norms)[clusters - 1 - longest]))

@@ -45,10 +45,10 @@ def clip_norms(stack: ClusterMeans, radius: float) -> ClusterMeans:
     """
     if not radius > 0:
         raise UsageError(f"cannot clip to {radius}")
-    return clipped(stack, lengths(stack.means), radius)
+    return clip_rows(stack, lengths(stack.means), radius)
 
 
-def clipped(stack: ClusterMeans, norms: F64, radius: float) -> ClusterMeans:
+def clip_rows(stack: ClusterMeans, norms: F64, radius: float) -> ClusterMeans:
     """The stack with rows whose ``norms`` are above ``radius`` scaled down to it."""
     longer = norms > radius
     if not longer.any():

@@ -73,7 +73,7 @@ def geometric_median(
         lower = products.total(weights * (distances / bounded * distances + bounded)) / 2.0
         if cost - lower <= tolerance * lower:
             break
-        cost, shares = lower, _normalised(weights / bounded)
+        cost, shares = lower, _normalise(weights / bounded)
     return AggregationResult(span.point(shares), everyone(stack))
 
 
@@ -87,10 +87,10 @@ def _start(between: F64, weights: F64, smoothing: float) -> F64:
         order = np.argsort(between[row], kind="stable")
         middle = int(np.searchsorted(np.cumsum(weights[order]), 0.5 - 1e-12))
         reach = max(smoothing, float(between[row, order[middle]]))
-        starts.append(_normalised(weights / np.maximum(between[row], reach)))
+        starts.append(_normalise(weights / np.maximum(between[row], reach)))
     return products.fold(np.array(starts)) / len(starts)
 
 
-def _normalised(values: F64) -> F64:
+def _normalise(values: F64) -> F64:
     shares: F64 = values / products.total(values)
     return shares

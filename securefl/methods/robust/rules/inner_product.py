@@ -104,7 +104,7 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     """The sum of the k = ceil(gamma c) clusters that are trusted most, over their weight.
 
     With ``divide_by`` = "all" it is over the weight of all clusters. Trusted most are those with the most
-    ``stack.trust``: what their members have :func:`earned` in all rounds; where the stack has none, with the
+    ``stack.trust``: what their members have gained (:func:`trust_gains`) in all rounds; where the stack has none, with the
     most earned in this round. Ties are frequent, since at least c - k clusters earn nothing in a round: they
     go to the higher score in this round, of equal ones to the first in lexicographic order of the rows. So
     the result does not depend on the order of the clusters. ``kept``: the selected clusters.
@@ -132,7 +132,7 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     return AggregationResult(combine(weights / total(whole), stack.means), kept)
 
 
-def earned(stack: ClusterMeans, rule: InnerProduct) -> F64:
+def trust_gains(stack: ClusterMeans, rule: InnerProduct) -> F64:
     """Each cluster's addition to its members' trust in this round, f64 ``(c,)`` (lines 6 to 12).
 
     With ``credit`` = "all-scores" it is every score as it is. A threshold throws away who is how far below
@@ -186,7 +186,7 @@ def above_mean(scores: F64, gamma: float) -> F64:
     return np.where(scores < threshold, 0.0, scores)
 
 
-def pooled(trust: F64, row_of: npt.NDArray[np.intp], rows: int) -> F64:
+def pool_trust(trust: F64, row_of: npt.NDArray[np.intp], rows: int) -> F64:
     """The mean trust of the clusters that count in each of ``rows`` rows, f64 ``(rows,)``."""
     return np.bincount(row_of, trust, rows) / np.bincount(row_of, minlength=rows)
 

@@ -99,14 +99,14 @@ class _Middle:
         upper = lower.copy()
         doubtful = weight <= self.too_much
         for other in (np.maximum(rank - 1, 0), np.minimum(rank + 1, len(whose) - 1)):
-            doubtful |= (other != rank) & (self._untagged(value(other)) == self._untagged(lower))
+            doubtful |= (other != rank) & (self._remove_tags(value(other)) == self._remove_tags(lower))
         (at,) = np.nonzero(doubtful)
         if at.size:
             # Not block.rows[:, at], which would be in column order.
-            lower[at], upper[at] = self._checked(block.rows.take(at, axis=1), lower[at])
+            lower[at], upper[at] = self._check_guess(block.rows.take(at, axis=1), lower[at])
         return lower, upper
 
-    def _untagged(self, values: F64) -> F64:
+    def _remove_tags(self, values: F64) -> F64:
         """The rest of ``values`` without tags: ranks say nothing about those that agree in it."""
         return (values.view(np.int64) & ~self.mask).view(np.float64)
 
@@ -126,7 +126,7 @@ class _Middle:
             np.copyto(first, middle + 1, where=~enough)
         return last, upto.take(last * len(columns) + columns)
 
-    def _checked(self, rows: F64, lower: F64) -> tuple[F64, F64]:
+    def _check_guess(self, rows: F64, lower: F64) -> tuple[F64, F64]:
         """Lower and upper weighted median where ``lower`` is a guess at the former."""
         weight = self.units @ (rows <= lower)
         wrong = (weight < self.enough) | (self.units @ (rows < lower) >= self.enough)

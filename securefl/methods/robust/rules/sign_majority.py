@@ -61,12 +61,12 @@ def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
         np.sign(row, out=vote)
         vote *= weight
         votes += vote
-    votes[np.abs(votes) <= _undecided(units)] = 0.0
+    votes[np.abs(votes) <= _tie_error(units)] = 0.0
     np.sign(votes, out=votes)
     votes *= step
     return AggregationResult(votes, everyone(stack))
 
 
-def _undecided(units: F64) -> float:
+def _tie_error(units: F64) -> float:
     """The error of a tie by rounding to units: nothing where all weights are equal."""
     return 0.0 if bool((units == units[0]).all()) else 2.0 * len(units)

@@ -75,7 +75,7 @@ class DealerMachine:
         match event:
             case kernel.Received():
                 heard = replace(phase, paused=False) if phase.paused else phase
-                return kernel.guarded(lambda: self._received(heard, event), phase)
+                return kernel.guard(lambda: self._received(heard, event), phase)
             case kernel.DeadlinePassed():
                 return Ended(), (kernel.Aborted(f"no word from the server for {self._patience:.0f} s"),)
             case kernel.Offline() | kernel.Online():

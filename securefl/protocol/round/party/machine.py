@@ -153,7 +153,7 @@ class PartyMachine:
         self, phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
         now_at, noted = following.followed(phase, event.session) if event.sender == SERVER else (phase, ())
-        after, effects = kernel.guarded(lambda: self._received(now_at, event), now_at)
+        after, effects = kernel.guard(lambda: self._received(now_at, event), now_at)
         refused = after is now_at and effects and isinstance(effects[0], kernel.Reject)
         effects = (*noted, *effects)
         if refused or isinstance(after, phases.Ended):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods import clustering
-from securefl.methods.leakage import Admission, Given, crossed_together, doubtful_members, joined
+from securefl.methods.leakage import Admission, Given, crossed_together, doubtful_members, join_releases
 from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round.party import carrying, phases
 from securefl.protocol.round.party.resolving import with_release
@@ -98,7 +98,7 @@ def _after(
 ) -> phases.Past:
     """The past of a party that has released."""
     after = with_release(ctx, phase.past, phase.round)
-    after = replace(after, given=joined(after.given, given))
+    after = replace(after, given=join_releases(after.given, given))
     if certified is not None:
         sums = {key: secure_sum.repeatable(instance, survivors) for key, instance in instances.items()}
         record = RoundPreimage(
@@ -317,7 +317,7 @@ def _commitments(
         for (of, party), receipt in stated.items():
             if of == key:
                 inputs[instance.setup.index(party)] = secure_sum.stated_input(receipt)
-        whole = sorted(inputs) == list(instance.added(survivors)) and all(inputs.values())
+        whole = sorted(inputs) == list(instance.summed_members(survivors)) and all(inputs.values())
         if (
             not whole
             or secure_sum.commitment_of(instance.setup, instance.lists_digest, inputs) != commitments[key]

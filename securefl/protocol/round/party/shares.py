@@ -114,7 +114,7 @@ def _given(
     """Say of whom something leaves: of those that are counted, and of those that have dropped out."""
     items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
     given = [
-        (instance.setup.members, *ctx.sums.member.given(instance, item))
+        (instance.setup.members, *ctx.sums.member.exposed_members(instance, item))
         for item in items
         for instance in (among[item.reclustering, item.cluster],)
     ]

@@ -253,7 +253,7 @@ def submitted_instances(
     """Return all instances when every one of them has this party's masked input, else None."""
     done: dict[reports.ClusterKey, secure_sum.InputSent] = {}
     for key, instance in phase.instances.items():
-        sent = None if instance is None else ctx.sums.member.sent(instance)
+        sent = None if instance is None else ctx.sums.member.input_sent(instance)
         if sent is None:
             return None
         done[key] = sent

@@ -85,7 +85,7 @@ def _freeze_messages(standing: phases.Standing, frozen: phases.Frozen) -> report
     for instance in frozen.instances.values():
         members = instance.setup.members
         # Who verifies a sum needs to know of every vector in it.
-        told = instance.added if instance.setup.verified else instance.alive
+        told = instance.summed_members if instance.setup.verified else instance.alive
         others = told(frozen.survivors)
         for index in instance.holders(frozen.survivors):
             receipts[members[index]] += [instance.receipts[other] for other in others if other != index]

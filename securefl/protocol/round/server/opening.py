@@ -77,13 +77,13 @@ def unmask_all(
     for key, instance in sorted(frozen.instances.items()):
         if key not in due:
             continue
-        releases, needed = phase.shares.get(key, {}), instance.needed(frozen.survivors)
+        releases, needed = phase.shares.get(key, {}), instance.releases_needed(frozen.survivors)
         if len(releases) < needed:
             reason = f"{text.count(len(releases), 'member')} released shares, {needed} are needed"
             effects.append(kernel.Report(reports.InstanceLost(round_, *key, reason)))
             continue
         try:
-            secrets = server.recovered(instance, frozen.survivors, releases)
+            secrets = server.recover_secrets(instance, frozen.survivors, releases)
             ring = _opened(ctx, phase, key, secrets)
         except PeerError as error:
             evidence = bad_deal(ctx.plan, instance, frozen.survivors, releases, error)
@@ -119,7 +119,7 @@ def _opened(
         PeerError: somebody's secret is another one than it advertised.
     """
     server, instance = ctx.plan.sums.server, phase.frozen.instances[key]
-    fixed = instance.fixed(phase.frozen.survivors)
+    fixed = instance.fixed_sum(phase.frozen.survivors)
     if key not in phase.totals:
         return server.sum_of(fixed, secrets, instance.vectors(ctx.store))
     ring = phase.totals[key].copy()

@@ -211,7 +211,7 @@ def _prove_opening(
     instance: secure_sum.CollectingInputs,
     secrets: secure_sum.OpenedSecrets,
 ) -> list[kernel.Send[messages.AnyMessage]]:
-    added = instance.added(certified.survivors)
+    added = instance.summed_members(certified.survivors)
     alive = certified.alive(key)
     # Anybody does, as long as they are enough; it is another part of the cluster in each round.
     start = certified.round % len(alive)

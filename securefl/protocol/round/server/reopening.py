@@ -82,7 +82,7 @@ def ask_again(
 def _totals(ctx: phases.ServerContext, frozen: phases.Frozen) -> dict[reports.ClusterKey, Ring]:
     """The sums of masked vectors, which say no more than one of them; none of sums that are verified."""
     return {
-        key: secure_sum.added_up(instance.fixed(frozen.survivors), instance.vectors(ctx.store))
+        key: secure_sum.added_up(instance.fixed_sum(frozen.survivors), instance.vectors(ctx.store))
         for key, instance in frozen.instances.items()
         if not instance.setup.verified
     }

@@ -91,7 +91,7 @@ def _carried(scenario: Scenario, rate: float, number: int) -> int:
         now = {_MODEL: tuple(dict.fromkeys(row for row in rows if row))}
         if leakage.crossed_together(given, now, limits, seed):
             return round_
-        given = leakage.joined(given, now)
+        given = leakage.join_releases(given, now)
     return MOST_ROUNDS
 
 

@@ -24,7 +24,7 @@ from securefl.protocol.secure_sum.crypten.server import (
     BlindedShares,
     check_seed,
     close_keys,
-    recovered,
+    recover_seeds,
     unmask,
 )
 from securefl.protocol.secure_sum.setup import Setup
@@ -60,7 +60,7 @@ class CryptenSums(port.SecureSum):
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         check_machine(self.device)
 
-    def prepared(self) -> port.SecureSum:
+    def prepare(self) -> port.SecureSum:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         self.check_machine()
         from securefl.protocol.secure_sum.crypten.peers import CryptenEngine  # noqa: PLC0415 - imports torch and CrypTen
@@ -103,7 +103,7 @@ class _Member(port.MemberEnd):
     def awaits_update(self, phase: port.MemberPhase) -> bool:
         return isinstance(phase, member.Listed)
 
-    def sent(self, phase: port.MemberPhase) -> port.InputSent | None:
+    def input_sent(self, phase: port.MemberPhase) -> port.InputSent | None:
         return phase if isinstance(phase, member.Submitted) else None
 
     def release(self, phase: port.InputSent, survivors: Collection[PartyId]) -> port.Opening:
@@ -131,14 +131,14 @@ class SharesServer(port.ServerEnd):
             raise PeerError(holder, f"releases shares of another kind of sum in {phase.setup.describe()}")
         check_seed(phase, holder, release)
 
-    def recovered(
+    def recover_secrets(
         self,
         phase: CollectingInputs,
         _survivors: frozenset[PartyId],
         releases: Mapping[PartyId, port.Opening],
     ) -> evidence.OpenedSecrets:
         """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
-        return recovered(
+        return recover_seeds(
             phase, {p: one for p, one in releases.items() if isinstance(one, messages.InstanceSeed)}
         )
 

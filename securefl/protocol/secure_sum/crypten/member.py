@@ -82,7 +82,7 @@ class Submitted:
     input_digest: bytes = b""
     """Of the blinded share, where sums are verified."""
 
-    def added(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
+    def summed_members(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
         """All members: each exports a part of the sum."""
         return tuple(sorted(self.listed))
 

@@ -16,7 +16,7 @@ from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import PartyId
 from securefl.protocol import messages
 from securefl.protocol.secure_sum import evidence
-from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, listed
+from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, end_key_step
 from securefl.protocol.secure_sum.setup import self_mask_key
 
 
@@ -24,14 +24,14 @@ from securefl.protocol.secure_sum.setup import self_mask_key
 class BlindedShares(CollectingInputs):
     """Collecting blinded shares of the sum."""
 
-    def added(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
+    def summed_members(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
         """All members: each exports a part of the sum."""
         return tuple(sorted(self.sharers))
 
 
 def close_keys(phase: CollectingKeys) -> tuple[BlindedShares | Lost, messages.KeyList | None]:
     """End the key step; from here on all listed members are needed."""
-    found = listed(phase)
+    found = end_key_step(phase)
     if isinstance(found, Lost):
         return found, None
     adverts, digest, key_list = found
@@ -52,7 +52,7 @@ def check_seed(phase: CollectingInputs, holder: PartyId, release: messages.Insta
         raise PeerError(holder, f"released another seed than it advertised in {setup.describe()}")
 
 
-def recovered(
+def recover_seeds(
     phase: CollectingInputs, releases: Mapping[PartyId, messages.InstanceSeed]
 ) -> evidence.OpenedSecrets:
     """Return the seeds of all blinds; ``releases`` holds only what :func:`check_seed` accepted.

@@ -146,7 +146,7 @@ class Submitted:
         """Numbers of the members that masks are shared with, its own included."""
         return frozenset(self.held)
 
-    def added(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+    def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
         """Members whose vectors the sum adds up: those that survive."""
         return tuple(i for i in sorted(self.held) if self.setup.members[i] in survivors)
 

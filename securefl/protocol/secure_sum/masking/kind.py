@@ -30,7 +30,7 @@ from securefl.protocol.secure_sum.masking.client import (
     on_key_list,
     shares_for,
 )
-from securefl.protocol.secure_sum.masking.opening import check_release, dealt, recovered, unmask
+from securefl.protocol.secure_sum.masking.opening import check_release, dealt, recover_secrets, unmask
 from securefl.protocol.secure_sum.masking.server import (
     CollectingBoxes,
     MaskedInputs,
@@ -95,13 +95,15 @@ class _Member(port.MemberEnd):
     def awaits_update(self, phase: port.MemberPhase) -> bool:
         return isinstance(phase, Ready)
 
-    def sent(self, phase: port.MemberPhase) -> port.InputSent | None:
+    def input_sent(self, phase: port.MemberPhase) -> port.InputSent | None:
         return phase if isinstance(phase, Submitted) else None
 
     def release(self, phase: port.InputSent, survivors: Collection[PartyId]) -> port.Opening:
         return shares_for(port.own(phase, Submitted), survivors)
 
-    def given(self, _phase: port.InputSent, release: port.Opening) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def exposed_members(
+        self, _phase: port.InputSent, release: port.Opening
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         shares = port.own(release, messages.InstanceShares)
         return tuple(o for o, _ in shares.seed_shares), tuple(o for o, _ in shares.key_shares)
 
@@ -142,13 +144,13 @@ class _Server(port.ServerEnd):
             raise PeerError(holder, f"releases shares of another kind of sum in {phase.setup.describe()}")
         check_release(port.own(phase, MaskedInputs), survivors, holder, release)
 
-    def recovered(
+    def recover_secrets(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, port.Opening]
     ) -> evidence.OpenedSecrets:
         shares = {
             party: item for party, item in releases.items() if isinstance(item, messages.InstanceShares)
         }
-        return recovered(port.own(phase, MaskedInputs), survivors, shares)
+        return recover_secrets(port.own(phase, MaskedInputs), survivors, shares)
 
     def dealt(
         self,

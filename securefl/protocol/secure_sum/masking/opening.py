@@ -43,7 +43,7 @@ def check_release(
                 raise PeerError(holder, f"released a wrong {kinds[column]} share in {setup.describe()}")
 
 
-def recovered(
+def recover_secrets(
     phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, messages.InstanceShares]
 ) -> evidence.OpenedSecrets:
     """Return the secrets that the released shares make; ``releases`` holds only what was checked.

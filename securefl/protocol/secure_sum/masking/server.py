@@ -16,7 +16,7 @@ from securefl.base import crypto, text
 from securefl.base.errors import PeerError
 from securefl.base.ids import PartyId
 from securefl.protocol import messages
-from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, listed
+from securefl.protocol.secure_sum.collecting import CollectingInputs, CollectingKeys, Lost, end_key_step
 from securefl.protocol.secure_sum.setup import Setup, share_leaf
 
 
@@ -50,7 +50,7 @@ InstancePhase = CollectingKeys | CollectingBoxes | MaskedInputs | Lost
 
 def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, messages.KeyList | None]:
     """End the key step; the list goes to the members that are on it."""
-    found = listed(phase)
+    found = end_key_step(phase)
     if isinstance(found, Lost):
         return found, None
     adverts, digest, key_list = found

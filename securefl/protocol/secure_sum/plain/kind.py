@@ -23,7 +23,7 @@ from securefl.protocol.secure_sum.collecting import (
     CollectingKeys,
     Lost,
     ServerPhase,
-    listed,
+    end_key_step,
 )
 from securefl.protocol.secure_sum.setup import Setup
 
@@ -74,7 +74,7 @@ class Among:
     sent: bool = False
     input_digest: bytes = b""
 
-    def added(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
+    def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
         """Members whose vectors the sum adds up: those that survive."""
         return tuple(i for i in sorted(self.sharers) if self.setup.members[i] in survivors)
 
@@ -121,7 +121,7 @@ class _Member(port.MemberEnd):
     def awaits_update(self, phase: port.MemberPhase) -> bool:
         return isinstance(phase, Among) and not phase.sent
 
-    def sent(self, phase: port.MemberPhase) -> port.InputSent | None:
+    def input_sent(self, phase: port.MemberPhase) -> port.InputSent | None:
         return phase if isinstance(phase, Among) and phase.sent else None
 
     def release(self, phase: port.InputSent, survivors: Collection[PartyId]) -> port.Opening:
@@ -137,7 +137,7 @@ class _Member(port.MemberEnd):
 class _Server(port.ServerEnd):
     def close(self, phase: ServerPhase, _max_attempts: int) -> port.Closed:
         keys = port.own(phase, CollectingKeys)
-        found = listed(keys)
+        found = end_key_step(keys)
         if isinstance(found, Lost):
             return port.Closed(found)
         adverts, key_list, message = found
@@ -160,7 +160,7 @@ class _Server(port.ServerEnd):
         if not right:
             raise PeerError(holder, f"released a wrong seed share in {setup.describe()}")
 
-    def recovered(
+    def recover_secrets(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, port.Opening]
     ) -> evidence.OpenedSecrets:
         setup = phase.setup

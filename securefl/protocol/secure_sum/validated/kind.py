@@ -102,7 +102,7 @@ class ValidatedSums(port.SecureSum):
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         check_machine(self.tests.scenario.training.device)
 
-    def prepared(self) -> port.SecureSum:
+    def prepare(self) -> port.SecureSum:
         """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         self.check_machine()
         from securefl.protocol.secure_sum.validated.check import CryptenChecks  # noqa: PLC0415 - imports CrypTen
@@ -162,19 +162,19 @@ class _Member(port.MemberEnd):
                 return port.MemberStep(phase)
             case _:
                 raise PeerError(SERVER, f"sends {type(message).__name__} at the wrong time")
-        return _told(step)
+        return _member_step(step)
 
     def submit(
         self, phase: port.MemberPhase, encoded: Ring, entropy: Entropy, _without: int
     ) -> port.MemberStep | None:
         if not isinstance(phase, phases.Gathering) or phase.shared:
             return None
-        return _told(member.share_update(phase, encoded, entropy))
+        return _member_step(member.share_update(phase, encoded, entropy))
 
     def awaits_update(self, phase: port.MemberPhase) -> bool:
         return isinstance(phase, phases.Gathering) and not phase.shared
 
-    def sent(self, phase: port.MemberPhase) -> port.InputSent | None:
+    def input_sent(self, phase: port.MemberPhase) -> port.InputSent | None:
         return phase if isinstance(phase, Submitted) else None
 
     def release(self, phase: port.InputSent, survivors: Collection[PartyId]) -> port.Opening:
@@ -187,7 +187,7 @@ class _Member(port.MemberEnd):
         return phase.running.values() if isinstance(phase, phases.Checking) else ()
 
 
-def _told(step: phases.Step) -> port.MemberStep:
+def _member_step(step: phases.Step) -> port.MemberStep:
     said: tuple[messages.AnyMessage, ...] = step.said
     if step.accused is not None and isinstance(step.phase, phases.Spoiled):
         said += (messages.Complaint(accused=step.accused.culprit),)
@@ -245,7 +245,7 @@ class _Server(SharesServer):
             case AwaitingVerdicts():
                 # What follows is each member's share of the sum: a vector.
                 closed = _next(phase, *server.close_verdicts(phase), "shares", vectors=True)
-                return replace(closed, passed=_passed(phase))
+                return replace(closed, passed=_passed_members(phase))
             case _:
                 raise UsageError(f"{type(phase).__name__} is not a step that can end")
 
@@ -276,17 +276,17 @@ def _next(
     *,
     vectors: bool = False,
 ) -> port.Closed:
-    said = () if message is None else tuple((name, message) for name in _listed(before))
+    said = () if message is None else tuple((name, message) for name in _listed_members(before))
     return port.Closed(after, step, vectors, said)
 
 
-def _passed(phase: AwaitingVerdicts) -> port.Passed | None:
+def _passed_members(phase: AwaitingVerdicts) -> port.Passed | None:
     if phase.frames.keys() != phase.listed:
         return None
-    rejected = server.rejected(phase)
-    accepted = tuple(name for name in _listed(phase) if name not in rejected)
+    rejected = server.rejected_members(phase)
+    accepted = tuple(name for name in _listed_members(phase) if name not in rejected)
     return port.Passed(accepted, rejected, phase.validation.projections)
 
 
-def _listed(phase: ValidatedPhase) -> tuple[PartyId, ...]:
+def _listed_members(phase: ValidatedPhase) -> tuple[PartyId, ...]:
     return tuple(phase.setup.members[index] for index in sorted(phase.listed))

@@ -32,7 +32,7 @@ from securefl.protocol.secure_sum.validated.shares import (
     LEAST_MEMBERS,
     UpdateShare,
     others_of,
-    released,
+    release_share,
     share_context,
     split,
     words_of,
@@ -122,7 +122,7 @@ def share_update(phase: phases.Gathering, encoded: Ring, entropy: Entropy) -> ph
         plain = wire.encode(messages.UpdateShareBox(seed=share.seed, words=share.words))
         box = core.lines.seal(holder, SHARE_NUMBER, plain, entropy.child("share nonce", holder))
         boxes.append(messages.PeerBox(peer=holder, number=SHARE_NUMBER, box=box))
-    return _gathered(replace(phase, shared=True), *boxes)
+    return _gather(replace(phase, shared=True), *boxes)
 
 
 def on_share(phase: phases.Gathering, message: messages.PeerBox) -> phases.Step:
@@ -148,7 +148,7 @@ def on_share(phase: phases.Gathering, message: messages.PeerBox) -> phases.Step:
     except PeerError as error:
         return phases.Step(phases.Spoiled(core.setup), accused=PeerError(name, error.reason))
     stated = share.digest(share_context(context, owner, me))
-    return _gathered(
+    return _gather(
         replace(phase, words={**phase.words, owner: words}, digests={**phase.digests, owner: stated})
     )
 
@@ -181,7 +181,7 @@ def on_deal(phase: phases.Gathering, message: messages.DealtTo, roster: crypto.R
         )
     except PeerError as error:
         return phases.Step(phases.Spoiled(setup), accused=PeerError(dealer, error.reason))
-    return _gathered(replace(phase, tuples=tuples))
+    return _gather(replace(phase, tuples=tuples))
 
 
 def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto.Roster) -> phases.Step:
@@ -200,7 +200,7 @@ def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto
         raise PeerError(SERVER, f"continues {setup.describe()}, although {shortage}")
     if not isinstance(listed.zeros, ZeroShares):
         raise UsageError("validated sums need shares of zero from pairwise keys")
-    share = released(phase.words, accepted, listed.zeros.arithmetic(setup.length))
+    share = release_share(phase.words, accepted, listed.zeros.arithmetic(setup.length))
     crypto.add_masks(share, [(self_mask_key(listed.seed, listed.context), 1)])
     lists = validated_lists(listed.lists_digest, accepted)
     said = evidence.input_with_receipt(setup, listed.me, share, lists)
@@ -209,7 +209,7 @@ def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto
     return phases.Step(submitted, said)
 
 
-def _gathered(phase: phases.Gathering, *said: messages.PeerBox) -> phases.Step:
+def _gather(phase: phases.Gathering, *said: messages.PeerBox) -> phases.Step:
     """Acknowledge once everything is here."""
     core = phase.core
     if not phase.shared or phase.tuples is None or phase.words.keys() != set(core.others):

@@ -128,7 +128,7 @@ class CheckedShares(BlindedShares):
         """All members."""
         return tuple(sorted(self.sharers))
 
-    def needed(self, _survivors: Collection[PartyId]) -> int:
+    def releases_needed(self, _survivors: Collection[PartyId]) -> int:
         """All members."""
         return len(self.sharers)
 
@@ -152,7 +152,7 @@ def close_keys(
     return AwaitingHeld(base, validation), key_list, request
 
 
-def _relayed(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple[PartyId, messages.PeerBox]:
+def _relay(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple[PartyId, messages.PeerBox]:
     """Return the receiver of a message, and the message for it.
 
     Raises:
@@ -176,7 +176,7 @@ def on_share(
     Raises:
         PeerError: not between two listed members, something else than a share, or a second one.
     """
-    passed = _relayed(phase, sender, message)
+    passed = _relay(phase, sender, message)
     pair = (phase.setup.index(sender), message.peer)
     if message.number != SHARE_NUMBER or pair in phase.shared:
         raise PeerError(
@@ -272,7 +272,7 @@ def on_words(
     Raises:
         PeerError: not between two listed members.
     """
-    passed, index = _relayed(phase, sender, message), phase.setup.index(sender)
+    passed, index = _relay(phase, sender, message), phase.setup.index(sender)
     return replace(phase, sent={**phase.sent, index: phase.sent.get(index, 0) + 1}), passed
 
 
@@ -326,7 +326,7 @@ def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, messa
     return checked, messages.Verdicts(verdicts=frames)
 
 
-def rejected(phase: AwaitingVerdicts) -> tuple[PartyId, ...]:
+def rejected_members(phase: AwaitingVerdicts) -> tuple[PartyId, ...]:
     """Members whose updates were refused, once all verdicts are here."""
     return tuple(phase.setup.members[i] for i in sorted(phase.listed - accepted_by(phase.verdicts)))
 

@@ -86,7 +86,7 @@ def words_of(
     return expand(_key(share.seed, keys_context, owner, holder), length, np.uint64)
 
 
-def released(held: Mapping[int, U64], accepted: Collection[int], zero: U64) -> U64:
+def release_share(held: Mapping[int, U64], accepted: Collection[int], zero: U64) -> U64:
     """A member's release: its shares of the accepted members' updates, plus its share of zero.
 
     Args:

@@ -37,7 +37,7 @@ class OwnFunction(SampleSource):
 
     @cached_property
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        parts = self._returned()
+        parts = self._call_function()
         if len(parts) <= 2 and parts and all(map(_is_map_style, parts)):
             arrays = tuple(array for index in range(len(parts)) for array in self._items(parts, index))
         elif len(parts) in _NAMES and all(isinstance(one, np.ndarray) for one in parts):
@@ -47,7 +47,7 @@ class OwnFunction(SampleSource):
             raise ConfigError("data.set", f"{self.name} returned {found}", _REMEDY)
         return dict(zip(_NAMES[len(arrays)], arrays, strict=True))
 
-    def _returned(self) -> tuple[Any, ...]:
+    def _call_function(self) -> tuple[Any, ...]:
         try:
             function = load_own(self.name)
         except ConfigError as error:

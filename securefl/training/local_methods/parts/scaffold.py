@@ -38,5 +38,5 @@ class Scaffold(scenario.LocalMethod, tag="scaffold", frozen=True, kw_only=True):
     ) -> scenario.Tensor:
         return slope if shift is None else slope + shift
 
-    def reported(self, control: scenario.Tensor, own: scenario.Tensor) -> scenario.Tensor:
+    def report_control(self, control: scenario.Tensor, own: scenario.Tensor) -> scenario.Tensor:
         return control + self.share * (own - control)

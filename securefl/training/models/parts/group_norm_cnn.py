@@ -33,7 +33,7 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
         """
         from torch import nn
 
-        from securefl.training.models.layers import Images, check_image, dense, normalised
+        from securefl.training.models.layers import Images, check_image, dense, normalised_activation
 
         if not self.channels:
             raise ConfigError("model.channels", "needs one number per convolution", "as in [16, 16, 16]")
@@ -52,7 +52,7 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
         before = colours
         for channels in self.channels:
             convolution = nn.Conv2d(before, channels, kernel_size=self.kernel)
-            layers += [convolution, *normalised(channels, self.groups, self.activation)]
+            layers += [convolution, *normalised_activation(channels, self.groups, self.activation)]
             before = channels
         features = before * self.pool**2
         return nn.Sequential(

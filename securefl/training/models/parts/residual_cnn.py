@@ -29,14 +29,20 @@ class ResidualCnn(scenario.Model, tag="residual-cnn", frozen=True, kw_only=True)
         """
         from torch import nn
 
-        from securefl.training.models.layers import Images, Residual, check_image, dense, normalised
+        from securefl.training.models.layers import (
+            Images,
+            Residual,
+            check_image,
+            dense,
+            normalised_activation,
+        )
 
         colours, _, _ = check_image(input_shape, "residual-cnn", self.blocks + 2)
         channels = self.channels
         return nn.Sequential(
             Images(),
             nn.Conv2d(colours, channels, kernel_size=3, padding=1),
-            *normalised(channels, self.groups, self.activation),
+            *normalised_activation(channels, self.groups, self.activation),
             *[Residual(channels, self.groups, self.activation) for _ in range(self.blocks)],
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),

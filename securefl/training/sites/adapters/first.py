@@ -68,7 +68,7 @@ def first_model(named: Any, party: str, patterns: tuple[str, ...]) -> Any:
     Raises:
         Refused: it makes something else.
     """
-    found = named if _holds(named) else _called(named, party)
+    found = named if _holds(named) else _call_maker(named, party)
     if hasattr(found, "parameters") and hasattr(found, "samples"):
         return found
     if hasattr(found, "state_dict"):
@@ -101,7 +101,7 @@ def _holds(named: Any) -> bool:
     return is_module or isinstance(named, (Mapping, list, tuple))
 
 
-def _called(named: Any, party: str) -> Any:
+def _call_maker(named: Any, party: str) -> Any:
     if not isinstance(named, Callable):  # type: ignore[arg-type]
         raise Refused(f"is {type(named).__name__}, expected something that makes a model")
     wanted = [

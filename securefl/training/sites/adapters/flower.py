@@ -81,7 +81,7 @@ class FlowerSite:
         if len(records) != 1:
             raise Refused(f"train replied with {len(records)} ArrayRecords, expected one")
         found = {name: array.numpy() for name, array in records[0].items()}
-        arrays = self._arrays.named(found.values(), "fit returned") if self._older else found
+        arrays = self._arrays.arrays_by_name(found.values(), "fit returned") if self._older else found
         count, metrics = self._metrics(reply, "train")
         return self._arrays.keep(arrays), count, metrics
 

@@ -49,7 +49,7 @@ class AppArrays:
         known = {name: self._local.get(name, 0) + np.asarray(change) for name, change in local.items()}
         return self.keep({**changes, **known})
 
-    def named(self, arrays: Iterable[Any], said: str) -> dict[str, Any]:
+    def arrays_by_name(self, arrays: Iterable[Any], said: str) -> dict[str, Any]:
         """A list of arrays by name.
 
         Raises:

@@ -57,7 +57,7 @@ class ScriptSite:
 
     def evaluate(self, parameters: Mapping[str, Any], context: Any) -> tuple[Any, dict[str, Any]]:
         """The metrics that the script sends: by NVFlare's custom those of the model that it received."""
-        sent = self._sent(parameters, context)
+        sent = self._send_model(parameters, context)
         metrics = {
             name: getattr(one, "item", lambda v=one: v)() for name, one in (sent.metrics or {}).items()
         }
@@ -73,7 +73,7 @@ class ScriptSite:
         if context.samples is not None and context.samples < self.samples:
             reason = "an NVFlare script cannot be told to train on its first samples only"
             raise Refused(reason, 'set weighting.use = "all"')
-        sent, self._context = self._sent(parameters, context), None
+        sent, self._context = self._send_model(parameters, context), None
         if not isinstance(sent.params, Mapping):
             kind = type(sent.params).__name__
             raise Refused(f"{self._script.said} sent params of type {kind}, expected arrays by name")
@@ -83,7 +83,7 @@ class ScriptSite:
             return Changes(self._arrays.add(arrays)), self.samples, {}
         return self._arrays.keep(arrays), self.samples, {}
 
-    def _sent(self, parameters: Mapping[str, Any], context: Any) -> Any:
+    def _send_model(self, parameters: Mapping[str, Any], context: Any) -> Any:
         """The script's reply to this round's model, asked for once: it evaluates and trains in one go."""
         if self._context != context:
             if self._script.told_of_failure:
@@ -185,12 +185,12 @@ class Script:
 
     def is_running(self) -> bool:
         """Wait for a model: there will be one, until the process is ended."""
-        self._waited(None)
+        self._wait_for_script(None)
         return True
 
     def receive(self, timeout: Optional[float] = None) -> Any:  # noqa: UP045 - Python 3.9
         """The model, the same one until something was sent; None after ``timeout`` seconds."""
-        found = self._waited(timeout)
+        found = self._wait_for_script(timeout)
         self._received = found is not None
         return found
 
@@ -254,7 +254,7 @@ class Script:
     def shutdown(self) -> None:
         """Nothing to end: the process is ended from outside."""
 
-    def _waited(self, timeout: float | None) -> Any:
+    def _wait_for_script(self, timeout: float | None) -> Any:
         with self._change:
             if self._model is None:
                 self._waits = True

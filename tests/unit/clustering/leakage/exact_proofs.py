@@ -9,7 +9,7 @@ import numpy as np
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.colluders import Coalitions
 from securefl.methods.leakage.ledger import LeakageLedger
-from securefl.methods.leakage.proofs import Combination, _solved, prove_support
+from securefl.methods.leakage.proofs import Combination, _solve_combinations, prove_support
 
 
 def prove_sum(ledger: LeakageLedger, columns: Collection[int]) -> Combination | None:
@@ -17,7 +17,7 @@ def prove_sum(ledger: LeakageLedger, columns: Collection[int]) -> Combination | 
     wanted = np.zeros(len(ledger.parties), np.int64)
     wanted[list(columns)] = 1
     pivots = ledger.echelon.settled.pivots
-    for proof in _solved(ledger, pivots, wanted[list(pivots)][:, None], ledger.independent):
+    for proof in _solve_combinations(ledger, pivots, wanted[list(pivots)][:, None], ledger.independent):
         if proof.holds(ledger) and set(proof.support) == set(columns) and len(set(proof.value) - {0}) == 1:
             return proof
     return None
@@ -33,7 +33,9 @@ def rank_is_proved(ledger: LeakageLedger) -> bool:
     others = sorted(set(range(len(ledger.openings))) - set(ledger.independent))
     matrix, pivots = ledger.matrix, list(ledger.echelon.settled.pivots)
     wanted = matrix[others]
-    proofs = _solved(ledger, pivots, np.ascontiguousarray(wanted[:, pivots].T), ledger.independent)
+    proofs = _solve_combinations(
+        ledger, pivots, np.ascontiguousarray(wanted[:, pivots].T), ledger.independent
+    )
     # An empty opening is the combination that takes nothing.
     return all(
         len(set(proof.value) - {0}) == int(row.any()) and proof.support == tuple(np.flatnonzero(row).tolist())

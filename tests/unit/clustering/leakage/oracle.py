@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.assignment import draw_assignment
-from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion, planned
+from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion, plan_ledgers
 from securefl.methods.leakage.modular import prime_from
 
 PRIME = prime_from(b"tests")
@@ -98,7 +98,7 @@ def ledger_of(rows: Iterable[Iterable[int]], width: int) -> LeakageLedger:
 def drawn(parties: int, size: int, reclusterings: int, seed: int) -> LeakageLedger:
     ids = names(parties)
     assignment = draw_assignment(seed.to_bytes(32, "big"), ids, parties, size, reclusterings)
-    (ledger,) = planned(assignment, ids, 1, PRIME, new_work=False)
+    (ledger,) = plan_ledgers(assignment, ids, 1, PRIME, new_work=False)
     return ledger
 
 

@@ -23,11 +23,11 @@ def test_whom_any_colluders_expose_is_what_all_of_them_expose(ledger: LeakageLed
     for count in range(min(4, width)):
         expected = oracle.exposed_to_any(rows_of(ledger), count)
         # A set of fewer colluders, padded by others, may have had to take in the party itself.
-        assert {ledger.parties[k] for k in expected} <= found.exposed(count)
+        assert {ledger.parties[k] for k in expected} <= found.exposed_by(count)
     for party, support in found.supports.items():
         others = [member for member in support if member != party]
         assert party in (ledger.without(others) if others else ledger).exposed
-        needed = found.needed(party)
+        needed = found.colluders_needed(party)
         assert needed == len(others)
         if needed:
             smaller = itertools.combinations([p for p in ledger.parties if p != party], needed - 1)
@@ -42,7 +42,7 @@ def test_random_reclusterings(parties: int, size: int, reclusterings: int) -> No
         fallen: set[PartyId] = set()
         for known in itertools.combinations(ledger.parties, count):
             fallen |= ledger.without(known).exposed
-        assert found.exposed(count) == fallen
+        assert found.exposed_by(count) == fallen
 
 
 def test_proofs_of_coalitions_hold() -> None:
@@ -59,9 +59,9 @@ def test_proofs_of_coalitions_hold() -> None:
 
 def test_a_cluster_of_four_falls_to_three() -> None:
     found = coalitions(ledger_of([range(4), range(4, 9)], 9))
-    assert [len(found.exposed(count)) for count in range(4)] == [0, 0, 0, 4]
-    assert found.needed(names(1)[0]) == 3
-    assert found.needed(names(9)[8]) is None
+    assert [len(found.exposed_by(count)) for count in range(4)] == [0, 0, 0, 4]
+    assert found.colluders_needed(names(1)[0]) == 3
+    assert found.colluders_needed(names(9)[8]) is None
 
 
 def test_a_line_of_others_does_not_expose_a_party() -> None:
@@ -75,4 +75,4 @@ def test_more_than_three_unnamed_colluders_are_refused() -> None:
     with pytest.raises(UsageError, match="covers 0 to 3"):
         coalitions(ledger, 4)
     with pytest.raises(UsageError, match="covers 0 to 1"):
-        coalitions(ledger, 1).exposed(2)
+        coalitions(ledger, 1).exposed_by(2)

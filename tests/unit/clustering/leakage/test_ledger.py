@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from securefl.base.errors import UsageError
 from securefl.methods.clustering.assignment import Assignment, draw_assignment
-from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion, planned
+from securefl.methods.leakage.ledger import LeakageLedger, UpdateVersion, plan_ledgers
 from securefl.methods.leakage.proofs import decide
 from tests.tiers import examples
 from tests.unit.clustering.leakage import oracle
@@ -128,7 +128,7 @@ def test_the_doubt_grows_with_the_minors_and_stays_small() -> None:
 def test_a_rounds_ledgers_count_survivors_only() -> None:
     assignment = draw_assignment(bytes(32), names(12), 12, 3, 2)
     gone = set(assignment.clusters[0][0]) | {assignment.clusters[0][1][0]}
-    (ledger,) = planned(assignment, set(names(12)) - gone, 4, PRIME, new_work=False)
+    (ledger,) = plan_ledgers(assignment, set(names(12)) - gone, 4, PRIME, new_work=False)
     assert ledger.version == UpdateVersion(4)
     members = [{ledger.parties[k] for k in row} for row in ledger.openings]
     assert members == [
@@ -138,10 +138,10 @@ def test_a_rounds_ledgers_count_survivors_only() -> None:
 
 def test_new_work_makes_a_version_of_each_reclustering() -> None:
     assignment: Assignment = draw_assignment(bytes(32), names(20), 20, 4, 6)
-    ledgers = planned(assignment, names(20), 2, PRIME, new_work=True)
+    ledgers = plan_ledgers(assignment, names(20), 2, PRIME, new_work=True)
     assert [ledger.version for ledger in ledgers] == [UpdateVersion(2, work) for work in range(6)]
     assert all(ledger.exposed == frozenset() and ledger.kernel_dimension == 15 for ledger in ledgers)
-    (together,) = planned(assignment, names(20), 2, PRIME, new_work=False)
+    (together,) = plan_ledgers(assignment, names(20), 2, PRIME, new_work=False)
     assert together.exposed == set(names(20))
 
 

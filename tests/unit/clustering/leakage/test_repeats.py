@@ -16,8 +16,8 @@ from securefl.methods.leakage.unresolved import (
     REPEATED_LEVERAGE,
     Given,
     crossed_together,
-    joined,
-    repeated,
+    join_releases,
+    repeated_sums,
 )
 
 P = [PartyId(f"p{number:02d}") for number in range(6)]
@@ -36,9 +36,9 @@ def test_the_same_cluster_without_one_party_is_its_update_if_the_model_is_the_sa
 
 def test_the_same_sums_again_say_nothing_new() -> None:
     before: Given = {FIRST: WHOLE}
-    assert repeated(before, {FIRST: WHOLE}) == {}
+    assert repeated_sums(before, {FIRST: WHOLE}) == {}
     assert crossed_together(before, {FIRST: WHOLE}, EXPOSED, b"seed") == ()
-    assert joined(before, {FIRST: WHOLE}) == before
+    assert join_releases(before, {FIRST: WHOLE}) == before
 
 
 def test_who_demands_nothing_withholds_nothing() -> None:
@@ -71,8 +71,8 @@ def test_exactly_the_exposed_are_found(sums: list[tuple[tuple[PartyId, ...], ...
     given: Given = NOTHING_GIVEN
     for row in sums:
         found = crossed_together(given, {FIRST: row}, EXPOSED, b"seed")
-        together = joined(given, {FIRST: row})
-        if repeated(given, {FIRST: row}):
+        together = join_releases(given, {FIRST: row})
+        if repeated_sums(given, {FIRST: row}):
             matrix = np.array([[float(p in one) for p in P] for one in together[FIRST]])
             rank = np.linalg.matrix_rank(matrix)
             exposed = {
@@ -92,7 +92,7 @@ def test_exactly_the_exposed_are_found(sums: list[tuple[tuple[PartyId, ...], ...
 def test_joining_forgets_nothing_and_keeps_the_order(sums: list[tuple[tuple[PartyId, ...], ...]]) -> None:
     given: Given = NOTHING_GIVEN
     for number, rows in enumerate(sums):
-        given = joined(given, {FIRST: rows, bytes([number]): rows})
+        given = join_releases(given, {FIRST: rows, bytes([number]): rows})
     assert set(given[FIRST]) == set(itertools.chain.from_iterable(sums))
     assert len(given[FIRST]) == len(set(given[FIRST]))
     assert set(given) == {FIRST, *(bytes([number]) for number in range(len(sums)))}
@@ -112,7 +112,7 @@ def test_joining_is_that_of_plain_tables_however_many_models_there_are(
         former = dict(given)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("securefl.methods.leakage.unresolved._LATEST", latest)
-            after = joined(given, more)
+            after = join_releases(given, more)
         assert dict(given) == former
         for model, sums in more.items():
             plain[model] = tuple(dict.fromkeys((*plain.get(model, ()), *sums)))
@@ -126,8 +126,8 @@ def test_a_thousand_rounds_are_not_copied_in_each() -> None:
     """Bytes that a round leaves behind do not depend on how many came before."""
     given: Given = NOTHING_GIVEN
     for number in range(1000):
-        given = joined(given, {number.to_bytes(32, "big"): WHOLE})
+        given = join_releases(given, {number.to_bytes(32, "big"): WHOLE})
     former = getattr(given, "former", None)
-    again = joined(given, {b"one more": WHOLE})
+    again = join_releases(given, {b"one more": WHOLE})
     assert getattr(again, "former", None) is former
     assert len(again) == 1001

@@ -6,13 +6,13 @@ import pytest
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.methods.attacks.parts.gaussian import gaussian
 from securefl.methods.attacks.parts.model_negation import model_negation
-from securefl.methods.attacks.parts.scale import scaled
+from securefl.methods.attacks.parts.scale import scale_update
 
 UPDATE = np.array([1.0, -2.0, 0.0, 0.5])
 
 
 def test_a_scaled_update_keeps_the_original() -> None:
-    assert scaled(UPDATE, -10.0).tolist() == [-10.0, 20.0, 0.0, -5.0]
+    assert scale_update(UPDATE, -10.0).tolist() == [-10.0, 20.0, 0.0, -5.0]
     assert UPDATE[0] == 1.0
 
 

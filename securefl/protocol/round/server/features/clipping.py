@@ -67,4 +67,4 @@ def pooled_share(plan: RunPlan, opened: OpenedRound) -> float | None:
         for one in opened.sums
         if one.reclustering == 0 and one.key not in opened.excluded
     ]
-    return words.pooled(sums, median=not isinstance(plan.scenario.aggregation.rule, robust.Mean))
+    return words.pool_shares(sums, median=not isinstance(plan.scenario.aggregation.rule, robust.Mean))

@@ -23,4 +23,4 @@ class Metrics(addition.Addition):
         words = metrics.metric_words(scenario, ring_bits)
         if words is None:
             return super().encoded(scenario, ring_bits, contribution, entropy)
-        return words.encoded(contribution.metrics) + words.noise(entropy.child("metric noise"))
+        return words.encode_values(contribution.metrics) + words.noise(entropy.child("metric noise"))

@@ -154,13 +154,13 @@ class RoundDone(AnyReport):
         took = "" if spent is None else f", {text.seconds(spent)}"
         out = ((self.failed, "checks"), (self.rejected, by))
         rejected = "".join(
-            f", {text.counted(len(keys), 'cluster')} left out by the {what}" for keys, what in out if keys
+            f", {text.count_of(len(keys), 'cluster')} left out by the {what}" for keys, what in out if keys
         )
         same = ", the model did not change" if unchanged else ""
         tested = tested_text(self.accuracy, self.loss, self.backdoor_success, self.metrics)
         return (
             f"round {self.round}: {tested} {survivors} of {len(self.participants)} counted,"
-            f" {len(self.opened)} of {text.counted(planned, 'sum')} opened{rejected}{same}{took}"
+            f" {len(self.opened)} of {text.count_of(planned, 'sum')} opened{rejected}{same}{took}"
         )
 
     def show(self, picture: AnyPicture) -> AnyPicture:

@@ -18,7 +18,7 @@ class UpdateEncoded(AnyReport):
 
     def line(self) -> str | None:
         """See :class:`AnyReport`."""
-        beyond = text.counted(self.saturated, "coordinate")
+        beyond = text.count_of(self.saturated, "coordinate")
         return f"round {self.round}: {beyond} cut at encoding.range: raise it" if self.saturated else None
 
 
