@@ -55,8 +55,8 @@ def leakage(
     if not sweeps and not page:
         raise ConfigError(
             "SWEEP",
-            "is missing",
-            f"name {', '.join(_names())}, all or a file, or give --page",
+            "is missing: nothing to compute",
+            f"name one of {', '.join(_names())}, all, a file, or --page",
         )
     plots.need_matplotlib()
     wanted = [experiments.sweep_of(path, STUDY) for name in sweeps or () for path in _paths(name)]

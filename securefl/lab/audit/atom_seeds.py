@@ -1,8 +1,7 @@
 """Atoms of a recorded run: clusters and sums checked against those that its atom seed forms (ADR 0019).
 
-Atoms protect over all rounds only if they are the same in all of them, and if nobody chose them: they are
-formed again from the seed that the transcripts state, and what was drawn, frozen and opened is held against
-them. Nothing is believed of the atoms but that seed.
+Atoms protect over all rounds only if every round uses the same ones and no process chose them. They are
+formed again from the stated seed; drawn clusters, survivor sets and opened sums are compared with them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -39,9 +38,9 @@ class _Drawn:
 def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
     """Yield findings of ``audit`` on a recorded run with atoms; none on others.
 
-    A breach: several atom seeds, one that no draw had although all parties left a transcript, clusters
-    that are no unions of two atoms or more, and sums that were released for a part of an atom. A warning: a
-    survivor set that splits an atom and for which nobody released.
+    A breach: several atom seeds; a seed that no draw made, with the transcripts of all parties; clusters that
+    are not unions of two or more atoms; releases for a part of an atom. A warning: a survivor set that splits
+    an atom, without a release.
     """
     if recorded.scenario.clustering.atoms == 1 or recorded.simulated:
         return
@@ -86,7 +85,7 @@ def _drawn(recorded: Recorded) -> Iterator[_Drawn]:
 
 
 def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Finding:
-    """No seed, or several."""
+    """Return the finding on a missing atom seed, or on several."""
     first = {seed: next(one for one in drawn if one.atom_seed == seed) for seed in stated}
     without = {one.vantage for one in drawn if not one.atom_seed}
     what = f"{len(stated)} different atom seeds" if all(stated) else "clusters without an atom seed"
@@ -103,7 +102,7 @@ def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Findin
 
 
 def _unknown(recorded: Recorded, audit: str, drawn: Sequence[_Drawn]) -> Iterator[Finding]:
-    """The atom seed is the certified one of a draw: nobody chose it."""
+    """Yield a finding unless a certified draw made the atom seed."""
     if any(one.seed and one.atom_seed.startswith(one.seed) for one in drawn):
         return
     whole = set(recorded.watched) == set(recorded.parties) and not recorded.beheaded
@@ -127,7 +126,7 @@ def _clusters(
     seen: set[tuple[int, object]] = set()
     for one in drawn:
         bad = [m for row in one.clusters for m in row if not _union(m, atoms, fewest)]
-        # Everybody who was told the same says the same.
+        # Processes with the same draw give the same finding.
         if not bad or (one.round, one.clusters) in seen or len(seen) >= _SHOWN:
             continue
         seen.add((one.round, one.clusters))
@@ -177,13 +176,13 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) 
 
 
 def _union(members: Collection[PartyId], atoms: Sequence[clustering.Atom], fewest: int) -> bool:
-    """Whether a cluster is a union of so many atoms or more."""
+    """Return True if a cluster is a union of ``fewest`` or more whole atoms."""
     there = frozenset(members)
     return not _torn(there, atoms) and sum(there.issuperset(atom) for atom in atoms) >= fewest
 
 
 def _torn(members: Collection[PartyId], atoms: Sequence[clustering.Atom]) -> tuple[PartyId, ...]:
-    """The members that are there without some of their mates."""
+    """Return the members that are present without all members of their atom."""
     there = frozenset(members)
     parts = (there.intersection(atom) for atom in atoms if not there.issuperset(atom))
     return tuple(sorted(party for part in parts for party in part))

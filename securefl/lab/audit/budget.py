@@ -1,7 +1,7 @@
-"""*budget*: epsilon counted again from release events, beside what the run claimed (docs/privacy.md).
+"""*budget*: epsilon recomputed from release events, beside the claimed one (docs/privacy.md).
 
-A release is an update of a round in whose clusters the party is, whether or not anything was opened: from
-there on its masked input may leave. The accountant is that of the run; the counting is independent.
+A party releases an update in each round whose clusters contain it, even if no sum is opened: its masked
+input may have been sent. The accountant is that of the run; the counting is independent.
 """
 
 from collections import defaultdict
@@ -18,12 +18,12 @@ from securefl.runtime import report
 
 AUDIT: Final = "budget"
 _TOLERANCE: Final = 1e-6
-"""Relative difference of two epsilons that is rounding."""
+"""Relative difference of epsilons that counts as rounding."""
 _SUMMARY: Final = finding.Evidence("summary.json", None, "privacy")
 
 
 def audit_budget(recorded: Recorded) -> finding.Chapter:
-    """Releases and epsilon by party, recounted and claimed."""
+    """Compare claimed releases and epsilon of each party with recomputed ones."""
     findings: list[finding.Finding] = []
     exhibits: tuple[Exhibit, ...] = ()
     claim: Mapping[str, Any] = recorded.summary.get("privacy") or {}
@@ -52,7 +52,7 @@ def audit_budget(recorded: Recorded) -> finding.Chapter:
 
 
 def releases_of(recorded: Recorded) -> Mapping[PartyId, int]:
-    """Updates that each party released: what was drawn, or what it sent if that is more."""
+    """Return the number of updates that each party released: drawn or sent."""
     drawn: dict[PartyId, set[tuple[int, int]]] = defaultdict(set)
     works = clustering.works_of(recorded.scenario.clustering)
     if recorded.simulated:
@@ -115,7 +115,7 @@ def _counts(claim: Mapping[str, Any], releases: Mapping[PartyId, int]) -> Iterat
 
 
 def _unsaid(recorded: Recorded, claim: Mapping[str, Any]) -> Iterator[finding.Finding]:
-    """Parties without a guarantee that the run does not name."""
+    """Yield a breach if the run omits parties that have no guarantee."""
     if recorded.seed is None or "without_guarantee" not in claim:
         return
     unsaid = sorted(report.forgoing(recorded.scenario, recorded.seed).difference(claim["without_guarantee"]))
@@ -214,7 +214,7 @@ def _exhibits(
 
 
 def _length(recorded: Recorded) -> int | None:
-    """d, from any vector that is recorded."""
+    """Return d, from any recorded vector; None without any."""
     for entry, _ in recorded.of(SERVER, "model_final"):
         params: Any = entry.fields["params"]
         return int(params["length"])

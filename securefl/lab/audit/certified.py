@@ -1,4 +1,4 @@
-"""Rounds as signed messages fix them: clusters drawn again, statements, and the quorums that signed them."""
+"""Rounds reconstructed from signed messages: clusters, statements, and the quorums that signed them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,37 +34,37 @@ SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal, messages.Endorse)
 
 @dataclass(frozen=True, slots=True)
 class SeenRound:
-    """One round, as far as its signed messages tell."""
+    """State of one round that its signed messages determine."""
 
     round: int
     announced: tuple[KeptMessage[messages.ChainedAnnounce], ...] = ()
-    """Each version of its announcement once, of the draw that counts."""
+    """Each version of its announcement once, of the last draw."""
     hellos: Mapping[PartyId, messages.Hello] = field(default_factory=dict)
     followed: Mapping[PartyId, bytes] = field(default_factory=dict)
-    """The root that each party says, signed, it has seen confirmed; nothing from one that has not."""
+    """Last confirmed root that each party signed; a party without one is missing."""
     drawn: Draw | None = None
-    """Its clusters, drawn again."""
+    """Clusters, drawn again from the nonces."""
     binding: bytes = b""
-    """What its masks are bound to."""
+    """Digest to which the masks are bound."""
     certified: CertifiedRound | None = None
     signatures: int = 0
-    """Most signatures under one statement."""
+    """Largest number of signatures of one statement."""
     freezes: tuple[KeptMessage[messages.BindingFreeze], ...] = ()
-    """As each party was told."""
+    """Freeze messages that parties received."""
     lacking: str = ""
-    """Why nothing is certified."""
+    """Reason why no statement is certified."""
     twice: bool = False
-    """Whether a quorum has signed two statements: more than q collude."""
+    """True if quorums signed two statements: more than q parties collude."""
     wrong: tuple[finding.Finding, ...] = ()
 
     @property
     def model(self) -> bytes | None:
-        """The digest of the model that its parties trained on, as they signed it."""
+        """Digest, signed by the parties, of the model that they trained on."""
         return next((hello.model_digest for hello in self.hellos.values()), None)
 
 
 def seen_rounds(plan: RunPlan, kept: KeptMessages) -> tuple[SeenRound, ...]:
-    """Return all rounds that transcripts have an announcement of, in order."""
+    """Return the rounds with an announcement in the transcripts, in order."""
     announced: dict[int, list[KeptMessage[messages.ChainedAnnounce]]] = defaultdict(list)
     for one in kept.of(messages.ChainedAnnounce):
         announced[one.place.round].append(one)
@@ -83,14 +83,14 @@ def _seen(
     some: Sequence[KeptMessage[messages.ChainedAnnounce]],
     atom_seed: bytes,
 ) -> SeenRound:
-    # A draw that was void is followed by another.
+    # A void draw is followed by another one.
     last = max(one.place.attempt for one in some)
     versions = {one.digest: one for one in some if one.place.attempt == last}
     split: tuple[finding.Finding, ...] = ()
     if len(versions) > 1:
         said = f"The server sent {len(versions)} different announcements of round {round_}"
         split = (_split(said, some, versions),)
-    # What a quorum has signed counts, whatever others were shown.
+    # A version that a quorum signed counts, whatever other parties received.
     tried = [_version(plan, kept, one, last, atom_seed) for one in versions.values()]
     best = next((one for one in tried if one.certified is not None), tried[0])
     return replace(best, announced=tuple(versions.values()), wrong=(*split, *best.wrong))
@@ -101,7 +101,7 @@ def _split(
     some: Sequence[KeptMessage[messages.ChainedAnnounce]],
     versions: Mapping[str, KeptMessage[messages.ChainedAnnounce]],
 ) -> finding.Finding:
-    """The finding that there are several versions: a breach where the server has signed two of them."""
+    """Return the finding on several versions: a breach if the server signed two of them."""
     signed = {one.digest for one in some if one.signed}
     if len(signed & versions.keys()) > 1:
         return _wrong(f"{said}.", tuple(versions.values()), SPLIT)
@@ -163,7 +163,7 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
 def _revealed(
     plan: RunPlan, place: kernel.Place, hellos: Mapping[PartyId, messages.Hello], message: messages.Reveals
 ) -> dict[PartyId, messages.Reveal]:
-    """Return what each party revealed, as it had committed to it."""
+    """Return the reveal of each party, checked against its commitment."""
     reveals = dict(_said(plan, place, message.reveals, messages.Reveal))
     for party, said in reveals.items():
         if party not in hellos:
@@ -177,11 +177,11 @@ def _revealed(
 
 
 def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
-    """Find the statement that a quorum has signed, and what it fixes."""
+    """Add the statement that a quorum signed, and the round that it certifies."""
     signed, wrong = _signatures(plan, kept, seen.round)
     freezes = tuple(one for one in kept.of(messages.BindingFreeze) if one.place == kernel.Place(seen.round))
     rounds: dict[bytes, CertifiedRound] = {}
-    # Receipts apart, everybody is told the same.
+    # Freezes of one round differ in receipts only.
     versions = {(one.message.survivors, one.message.commitments): one.message for one in freezes}
     for freeze in versions.values():
         if seen.drawn is None:
@@ -228,7 +228,7 @@ def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
 def _signatures(
     plan: RunPlan, kept: KeptMessages, round_: int
 ) -> tuple[dict[bytes, set[PartyId]], tuple[finding.Finding, ...]]:
-    """By statement who has signed it; and certificates that hold something else, and who signed two."""
+    """Return the signers of each statement, and findings on bad certificates and double signers."""
     signed: dict[bytes, set[PartyId]] = defaultdict(set)
     wrong: list[finding.Finding] = []
     versions = {one.digest: one for one in kept.of(messages.Certificate) if one.place == kernel.Place(round_)}
@@ -256,7 +256,7 @@ def _signatures(
 def _said(
     plan: RunPlan, place: kernel.Place, frames: Sequence[bytes], kind: type[SaidT]
 ) -> Iterator[tuple[PartyId, SaidT]]:
-    """Yield what each party said, of frames that the server relayed."""
+    """Yield sender and message of the frames that the server relayed."""
     known = set[PartyId]()
     for frame in frames:
         one = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
@@ -280,6 +280,6 @@ def _wrong(
     evidence: tuple[finding.Evidence, ...] = tuple(one.evidence for one in shown)
     if not shown or any(one.signed for one in shown):
         return finding.breach(AUDIT, claim, evidence=evidence, remedy=remedy)
-    # Only signatures accuse: whoever wrote the transcript may have made it up.
+    # Only signatures accuse: the writer of a transcript may have invented the entry.
     claim = f"{claim} The server's signature is missing here, so that this may be forged."
     return finding.warning(AUDIT, claim, evidence=evidence, remedy=remedy)

@@ -1,7 +1,7 @@
-"""*chain*: the model as what the rule makes of the certified sums, from round to round (ADR 0044).
+"""*chain*: verification that each model follows from the certified sums of its round (ADR 0044).
 
-Anybody's transcript has the signatures that certify and attest; what a verifier was sent is repeated where
-its key is known. An audit's chapter and the page of ``securefl verify`` are of one :class:`VerifiedRun`.
+Any transcript has the signatures of certificates and confirmations. Proofs to a verifier are recomputed if
+its key is known. The audit's chapter and the page of ``securefl verify`` show one :class:`VerifiedRun`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,44 +37,44 @@ _NOWHERE: Final = Evidence("model.safetensors", None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What whoever verifies a run knows besides its transcripts."""
+    """Inputs of a verification besides the transcripts."""
 
     first: F32 | None = field(default=None, repr=False)
-    """The model of scenario and seed, f32 ``(k d,)``; None where it cannot be made here."""
+    """Model that scenario and seed give, f32 ``(k d,)``; None if it cannot be made here."""
     final: F32 | None = field(default=None, repr=False)
-    """The model that the run left, f32 ``(k d,)``; None where there is none, or where it cannot be read."""
+    """Model file of the run, f32 ``(k d,)``; None if it is missing or cannot be read."""
     doubt: str = ""
-    """Why ``first`` may differ from that of an honest run; empty if it cannot."""
+    """Reason why ``first`` may differ from the first model of an honest run; empty if it cannot."""
     frozen: bytes | None = None
-    """Digest of parameters that are not trained; empty without any, None if it is not known."""
+    """Digest of frozen parameters; empty without any, None if unknown."""
     unknown: str = ""
-    """Why they are not known."""
+    """Reason why models or frozen parameters are unknown."""
     roster: crypto.Roster | None = None
-    """Whose signatures count; None for the roster that transcripts name."""
+    """Roster whose signatures count; None for the roster that transcripts name."""
     identities: Mapping[PartyId, crypto.Identity] = field(default_factory=dict, repr=False)
-    """Keys of parties, besides those that follow from an insecure seed."""
+    """Private keys of parties, besides those derived from an insecure seed."""
     charges: Mapping[str, Charge] = field(default_factory=dict, repr=False)
-    """Evidence that processes kept, by file."""
+    """Evidence that processes kept, by file name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundLine:
-    """One round of the page."""
+    """Row of the page for one round."""
 
     round: int
     root: str
-    """Hex; empty where nothing was claimed."""
+    """Hex root of the result; empty without a result."""
     signatures: str
-    """Of the certificate, and how many it takes: ``12/8``."""
+    """Signatures of the certificate and the number required: ``12/8``."""
     sums: str
-    """Attests of sums, and how many it takes; more than that do not count."""
+    """Confirmations of sums and the number required; surplus ones do not count."""
     step: str
     repeated: str
     verdict: links.LinkVerdict
     why: str
 
     def cells(self) -> tuple[str | int, ...]:
-        """Return the row, in the order of :data:`COLUMNS`: why is among the findings."""
+        """Return the cells in the order of :data:`COLUMNS`; findings contain the reason."""
         return (
             self.round,
             self.root[:12] or "none",
@@ -88,20 +88,20 @@ class RoundLine:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRun:
-    """What the transcripts of a verified run prove."""
+    """Results that the transcripts of a verified run prove."""
 
     run: str
     transcripts: int
     lines: tuple[RoundLine, ...]
     findings: tuple[Finding, ...]
     digest: str
-    """Of the model in the run directory, hex; empty where it is not known."""
+    """Digest of the model in the run directory, hex; empty if unknown."""
     sentence: str
 
     proved: bool
-    """True if nothing is wrong and nothing is left open: the sentence is about what was checked."""
+    """True if everything was checked and holds."""
     refuted: bool
-    """True if something is wrong. A run that is neither proved nor refuted lacks evidence."""
+    """True if a check failed. A run that is neither proved nor refuted lacks evidence."""
 
     @property
     def exit_code(self) -> int:
@@ -116,15 +116,15 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
 
     Args:
         recorded: the run.
-        known: what there is besides its transcripts.
+        known: inputs besides the transcripts.
 
     Raises:
-        NothingKeptError: it was not verified when it ran, was simulated, or there is too little of it here.
-        ConfigError: what was kept of it is damaged, or a key is not the one that the roster has.
+        NothingKeptError: the run did not verify rounds or was simulated, or too little of it is here.
+        ConfigError: a kept file is damaged, or a key differs from the roster's.
     """
     check_verifiable(recorded)
     if known.first is None and known.frozen is None and known.unknown and recorded.scenario.model.is_own:
-        # Parties signed the digest of what is not trained.
+        # Parties signed the digest of frozen parameters.
         raise NothingKeptError(
             "model", f"cannot be made here: {known.unknown}", "provide its code and data (--data-dir)"
         )
@@ -174,7 +174,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
 
 
 def check_verifiable(recorded: Recorded) -> None:
-    """Refuse what cannot be verified.
+    """Refuse a run that cannot be verified.
 
     Raises:
         NothingKeptError: the run's rounds were not verified, or it was simulated.
@@ -244,12 +244,12 @@ def _lengths(recorded: Recorded) -> Iterator[int]:
 
 
 def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
-    """Refuse a directory whose configuration is not the one that the parties signed, all of them the same.
+    """Refuse a directory whose configuration differs from the one that all parties signed.
 
-    Nothing that follows from it could be compared, and none of it would be the server's fault.
+    Otherwise every comparison would fail and seem to be the server's fault.
 
     Raises:
-        ConfigError: scenario, roster, frozen parameters or rules are others than in the run.
+        ConfigError: scenario, roster, frozen parameters or rules differ from those of the run.
     """
     signed = set[bytes]()
     for announced in kept.of(messages.ChainedAnnounce):
@@ -272,7 +272,7 @@ def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
 
 
 def _seeded(recorded: Recorded, plan: RunPlan) -> dict[PartyId, crypto.Identity]:
-    """The keys of a run whose secrets all follow from its seed."""
+    """Return the parties' keys of a run whose secrets derive from its seed."""
     if not recorded.seeded or recorded.seed is None:
         return {}
     made, roster = crypto.make_identities(
@@ -284,7 +284,7 @@ def _seeded(recorded: Recorded, plan: RunPlan) -> dict[PartyId, crypto.Identity]
 
 
 def _check_keys(plan: RunPlan, identities: Mapping[PartyId, crypto.Identity]) -> None:
-    """Refuse a key that opens nothing of what its party was sent: the server would seem to have lied."""
+    """Refuse a wrong key: it decrypts no proof, so that the server would seem to have lied."""
     for name, identity in identities.items():
         if plan.roster.parties.get(name) != identity.public:
             raise ConfigError("--key", f"is not the key of {name} on the roster", "use the key of this run")
@@ -337,7 +337,7 @@ def _begins_otherwise(plan: RunPlan, chain: links.ModelChain, known: Known) -> b
 
 
 def _doubted(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
-    """Return True if it does, and the model that was made here may be the wrong one."""
+    """Return True if the chain begins otherwise, but the model made here may be the wrong one."""
     whole = known.first is None or known.first.size == plan.broadcast
     return _begins_otherwise(plan, chain, known) and (bool(known.doubt) or not whole)
 
@@ -345,7 +345,7 @@ def _doubted(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
 def _ends(
     recorded: Recorded, plan: RunPlan, chain: links.ModelChain, known: Known, *, open_: bool
 ) -> Iterator[Finding]:
-    """What the chain begins and ends with."""
+    """Yield findings about the first and the last model of the chain."""
     if _begins_otherwise(plan, chain, known):
         claim = "The chain does not start with the model that scenario and seed give"
         if _doubted(plan, chain, known):
@@ -356,7 +356,7 @@ def _ends(
             yield breach(AUDIT, f"{claim}.", remedy="do not use the model: the run started from another one")
     if known.final is None or chain.last is None:
         return
-    # The chain names a model together with the announced values, which no file has.
+    # The chain's digest covers the model and the announced values, which no file contains.
     announced = values_of(recorded).values() or [NO_VALUES]
     if any(model_digest(known.final, values) == chain.last.claim.model for values in announced):
         return
@@ -379,7 +379,7 @@ def _ends(
 def _rest(
     chain: links.ModelChain, again: repeating.RepeatedHere, known: Known, lines: tuple[RoundLine, ...]
 ) -> Iterator[Finding]:
-    """What is void, and what is not known."""
+    """Yield notes on void rounds and unknown inputs."""
     told: dict[tuple[links.LinkVerdict, str], list[str]] = {}
     for line in lines:
         told.setdefault((line.verdict, line.why), []).append(str(line.round))

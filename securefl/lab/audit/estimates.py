@@ -1,6 +1,6 @@
-"""Least squares on opened sums: the best that linear algebra makes of them, against the truth.
+"""Least squares estimates of updates from opened sums, compared with the truth.
 
-The server takes every update for mu plus something unknown, and solves A (X - mu) = S - A mu with the least
+The server models every update as mu plus an unknown, and solves A (X - mu) = S - A mu with the least
 norm. The prior mu is the coordinate-wise median of the sums' means, which one attacker does not move. For
 updates that differ from mu independently and equally, the error of party i is sqrt(1 - P_ii) of the prior's,
 mu itself; P_ii is its leverage (privacy-notes, section 2).
@@ -26,25 +26,25 @@ SumKey = tuple[int, int, tuple[PartyId, ...]]
 _RANK_TOLERANCE = 1e-9
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _ROUNDING = 1e-11
-"""Of the largest sum: what double precision adds to an error of whole steps."""
+"""Rounding error of double precision, relative to the largest sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """Sums of one update version, the updates in them, and who the unknown parties are."""
+    """Linear system of one update version: its sums and the updates in them."""
 
     parties: tuple[PartyId, ...]
-    """The columns: whoever is in a sum and does not collude."""
+    """Columns: parties in a sum that do not collude."""
     rows: F64
     """A, (openings, parties)."""
     reclusterings: tuple[int, ...]
-    """Of each row."""
+    """Reclustering of each row."""
     sums: F64
-    """S, (openings, coordinates), in steps; colluders' updates are taken off."""
+    """S, (openings, coordinates), in steps, without colluders' updates."""
     updates: F64
     """X, (parties, coordinates), in steps: the truth."""
     unsaid: int = 0
-    """Sums that members released for and the server does not say that it opened: added up from the truth."""
+    """Number of sums computed from the truth: members released shares, but the server reports no opening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ class Estimated:
     """Errors of the estimates, by party of the system."""
 
     error: F64
-    """Norm of the estimate's error over that of the prior's; 0 where the prior is right already."""
+    """Norm of the estimate's error over that of the prior's; 0 if the prior is exact."""
     predicted: F64
     """sqrt(1 - leverage)."""
     recovered: tuple[bool, ...]
-    """Whether every coordinate is right to less than half a step."""
+    """True if every coordinate is right to less than half a step."""
 
 
 def system_of(recorded: Recorded, truth: GroundTruth, one: Exposed) -> System | None:
-    """The equations of one update version; None where no sum was opened or the truth was not kept.
+    """Return the equations of one update version; None if no sum was opened or updates are missing.
 
-    A server that opened more than it says has the sum of what the survivors encoded; with dropout-exact noise
-    it has less than that, and such sums are left out.
+    A sum that the server opened without a report equals the sum of the survivors' encoded updates. With
+    dropout-exact noise it does not, and such sums are left out.
     """
     version = one.opened.version
     whole = recorded.scenario.privacy.placement != "dropout-exact"
@@ -105,7 +105,7 @@ def system_of(recorded: Recorded, truth: GroundTruth, one: Exposed) -> System | 
 
 
 def estimate(system: System, below: int | None = None) -> Estimated:
-    """Solve for all updates, from the first ``below`` reclusterings only if that is given."""
+    """Solve for all updates, from the first ``below`` reclusterings if given."""
     used = [below is None or r < below for r in system.reclusterings]
     rows, sums = system.rows[used], system.sums[used]
     return solve(rows, sums, system.updates)
@@ -124,7 +124,7 @@ def solve(rows: F64, sums: F64, updates: F64, ridge: float = 0.0) -> Estimated:
     prior = np.median(sums / np.maximum(sizes, 1.0), axis=0)
     found = prior + inverse @ (sums - sizes * prior)
     missed = np.abs(found - updates)
-    # Below half a step nothing is left that rounding would not take away.
+    # An error below half a step vanishes by rounding.
     limit = 0.5 + _ROUNDING * float(np.abs(sums).max(initial=0.0)) * len(rows)
     recovered = (missed.max(axis=1, initial=0.0) < limit).tolist()
     before = np.linalg.norm(prior - updates, axis=1)
@@ -134,11 +134,10 @@ def solve(rows: F64, sums: F64, updates: F64, ridge: float = 0.0) -> Estimated:
 
 
 def over_rounds(systems: Sequence[System], recorded: Recorded) -> list[Estimated]:
-    """Estimates of each party's mean update from the first 1, 2, ... versions, as if it never changed.
+    """Estimate each party's mean update from the first 1, 2, ... versions, as if it never changed.
 
-    Participation that varies gives away what updates have in common (So et al. 2021, arXiv 2106.03328). What
-    changes from round to round acts as noise; of several ridges the one that does best is taken, with a
-    knowledge of the truth that an attacker does not have.
+    Varying participation reveals the common part of updates (So et al. 2021, arXiv 2106.03328). Changes from
+    round to round act as noise. The best of several ridges is chosen with the truth, which an attacker lacks.
     """
     everybody = tuple(p for p in recorded.parties if any(p in s.parties for s in systems))
     found = []
@@ -172,7 +171,7 @@ def places_of_sums(recorded: Recorded, length: int) -> I64:
 
 
 def rings_of(recorded: Recorded, one: Exposed, places: I64) -> dict[SumKey, Ring]:
-    """The sums of one update version that the server opened, at these coordinates, by key of the opening."""
+    """Return the sums of one update version that the server opened, at these coordinates, by key."""
     opened = _rings(recorded, one.opened.version.round)
     return {key: _ring(recorded, record, places) for key, record in opened.items()}
 
@@ -183,7 +182,7 @@ def _ring(recorded: Recorded, record: sampled.VectorRecord, places: I64) -> Ring
 
 
 def _rings(recorded: Recorded, round_: int) -> dict[SumKey, sampled.VectorRecord]:
-    """The records of the opened sums of a round."""
+    """Return the records of the opened sums of a round."""
     found = {}
     for entry, _ in recorded.of(SERVER, "sum_opened"):
         if entry.fields["round"] == round_:

@@ -1,6 +1,6 @@
 """Tables and plots of an audit as values; :mod:`securefl.lab.audit.page` and its neighbours draw them.
 
-No exhibit holds a secret unless its audit says so: reconstructions are shown in lab mode only.
+Exhibits contain no secrets, except reconstructions, which are shown in lab mode only.
 """
 
 from dataclasses import dataclass
@@ -26,15 +26,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Points that belong together, in the order in which a line joins them."""
+    """Points of one curve, in the order of the line."""
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
     predicted: bool = False
-    """Drawn broken: what theory or a simulation says, beside what was measured."""
+    """True if predicted by theory or simulation: drawn as a broken line."""
     dots: bool = False
-    """Points only, no line."""
+    """True for points without a line."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -55,7 +55,7 @@ class AuditPlot:
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
     diagonal: bool = False
-    """With the line x = y, as for a ROC."""
+    """True to draw the line x = y, as for a ROC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

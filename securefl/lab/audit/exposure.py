@@ -1,9 +1,8 @@
 """*exposure*: parties exposed by opened sums, to the server alone and with colluders (docs/leakage.md).
 
-The ledger is computed anew from the survivors for whom shares were released, by update version. Who is
-exposed is proved by integer combinations of the sums, who is not by witnesses; both are checked.
-
-Models that came more than once in a run: their sums are sums of the same updates (docs/adr/0043).
+The ledger is computed anew from the survivors for whom shares were released, by update version. Integer
+combinations of sums prove exposure, witnesses prove protection; both are checked. Sums of rounds with the
+same model count as sums of the same updates (docs/adr/0043).
 """
 
 from collections import defaultdict
@@ -31,12 +30,12 @@ _REPEATED = (
 def repeated_models(
     recorded: Recorded, versions: Sequence[openings.Exposed], audit: str
 ) -> Iterator[finding.Finding]:
-    """Yield a finding for each model that sums of several rounds were opened on; none where none repeats.
+    """Yield a finding for each model on which sums of several rounds were opened.
 
     Args:
-        recorded: the run. Which rounds have one model is by the server's transcript.
-        versions: what was opened.
-        audit: the name of the audit that says it.
+        recorded: the run; the server's transcript states the model of each round.
+        versions: update versions with opened sums.
+        audit: name of the audit of the findings.
     """
     rounds: dict[str, list[int]] = defaultdict(list)
     for entry, _ in recorded.of(SERVER, "round_started"):
@@ -88,7 +87,7 @@ _SHOWN: Final = 6
 
 
 def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Chapter:
-    """Findings, tables and plots on what :func:`securefl.lab.audit.openings.exposed_in` says."""
+    """Return the chapter on the results of :func:`securefl.lab.audit.openings.exposed_in`."""
     theory = exposure_theory.expectation(recorded)
     findings = [_alone(recorded, versions)]
     if recorded.colluders:
@@ -171,7 +170,7 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
 def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.Finding]:
     known = [(len(one.support.parties), one, one.support) for one in versions if one.support is not None]
     if hides_groups(recorded.scenario.groups):
-        # Of slots, what matters is how many of a sum's members are really in it: slotted().
+        # For slots the number of members with an update counts: slotted().
         return []
     if not known:
         several = any(len(one.ledger.parties) > SEARCHED for one in versions)
@@ -238,7 +237,7 @@ def _unpredicted(recorded: Recorded) -> list[finding.Finding]:
 
 
 def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.Finding]:
-    """All rounds as one ledger: what would be known of updates that stayed the same."""
+    """Judge all rounds as one ledger, as if updates never changed."""
     if len({one.opened.version.round for one in versions}) < 2:
         return []
     everybody = {party for one in versions for party in one.opened.participants}
@@ -261,7 +260,7 @@ def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.Fin
 
 
 def _combination(one: Exposed, proofs: Mapping[PartyId, leakage.Combination]) -> tuple[finding.Evidence, ...]:
-    """The sums that give the party whose combination takes the fewest of them."""
+    """Return the sums of the shortest combination that gives a party's update."""
     party, proof = min(proofs.items(), key=lambda item: (sum(map(bool, item[1].factors)), item[0]))
     used = [(k, factor) for k, factor in enumerate(proof.factors) if factor]
     shown = tuple(

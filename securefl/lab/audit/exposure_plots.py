@@ -10,13 +10,13 @@ from securefl.runtime import report
 
 _ROWS = 100
 _COLUMNS = 60
-"""Cells of a heat map beyond these cannot be told apart."""
+"""Largest number of readable columns of a heat map."""
 
 
 def exhibits(
     recorded: Recorded, versions: Sequence[openings.Exposed], theory: Expectation | None
 ) -> tuple[Exhibit, ...]:
-    """Exposed parties against R, leverages, and a table of all update versions."""
+    """Return exposed parties by R, leverages, and a table of all update versions."""
     shown: list[Exhibit] = []
     if theory is not None:
         shown.append(_against_r(recorded, versions, theory))

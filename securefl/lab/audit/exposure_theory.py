@@ -20,39 +20,39 @@ from securefl.methods.clustering import (
 from securefl.scenario import Scenario
 
 _ROWS = 4_000
-"""Sums that are simulated in all, at a millisecond each or less."""
+"""Largest total number of simulated sums, at up to a millisecond each."""
 _DRAWS = 5
 _MOST = 40
-"""Reclusterings that are looked at."""
+"""Largest number of simulated reclusterings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """Expected exposure by random reclusterings without dropouts, of one update."""
+    """Expected exposure of one update by random reclusterings without dropouts."""
 
     participants: int
     atoms: int
-    """Blocks that are only opened together; as many as participants where each is one of its own."""
+    """Number of atoms; equal to ``participants`` without atoms."""
     clusters: int
-    """C of each reclustering."""
+    """Clusters C of each reclustering."""
     share_bound: int
-    """ceil(n / c), n counted in atoms: so many are needed at least (SHARE, section on privacy)."""
+    """Lower bound ceil(n / c), n counted in atoms (SHARE, section on privacy)."""
     estimate: int
-    """R* = ceil((N - 1) / (C - 1)), N in atoms: at which every atom's sum is determined, as a rule."""
+    """R* = ceil((N - 1) / (C - 1)), N in atoms: usually determines every atom's sum."""
     most: int
-    """Reclusterings up to which draws were simulated."""
+    """Number of simulated reclusterings."""
     alone: tuple[float, ...]
     """By R from 1 to ``most``: parties exposed to the server alone, mean of the draws."""
     pooled: tuple[float, ...]
-    """With ``colluders`` drawn parties; they do not count themselves."""
+    """The same with ``colluders`` random colluders, who are not counted."""
     determined: tuple[float, ...]
-    """By R, atoms whose sum the server alone can compute; without atoms the same as ``alone``."""
+    """By R: atoms whose sum the server alone can compute; without atoms equal to ``alone``."""
     colluders: int
     draws: int
 
     @property
     def measured(self) -> int | None:
-        """Fewest reclusterings at which every draw gives the server alone each atom's sum."""
+        """Smallest R at which every draw reveals each atom's sum to the server alone."""
         return next((r for r, mean in enumerate(self.determined, start=1) if mean == self.atoms), None)
 
 
@@ -60,12 +60,11 @@ def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation
     """Simulate draws of the scenario's size.
 
     Args:
-        recorded: whose scenario and supposed colluders.
-        colluders: their number, if it is not that of the supposed ones or, without any, 2.
+        recorded: run with the scenario and the assumed colluders.
+        colluders: number of colluders; default: that of the assumed ones or, without any, 2.
 
     Returns:
-        None where there is one cluster only, too many parties for a simulation, or task groups, which
-        recluster nothing.
+        None with a single cluster, too many parties for a simulation, or task groups, which do not recluster.
     """
     scenario = recorded.scenario
     count, size = participants_of(scenario), scenario.clustering.size
@@ -83,7 +82,7 @@ def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation
     for draw in range(draws):
         seed = hashlib.sha256(f"securefl/1/audit draw {recorded.run} {draw}".encode()).digest()
         drawn = _drawn(scenario, seed, attacks.party_names(count), most)
-        # The draw is random, so that its first parties are as good as any others.
+        # The draw is random, so that the first parties are a random sample.
         others = drawn.participants[pooled:]
         curves = [(alone, drawn.participants), (together, others)]
         if drawn.atoms:
@@ -122,9 +121,9 @@ def _drawn(scenario: Scenario, seed: bytes, names: tuple[PartyId, ...], recluste
 
 
 def _exposed(drawn: Assignment, of: Collection[PartyId], prime: int) -> list[int]:
-    """Numbers of exposed parties after each reclustering, if everybody else's update is known.
+    """Return the number of exposed parties of ``of`` after each reclustering, if other updates are known.
 
-    The updates of an atom's members have equal columns: of one member each, it says which atoms' sums follow.
+    Members of an atom have equal columns: with one member of each, the count is of determined atom sums.
     """
     ledger = leakage.LeakageLedger.begin(leakage.UpdateVersion(0), of, prime)
     exposed = []

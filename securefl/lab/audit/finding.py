@@ -15,13 +15,13 @@ class Severity(IntEnum):
     """Severity of a finding, in ascending order."""
 
     HOLDS = 0
-    """The claim was checked, and it holds."""
+    """The claim was checked and holds."""
     NOTE = 1
-    """Nothing is wrong; something that a reader has to know, such as what could not be checked."""
+    """Nothing is wrong, but, for instance, something could not be checked."""
     WARNING = 2
-    """Nothing was learned or broken that must not be, but it would take little."""
+    """Nothing forbidden was learned or broken, but the margin is small."""
     BREACH = 3
-    """Something was learned that must not be, a rule was broken, or a figure that was claimed is wrong."""
+    """Something forbidden was learned, a rule was broken, or a claimed number is wrong."""
 
     @property
     def label(self) -> str:
@@ -31,14 +31,14 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A place in the transcripts, for whoever doubts a finding."""
+    """Place in the transcripts that supports a finding."""
 
     source: str
     """Vantage point of the transcript (``server``, a party), or another file of the run directory."""
     entry: int | None
     """``n`` of the transcript's entry; None for a file without numbered entries."""
     text: str = ""
-    """What the entry says, in a few words."""
+    """Short description of the entry."""
 
     def with_text(self, text: str) -> Evidence:
         """Return the same place with another text."""
@@ -51,21 +51,21 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that an audit found."""
+    """Finding of an audit."""
 
     severity: Severity
     audit: str
     """Name of the audit: ``exposure``, ``views``, and so on."""
     claim: str
-    """One sentence with the figures in it. It can be read without anything else."""
+    """Self-contained statement with its numbers: consequence first, then cause."""
     _: KW_ONLY
     evidence: tuple[Evidence, ...] = ()
     remedy: str = ""
-    """What to do about it; may be empty where nothing is wrong."""
+    """Advice; may be empty if nothing is wrong."""
     parties: tuple[PartyId, ...] = ()
-    """Whom it is about; empty for all or nobody in particular."""
+    """Parties concerned; empty for all or no particular one."""
     error_rate: float | None = None
-    """For a statistical finding: at most this probability of it, or of a worse one, in an honest run."""
+    """Upper bound on the probability of this or a worse finding in an honest run; None if not statistical."""
 
 
 holds = partial(Finding, Severity.HOLDS)
@@ -75,7 +75,7 @@ breach = partial(Finding, Severity.BREACH)
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
-    """The highest severity; :attr:`Severity.HOLDS` where nothing was found."""
+    """Return the highest severity; :attr:`Severity.HOLDS` without findings."""
     return max((finding.severity for finding in findings), default=Severity.HOLDS)
 
 
@@ -84,10 +84,10 @@ class Chapter:
     """Findings and exhibits of one audit, in the order in which they are shown."""
 
     audit: str
-    """Its name, that of all of its findings."""
+    """Name of the audit, equal in all of its findings."""
     title: str
-    """``Exposure: whom the server knows``."""
+    """Title, such as ``Budget: epsilon recomputed``."""
     method: str
-    """Two or three sentences: what was looked at and how, for readers who do not know it."""
+    """Method in two or three sentences, for readers who do not know the audit."""
     findings: tuple[Finding, ...]
     exhibits: tuple[Exhibit, ...] = ()

@@ -1,4 +1,4 @@
-"""Holes in what a run left: transcripts that are missing, begin late or break off, and the rounds in them."""
+"""Missing evidence of a run: transcripts that are missing, begin late or break off."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,18 +16,18 @@ _KILLED = "nothing to do if these processes were killed; else copy their transcr
 
 
 def round_of(entry: Entry) -> int | None:
-    """The round that an entry is about; None for what is of none."""
+    """Return the round of an entry; None without one."""
     fields: Any = entry.fields
     found = fields["place"][0] if "place" in fields else fields.get("round")
     return found if isinstance(found, int) and found >= 0 else None
 
 
 def holes(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield what is not known, as what would show it is not here.
+    """Yield findings on missing evidence.
 
     Args:
         recorded: the run.
-        audit: whose findings these are.
+        audit: name of the audit of the findings.
     """
     gone = recorded.gone
     if gone:
@@ -57,7 +57,7 @@ def _all(recorded: Recorded) -> Iterator[Transcript]:
 
 
 def _absent(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Vantage points that left nothing at all here."""
+    """Yield notes on processes without a transcript."""
     known = {*recorded.transcripts, *(start_of(name)[0] for name in (*recorded.gone, *recorded.blank))}
     needed = [SERVER, *([DEALER] if recorded.scenario.secure_sum.validated is not None else [])]
     for name in needed:
@@ -78,7 +78,7 @@ def _absent(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
 
 
 def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Gaps that killed processes left: transcripts that break off in the middle of a line, and empty ones."""
+    """Yield notes on transcripts of killed processes: broken off in a line, or empty."""
     torn = {each.path.stem: each for each in _all(recorded) if each.torn}
     if torn:
         names = report.enumerate_names(sorted(torn))
@@ -107,7 +107,7 @@ def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
 
 
 def _beginnings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Transcripts whose first segments are not here."""
+    """Yield findings on transcripts without their first segments."""
     late = {each.path.stem: each for each in _all(recorded) if each.first and not each.apart}
     if late:
         said = ", ".join(f"{name} lacks {_before(each)}" for name, each in sorted(late.items())[:8])
@@ -138,12 +138,12 @@ def _before(transcript: Transcript) -> str:
 
 
 def _from_there(recorded: Recorded, broken: Iterable[Transcript]) -> str:
-    """Which rounds that were."""
+    """Return the missing rounds of each broken transcript."""
     rounds = []
     for each in sorted(broken, key=lambda one: start_of(one.path.stem)):
         seen = [number for entry in each.entries if (number := round_of(entry)) is not None]
         at = f"round {max(seen)}" if seen else "the beginning"
-        # The next start of its process has written on.
+        # The next start of the process continued the record.
         vantage, start = start_of(each.path.stem)
         again = any(start_of(one.path.stem)[1] == start + 1 for one in recorded.transcripts[vantage])
         until = "to its next start" if again else "on"

@@ -1,7 +1,4 @@
-"""Messages that processes of a verified run kept, with their signatures checked.
-
-Judgement of the evidence that the processes of a run kept (ADR 0044, Evidence).
-"""
+"""Messages that processes of a verified run kept, with checked signatures, and evidence files (ADR 0044)."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -25,33 +22,33 @@ MessageT = TypeVar("MessageT", bound=AnyMessage)
 
 
 class NothingKeptError(ConfigError):
-    """A run, or what is here of it, has nothing that could be verified. Nothing about it is damaged."""
+    """The available files of a run, though undamaged, contain nothing to verify."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptMessage(Generic[MessageT]):
-    """A message that a process has kept."""
+    """Message that a process kept."""
 
     sender: PartyId
     by: PartyId
-    """Whose transcript has it."""
+    """Process whose transcript has it."""
     place: kernel.Place
     message: MessageT = field(repr=False)
     digest: str
-    """SHA-256 of the message, hex: alike for all who were told the same."""
+    """SHA-256 of the message, hex: equal for all who received the same."""
     signed: bool
-    """Whether its signature was kept and holds; it is not of what came in parts."""
+    """True if its signature was kept and is valid; False for messages that came in parts."""
     evidence: finding.Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class KeptMessages:
-    """All of them, and what was wrong with others."""
+    """All kept messages of a run, and findings on invalid ones."""
 
     roster: crypto.Roster
     messages: tuple[KeptMessage[AnyMessage], ...]
     claims: tuple[tuple[RoundClaim, finding.Evidence], ...]
-    """Of proofs, in the words of who took them."""
+    """Results in proofs, as recorded by their receivers."""
     forged: tuple[finding.Finding, ...]
     """Entries whose signature or content does not hold."""
 
@@ -63,14 +60,14 @@ class KeptMessages:
 
 
 def read_kept(recorded: Recorded, roster: crypto.Roster | None = None) -> KeptMessages:
-    """Read what a verified run's processes kept.
+    """Read the messages that the processes of a verified run kept.
 
     Args:
         recorded: the run.
-        roster: whose signatures count; None for the roster that transcripts name.
+        roster: roster whose signatures count; None for the one that transcripts name.
 
     Raises:
-        NothingKeptError: nobody kept any.
+        NothingKeptError: the transcripts contain none.
         ConfigError: a file is missing or was altered, or there are several rosters.
     """
     names = {
@@ -133,10 +130,10 @@ def _kept(
 def _check_claim_signed(
     recorded: Recorded, roster: crypto.Roster, by: PartyId, place: kernel.Place, message: ChainedAnnounce
 ) -> None:
-    """Check the signature over claim and attests of an announcement whose frames were not kept.
+    """Check the signature over result and confirmations of an announcement that came in parts.
 
     Raises:
-        PeerError: there is none, whatever model it came with.
+        PeerError: no model makes the signature valid.
     """
     run, models = RunId(recorded.run), {message.claim.model}
     for frame in message.hellos[:1]:
@@ -183,10 +180,10 @@ def _forged(entry: Entry, evidence: finding.Evidence, reason: str) -> finding.Fi
 
 
 def charges_in(run: Path) -> dict[str, Charge]:
-    """Return the charges of a run directory, by file.
+    """Return the evidence files of a run directory, by name.
 
     Raises:
-        ConfigError: a file that cannot be read, or is no charge.
+        ConfigError: a file cannot be read, or is not an evidence file.
     """
     try:
         paths = sorted((run / report.EVIDENCE).glob("*.charge"))
@@ -198,12 +195,12 @@ def charges_in(run: Path) -> dict[str, Charge]:
 def convictions(
     plan: RunPlan, charges: Mapping[str, Charge], first: ChainLink | None
 ) -> Iterator[finding.Finding]:
-    """Yield whom charges convict: of the server it is a breach, of a party a warning.
+    """Yield a finding for each evidence file: a breach if it convicts the server, a warning for a party.
 
     Args:
-        plan: of the run.
-        charges: by file.
-        first: what the chain of models begins with; None where it is not known.
+        plan: the run's plan.
+        charges: evidence by file name.
+        first: first link of the chain of models; None if unknown.
     """
     for name, charge in charges.items():
         where = (finding.Evidence(name, None),)

@@ -1,4 +1,4 @@
-"""Things known of a verified run besides its transcripts: models of its ends, a roster, keys of parties."""
+"""Inputs of a verification besides transcripts: first and final model, roster, keys of parties."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,14 +18,14 @@ def known_of(
     roster: Path | None = None,
     keys: Sequence[Path] = (),
 ) -> Known:
-    """Gather what is known of a run.
+    """Load the inputs of a verification.
 
     Args:
         recorded: the run.
         path: its directory.
-        data_dir: the folder of data sets, from which the size of the model follows.
-        roster: the file whose signatures count; None for the roster that transcripts name.
-        keys: private keys of parties whose proofs are to be repeated.
+        data_dir: folder of data sets, which determine the size of the model.
+        roster: file of the roster that counts; None for the one that transcripts name.
+        keys: private keys of parties whose proofs are recomputed.
 
     Raises:
         ConfigError: a bad roster or key, a damaged model file or charge, or the file of the first model is
@@ -39,7 +39,7 @@ def known_of(
                 "--key", f"is of {name}, which is not a party of this run", "give a party's key"
             )
     charges = charges_in(path)
-    # Whoever audits a run that nobody verified needs no torch.
+    # An audit of a run without verified rounds needs no torch.
     from securefl.lab.audit.models import final_model, first_file, first_model  # noqa: PLC0415 - imports torch
 
     file = first_file(recorded, path)
@@ -60,7 +60,7 @@ def known_of(
 
 
 def _doubt(recorded: Recorded, file: Path | None) -> str:
-    """Return why a first model made here may differ from that of an honest run; empty if it cannot."""
+    """Return the reason why a first model made here may be wrong; empty if it cannot be."""
     if file is not None:
         model = recorded.scenario.model
         return (

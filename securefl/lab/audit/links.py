@@ -1,4 +1,4 @@
-"""The chain of models from link to link: what was claimed of each round, and who attests it (ADR 0044)."""
+"""Chain of models: the server's result of each round and its confirmations (ADR 0044)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,32 +32,32 @@ from securefl.protocol.round import (
 from securefl.runtime import report
 
 Given = Mapping[kernel.Place, frozenset[PartyId]]
-"""Who attests a root, by the place of a sum, or that of the round for its step."""
+"""Confirming parties of one root, by the place of a sum, or of the round for its step."""
 _TWO_RESULTS: Final = "do not use the model: more parties collude with the server than the scenario tolerates"
 
 
 class LinkVerdict(StrEnum):
-    """What becomes of a round."""
+    """Verdict on a round."""
 
     CONFIRMED = "confirmed"
-    """Its claim is a link, and enough attest it."""
+    """Its result is valid and has enough confirmations."""
     VOID = "void"
-    """It made no model."""
+    """It did not change the model."""
     WRONG = "wrong"
-    """Something about it does not hold."""
+    """A check of it failed."""
     OPEN = "not checked"
-    """These transcripts do not tell."""
+    """These transcripts have too little of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What the server said that a round came to."""
+    """Result of a round as the server stated it."""
 
     link: ChainLink
     announced: tuple[messages.ChainedAnnounce, ...] = ()
     """Announcements that carry it."""
     signed: bool = False
-    """Whether the server's signature was kept; else whoever took it says so."""
+    """True if the server's signature was kept; otherwise only its receiver states it."""
     evidence: tuple[finding.Evidence, ...] = ()
     given: Given = field(default_factory=dict)
 
@@ -69,25 +69,25 @@ class CheckedRound:
     round: int
     seen: SeenRound | None
     before: ChainLink | None
-    """The link that it begins with; None where it is not known."""
+    """Link that it starts from; None if unknown."""
     claimed: Claimed | None
     verdict: LinkVerdict
     why: str = ""
 
     @property
     def link(self) -> ChainLink | None:
-        """What it is in the chain; None where it is void."""
+        """Its link in the chain; None if it is void."""
         return self.claimed.link if self.claimed is not None and self.verdict != LinkVerdict.VOID else None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChain:
-    """All rounds, what the chain begins and ends with, and what is wrong with it."""
+    """First link and rounds of a chain, with findings on its errors."""
 
     first: ChainLink | None
     rounds: tuple[CheckedRound, ...]
     claims: Mapping[int, tuple[Claimed, ...]]
-    """By round all that was claimed of it, void ones included."""
+    """All stated results by round, including those of void rounds."""
     wrong: tuple[finding.Finding, ...]
 
     @property
@@ -99,11 +99,11 @@ class ModelChain:
 def follow_chain(
     recorded: Recorded, plan: RunPlan, kept: KeptMessages, seen: Sequence[SeenRound]
 ) -> ModelChain:
-    """Go from link to link.
+    """Check the chain link by link.
 
     Args:
         recorded: the run.
-        plan: of the run.
+        plan: its plan.
         kept: its messages.
         seen: its rounds.
     """
@@ -115,7 +115,7 @@ def follow_chain(
         for entry, _ in recorded.of(SERVER, "claim_refused")
     }
     by_round = {one.round: one for one in seen}
-    # Who came later knows no earlier link than that of the first announcement.
+    # A late joiner knows no link before that of its first announcement.
     begun = [link_of(plan.run, said.message.claim) for one in seen[:1] for said in one.announced]
     first, rounds = (begun[0] if begun else None), list[CheckedRound]()
     last = first
@@ -145,7 +145,7 @@ def follow_chain(
 def _beyond(
     end: int, claims: Mapping[int, tuple[Claimed, ...]], seen: Sequence[SeenRound]
 ) -> Iterator[finding.Finding]:
-    """Yield what the server has signed of rounds that the run does not have. There is no going up to them."""
+    """Yield breaches for messages that the server signed for rounds beyond the run's last one."""
     signed = {
         round_: claimed.evidence
         for round_, some in claims.items()
@@ -165,22 +165,22 @@ def _beyond(
 
 
 def _passed_over(seen: Sequence[SeenRound], number: int) -> str:
-    """Say that a later round goes on from an earlier link than this round's; nothing where none does."""
+    """Return a reason if a later round starts from a link before this round; else nothing."""
     later = (said.message.claim.round for one in seen if one.round > number for said in one.announced)
     return "a later round starts from the same model" if any(link < number for link in later) else ""
 
 
 def _unclaimed(recorded: Recorded, seen: SeenRound | None, claimed: Claimed | None) -> str:
-    """Say why nothing was claimed of a round, where the server's transcript would tell; nothing elsewhere."""
+    """Return why a round has no result, if the server's transcript is here; else nothing."""
     if claimed is not None or not recorded.has_server:
         return ""
     return "it was not announced" if seen is None else seen.lacking or "the server stated no result"
 
 
 def attested(plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed | None) -> tuple[str, str]:
-    """Return attests of sums, and of the step, each as ``given/needed``; more than needed do not count.
+    """Return confirmations of sums and of the step, as ``given/needed``; surplus ones do not count.
 
-    A sum that is claimed to be lost takes none.
+    A sum that the server states as lost needs none.
     """
     if certified is None:
         return "?", "?"
@@ -196,7 +196,7 @@ def attested(plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed |
 
 
 def opened_sums(certified: CertifiedRound, claimed: Claimed | None) -> tuple[ClusterKey, ...]:
-    """Return the certified sums that are not claimed to be lost."""
+    """Return the certified sums that the server does not state as lost."""
     stated = () if claimed is None else claimed.link.claim.sums
     lost = {number for number, digest in enumerate(stated) if digest == LOST}
     return tuple(key for number, key in enumerate(certified.commitments) if number not in lost)
@@ -246,7 +246,7 @@ def _two_claims(round_: int, some: Sequence[Claimed]) -> finding.Finding:
 
 
 def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], list[finding.Finding]]:
-    """By root who attests it; and who attests two of one round."""
+    """Return confirming parties by root, and findings on parties that confirm two roots of a round."""
     given: dict[bytes, dict[kernel.Place, set[PartyId]]] = defaultdict(lambda: defaultdict(set))
     roots: dict[tuple[int, PartyId], set[bytes]] = defaultdict(set)
 
@@ -281,7 +281,7 @@ def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], lis
 def _of_chain(
     plan: RunPlan, some: Sequence[Claimed], seen: SeenRound | None, last: ChainLink | None
 ) -> tuple[Claimed | None, list[finding.Finding]]:
-    """Return which claim of a round is in the chain: that which was announced, or is attested by enough."""
+    """Return the result that counts: confirmed by enough parties, else announced, else any."""
     announced = [one for one in some if one.announced]
     certified = None if seen is None else seen.certified
     enough = [one for one in some if certified is not None and _enough(plan, certified, last, one)]
@@ -364,7 +364,7 @@ def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[find
 def _followers(
     recorded: Recorded, plan: RunPlan, chain: ModelChain, seen: Sequence[SeenRound]
 ) -> Iterator[finding.Finding]:
-    """Parties that go on from something else than the chain."""
+    """Yield breaches for parties that continued from a link outside the chain."""
     for one in seen:
         roots = {link_of(plan.run, said.message.claim).root for said in one.announced}
         other = sorted(party for party, root in one.followed.items() if root and root not in roots)
@@ -393,12 +393,12 @@ def _followers(
 
 
 def _confirmed(recorded: Recorded, chain: ModelChain) -> Iterator[finding.Finding]:
-    """What the server says was confirmed, and is not."""
+    """Yield breaches for results that the server recorded as confirmed without proof."""
     by_round = {one.round: one for one in chain.rounds}
     for entry, evidence in recorded.of(SERVER, "claim_confirmed"):
         round_ = int(str(entry.fields["round"]))
         if chain.first is not None and round_ <= chain.first.claim.round:
-            # It is before all that was announced to these parties: they came later, or it was deleted.
+            # It precedes all announcements here: these parties joined later, or older rounds were deleted.
             continue
         one = by_round.get(round_)
         link = None if one is None else one.link

@@ -1,4 +1,4 @@
-"""Loading a run directory as :class:`securefl.lab.audit.recorded.Recorded`: verified, or refused."""
+"""Loading and checking a run directory as :class:`securefl.lab.audit.recorded.Recorded`."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -23,17 +23,15 @@ def load(path: Path, colluders: Collection[str] = (), roster: Path | None = None
     """Read a run directory.
 
     Args:
-        path: what ``securefl run --out`` or ``securefl simulate --out`` named; of a deployment the server's,
-            with the transcripts of others in it.
-        colluders: names of parties that are taken to pool what they know with the server.
-        roster: the file that names the parties; None for what transcripts say of it, or else the names that a
-            launcher gives.
+        path: folder of ``securefl run --out`` or ``securefl simulate --out``; for a deployment the server's,
+            with the parties' transcripts copied into it.
+        colluders: names of parties that are assumed to collude with the server.
+        roster: file that names the parties; None for the names in transcripts or, without any, a launcher's.
 
     Raises:
-        ConfigError: no run, a broken hash chain or an entry that is none (file and entry), a transcript that
-            ends otherwise than the summary says, transcripts of different runs, a summary of another run, an
-            unknown colluder, or nobody else left. A transcript that breaks off, or is empty, is what a killed
-            process leaves, and the rest is read.
+        ConfigError: no run; a broken hash chain or invalid entry (with file and entry); a transcript whose
+            end differs from the summary; transcripts or a summary of different runs; an unknown colluder, or
+            no honest party. Transcripts that break off or are empty, as after a kill, are accepted.
     """
     directory = report.RunDirectory.open(path)
     scenario = directory.read_scenario()
@@ -74,7 +72,7 @@ def load(path: Path, colluders: Collection[str] = (), roster: Path | None = None
 def _parties(
     scenario: Scenario, transcripts: Mapping[str, Transcript], roster: Path | None
 ) -> tuple[PartyId, ...]:
-    """The names of all parties, ascending."""
+    """Return the names of all parties, ascending."""
     stated: dict[tuple[str, ...], str] = {}
     for name, transcript in sorted(transcripts.items()):
         told = transcript.header.get("parties")
@@ -104,10 +102,10 @@ def _parties(
 
 
 def load_truth(path: Path, recorded: Recorded) -> GroundTruth:
-    """The ground truth that a run with ``--lab`` kept.
+    """Return the ground truth that a run with ``--lab`` kept.
 
     Raises:
-        ConfigError: the run was not told to keep any, or it is gone.
+        ConfigError: the run kept none, or it is missing.
     """
     kept = any(t.header.get("lab") is True for ts in recorded.transcripts.values() for t in ts)
     folder = report.RunDirectory.open(path).lab
@@ -134,7 +132,7 @@ def _colluders(parties: tuple[PartyId, ...], named: Collection[str]) -> frozense
 def _by_vantage(
     transcripts: dict[str, Transcript], parties: tuple[PartyId, ...]
 ) -> dict[str, tuple[Transcript, ...]]:
-    """A process that was restarted left several; their files sort in the order of the starts."""
+    """Return the transcripts of each process, one for each start, in the order of starts."""
     found: dict[str, list[Transcript]] = defaultdict(list)
     for stem, transcript in sorted(transcripts.items(), key=lambda item: start_of(item[0])):
         vantage = transcript.header.get("vantage")
@@ -152,7 +150,7 @@ def _by_vantage(
 
 
 def _whole_rounds(transcript: Transcript) -> Transcript:
-    """The same without what is left of a round whose beginning is not here: a part of it would mislead."""
+    """Return the transcript without a round whose beginning is missing."""
     first = transcript.round
     if first is None:
         return transcript
@@ -163,7 +161,7 @@ def _whole_rounds(transcript: Transcript) -> Transcript:
 def _check_blank(
     directory: report.RunDirectory, blank: tuple[str, ...], parties: tuple[PartyId, ...]
 ) -> None:
-    """Check the name of an empty transcript: only it tells whose it is."""
+    """Check the name of an empty transcript, which alone names its process."""
     for name in blank:
         if start_of(name)[0] not in {*parties, SERVER, DEALER, transport.OBSERVER}:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""The first model of a run, made again from scenario and seed, and the one that it left. Imports torch."""
+"""First model of a run, made again from scenario and seed, and its final model. Imports torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from securefl.training import data, models, sgd
 
 @dataclass(frozen=True, slots=True)
 class FirstModel:
-    """What a chain of models begins with."""
+    """First model of a chain."""
 
     params: F32 = field(repr=False)
     """f32 ``(k d,)``."""
     frozen: bytes
-    """Digest of what is not trained; empty without any."""
+    """Digest of frozen parameters; empty without any."""
     shapes: Mapping[str, tuple[int, ...]]
-    """Of the trained parameters, by name, in the order of updates."""
+    """Shapes of the trained parameters by name, in the order of updates."""
 
 
 def first_model(recorded: Recorded, data_dir: Path | None, file: Path | None = None) -> FirstModel:
@@ -31,11 +31,11 @@ def first_model(recorded: Recorded, data_dir: Path | None, file: Path | None = N
 
     Args:
         recorded: the run.
-        data_dir: the folder of data sets: how large a model is follows from its data.
-        file: of the first model, if sites train it.
+        data_dir: folder of data sets, which determine the size of the model.
+        file: file of the first model, if sites train it.
 
     Raises:
-        ConfigError: the data set or the model's code is not here, or no transcript has the seed.
+        ConfigError: the data set or the model's code is missing, or no transcript states the seed.
     """
     scenario, seed = recorded.scenario, recorded.seed
     if file is not None:
@@ -66,7 +66,7 @@ def first_file(recorded: Recorded, path: Path) -> Path | None:
         path: its directory, which has a copy.
 
     Raises:
-        ConfigError: neither the copy nor the scenario's file is here, or they are other files.
+        ConfigError: the copy and the scenario's file are missing or differ from the original.
     """
     model = recorded.scenario.model
     if not model.first_file:
@@ -93,7 +93,7 @@ def _shapes(weights: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def final_model(recorded: Recorded, path: Path, first: FirstModel) -> F32 | None:
-    """Read the model that a run left, f32 ``(k d,)``; None where there is none.
+    """Read the final model of a run, f32 ``(k d,)``; None without a file.
 
     Args:
         recorded: the run.

@@ -1,7 +1,7 @@
 """Messages that a server reported missing: nonces, which void a draw, and masked inputs (dropouts).
 
-Both steer who is summed with whom (protocol.md, steps 2 and 6), and a message that was lost looks the same.
-What tells them apart is whether it was sent, and whether the server's own transcript has it in time.
+Both decide which updates are added up (protocol.md, steps 2 and 6), and a lost message looks the same.
+Transcripts tell them apart: the party's has the message as sent, the server's as received in time.
 """
 
 from collections import defaultdict
@@ -22,11 +22,10 @@ _DROPPED_OUT: Final = "nothing to do: an honest run with dropouts looks the same
 
 
 def never_came(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield a finding of ``audit`` for each voided draw, and for each freeze without what was sent.
+    """Yield a finding of ``audit`` for each voided draw, and for each freeze that omits a message.
 
-    A breach where the server's own transcript has what it said never came; a warning where a party says that
-    it sent it; a note where nobody says so. With atoms, who drops out along with others does not follow from
-    the transcripts, and freezes are not looked at.
+    A breach if the server's own transcript has the message; a warning if only the sender's has it; else a
+    note. Freezes of runs with atoms are not checked: transcripts do not determine which members drop out.
     """
     for entry, evidence in recorded.of(SERVER, "draw_voided"):
         yield _voided(recorded, audit, entry, evidence)
@@ -61,7 +60,7 @@ def _voided(
 def _dropped(
     recorded: Recorded, audit: str, frozen: transcript.Entry, evidence: finding.Evidence
 ) -> Iterator[finding.Finding]:
-    """Compare a freeze with what it should have been by the server's transcript, and by the parties'."""
+    """Compare a survivor set with the one that the server's and the parties' transcripts give."""
     fields: Mapping[str, Any] = frozen.fields
     round_, survivors = fields["round"], frozenset(map(PartyId, fields["survivors"]))
     drawn: Any = [e.fields for e, _ in recorded.of(SERVER, "clusters_drawn") if e.fields["round"] == round_]
@@ -76,7 +75,7 @@ def _dropped(
             came.pop(key, None)
             sent.pop(key, None)
     for inputs in (*came.values(), *sent.values()):
-        # Left out by the checks of the others, not for silence; their shares of the others' updates came.
+        # Left out by validation, not as silent; their shares of other updates arrived.
         for party in _refused_updates(recorded, round_) & inputs.keys():
             del inputs[party]
     either = {key: {**sent.get(key, {}), **came.get(key, {})} for key in clusters}
@@ -84,7 +83,7 @@ def _dropped(
     if not ought:
         return
     known = clustering.survivor_set(clusters, came, least) - survivors
-    # Without a lie on record: those whose inputs were lost, and not those who dropped out along with them.
+    # Without a recorded lie: parties whose inputs were lost, not those that dropped out along with them.
     unheard = {who for key, inputs in sent.items() for who in inputs.keys() - came.get(key, {}).keys()}
     missing = tuple(sorted(known or ought & unheard))
     yield _finding(
@@ -98,7 +97,7 @@ def _dropped(
 
 
 def _lost_together(recorded: Recorded, frozen: transcript.Entry) -> frozenset[tuple[int, int]]:
-    """Validated sums that were lost before the freeze: each of their members holds a part of every update."""
+    """Return validated sums lost before the freeze: each member holds a part of every update."""
     if recorded.scenario.secure_sum.validated is None:
         return frozenset()
     lost: Any = [
@@ -110,7 +109,7 @@ def _lost_together(recorded: Recorded, frozen: transcript.Entry) -> frozenset[tu
 
 
 def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
-    """Parties whose updates were too long, as the server says."""
+    """Return the parties whose updates the server rejected as too long."""
     told = (entry.fields for entry, _ in recorded.of(SERVER, "updates_validated"))
     names: list[Any] = [fields["rejected"] for fields in told if fields["round"] == round_]
     return frozenset(PartyId(name) for group in names for name in group)
@@ -118,13 +117,13 @@ def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
 
 _REVEALS = ("Reveal", "ChainedReveal")
 _INPUTS = (("MaskedInput",), ("Receipt", "VectorReceipt"))
-"""Kinds of messages that say the same, with and without verified rounds."""
+"""Equivalent message kinds, with and without verified rounds."""
 _Message = tuple[PartyId, Any, finding.Evidence]
-"""Sender, place, and where it stands."""
+"""Sender, place, and evidence."""
 
 
 def _received(recorded: Recorded, kinds: Collection[str], before: transcript.Entry) -> Iterator[_Message]:
-    """Yield what the server took in before it said so; not of parties of which it had refused something."""
+    """Yield messages received before the entry, except from parties of which the server refused one."""
     refused = {e.fields["culprit"] for e, _ in recorded.of(SERVER, "refused") if e.n < before.n}
     for kind in kinds:
         for entry, where in recorded.messages(SERVER, "received", kind):
@@ -143,7 +142,7 @@ def _sent(recorded: Recorded, kinds: Collection[str]) -> Iterator[_Message]:
 def _submitted(
     round_: int, kinds: Iterable[Iterable[_Message]]
 ) -> dict[tuple[int, int], dict[PartyId, finding.Evidence]]:
-    """By instance, who has sent a message of each kind in its last attempt."""
+    """Return the senders, by instance, of a message of each kind in its last attempt."""
     both: list[dict[tuple[int, int, int], dict[PartyId, finding.Evidence]]] = []
     for messages in kinds:
         found: dict[tuple[int, int, int], dict[PartyId, finding.Evidence]] = defaultdict(dict)

@@ -1,9 +1,7 @@
-"""Opened sums, as the parties that released for them saw them: the rows of the leakage ledger.
+"""Opened sums of a recorded run, and the leakage ledger of each update version, decided and proved.
 
-A sum counts as opened once one member has released its shares for it, whether or not the server says that it
-succeeded (protocol.md, step 10). Members that were told different survivors give different rows.
-
-The leakage ledger of each update version of a recorded run, decided and proved.
+A sum counts as opened once one member released its shares for it, even if the server reports no success
+(protocol.md, step 10). Members that received different survivor sets give different rows.
 """
 
 import hashlib
@@ -24,25 +22,25 @@ from securefl.runtime import report
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """One sum that must be taken to be open."""
+    """Sum that must be assumed open."""
 
     reclustering: int
     cluster: int
     survivors: tuple[PartyId, ...]
-    """Whose updates it contains, ascending."""
+    """Parties whose updates it contains, ascending."""
     evidence: Evidence
     by: frozenset[PartyId] = frozenset()
-    """Who has released shares for it, and the server where it says that it opened it."""
+    """Members that released shares for it, and the server if it reports the opening."""
 
     @property
     def key(self) -> tuple[int, int, tuple[PartyId, ...]]:
-        """The key that makes it another sum than others of its version."""
+        """Key of the sum within its version."""
         return self.reclustering, self.cluster, self.survivors
 
     def opens(self, recorded: Recorded) -> bool:
-        """Whether as many may have released as open it: colluders, and who left no whole transcript, too.
+        """Return True if enough members may have released: also colluders and those without full transcripts.
 
-        Fewer shares tell nothing. A server that is killed as it asks for them leaves such sums.
+        Fewer shares reveal nothing. A server that is killed while it collects shares leaves such sums.
         """
         plan = recorded.scenario.secure_sum
         unknown = {party for party in self.survivors if not _told_all(recorded, party)}
@@ -53,7 +51,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class OpenedVersion:
-    """All sums of one update version."""
+    """Opened sums of one update version."""
 
     version: leakage.UpdateVersion
     participants: tuple[PartyId, ...]
@@ -61,7 +59,7 @@ class OpenedVersion:
     """In the order of reclusterings and clusters."""
 
     def ledger(self, prime: int, below: int | None = None) -> leakage.LeakageLedger:
-        """The ledger of its sums, of the first ``below`` reclusterings only if that is given."""
+        """Return the ledger of its sums, of the first ``below`` reclusterings if given."""
         ledger = leakage.LeakageLedger.begin(self.version, self.participants, prime)
         for opening in self.openings:
             if below is None or opening.reclustering < below:
@@ -70,7 +68,7 @@ class OpenedVersion:
 
 
 def opened_versions(recorded: Recorded) -> tuple[OpenedVersion, ...]:
-    """All update versions of which a sum was opened, in order."""
+    """Return the update versions with an opened sum, in order."""
     found: dict[leakage.UpdateVersion, dict[tuple[int, int, tuple[PartyId, ...]], Opening]] = defaultdict(
         dict
     )
@@ -119,7 +117,7 @@ def _released_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[int, Open
         for (r, j), seeds_of in zip(fields["instances"], seeds, strict=True):
             counted = seeds_of
             if counted is None:
-                # Earlier versions did not record the seeds; then what the party was told has to do.
+                # Earlier versions did not record the seeds; use the survivor set that the party received.
                 clusters: Any = drawn[round_]
                 counted = set(cast("list[str]", told[round_])).intersection(clusters[r][j])
             names = tuple(sorted(map(PartyId, counted)))
@@ -127,13 +125,13 @@ def _released_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[int, Open
 
 
 def _told_all(recorded: Recorded, party: PartyId) -> bool:
-    """Whether all that a party has released is known."""
+    """Return True if all releases of a party are known."""
     left = recorded.transcripts.get(party, ())
     return bool(left) and all(each.complete for each in left)
 
 
 def _participants(recorded: Recorded) -> dict[int, set[PartyId]]:
-    """By round, who was in a cluster."""
+    """Return the clustered parties by round."""
     found: dict[int, set[PartyId]] = defaultdict(set)
     for record in recorded.records:
         found[record.round] |= set(record.participants)
@@ -149,34 +147,34 @@ def _round(fields: Mapping[str, Any]) -> int:
 
 
 SEARCHED = 150
-"""Parties up to which smallest supports are searched: minutes beyond."""
+"""Largest number of parties for the search of smallest supports, which takes minutes beyond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """The decided exposure of one update version."""
+    """Decided exposure of one update version."""
 
     opened: OpenedVersion
     ledger: leakage.LeakageLedger
-    """Of the server alone."""
+    """Ledger of the server alone."""
     alone: leakage.Decision
     pooled: leakage.Decision
-    """With the supposed colluders, whose columns are deleted; the same as ``alone`` without any."""
+    """Decision with the assumed colluders, whose columns are deleted; ``alone`` without any."""
     support: leakage.LeastSupport | None
-    """None where nothing was opened, or where it was not searched."""
+    """Smallest support; None if nothing was opened or it was not searched."""
     leverage: F64
-    """By party of ``ledger``, in [0, 1], with the colluders, who have 1. Those who add noise add equally
-    much; without privacy, as if everybody added it. A party that adds none has what the noise of others
-    leaves of it, in the same unit; 1 stands for more, too."""
+    """Leverage in [0, 1] by party of ``ledger``; 1 for colluders. All noise has equal variance; without
+    privacy, as if all parties added noise. For a party without noise: its exposure to the others' noise in
+    the same unit, cut at 1."""
 
 
 def exposed_in(recorded: Recorded) -> tuple[Exposed, ...]:
-    """The ledgers of all update versions."""
+    """Return the decided ledgers of all update versions."""
     return tuple(_decided(recorded, opened) for opened in opened_versions(recorded))
 
 
 def prime_of(recorded: Recorded) -> int:
-    """A prime that nobody knew when the sums were chosen: it follows from the transcripts' last hashes."""
+    """Return a prime that was unknown when sums were chosen: a hash of the transcripts' last hashes."""
     heads = sorted(t.head for ts in recorded.transcripts.values() for t in ts)
     return leakage.prime_from(hashlib.sha256("\n".join((recorded.run, *heads)).encode()).digest())
 
@@ -202,7 +200,7 @@ def _decided(recorded: Recorded, opened: OpenedVersion) -> Exposed:
 
 
 def _leverages(recorded: Recorded, ledger: leakage.LeakageLedger, without: leakage.LeakageLedger) -> F64:
-    """Of the parties of ``ledger``, where those that ``without`` lacks collude."""
+    """Return the leverages of the parties of ``ledger``; those missing in ``without`` collude."""
     noiseless = _noiseless(recorded).intersection(without.parties)
     rest = np.full(len(without.parties), 1.0)
     if not noiseless:
@@ -216,7 +214,7 @@ def _leverages(recorded: Recorded, ledger: leakage.LeakageLedger, without: leaka
 
 
 def _noiseless(recorded: Recorded) -> frozenset[PartyId]:
-    """The parties whose noise nobody can count on, as far as the run's seed tells."""
+    """Return the parties without dependable noise, if the run's seed is known."""
     if recorded.scenario.privacy.unit == "none" or recorded.seed is None:
         return frozenset()
     return report.forgoing(recorded.scenario, recorded.seed)

@@ -1,4 +1,4 @@
-"""An audit as one HTML page that needs nothing else: no script, no font, no picture from outside."""
+"""Audit reports as one self-contained HTML page without scripts, external fonts or pictures."""
 
 from collections.abc import Iterator
 from html import escape
@@ -80,17 +80,17 @@ td.long{min-width:17em;white-space:normal}
 
 _EVIDENCE = 40
 _LONG = 34
-"""Characters from which on a cell's text is broken into lines."""
+"""Length from which the text of a cell is wrapped."""
 
 
 def page(report: AuditReport) -> str:
-    """The whole page."""
+    """Return the page."""
     name = escape(report.recorded.scenario.name)
     return "".join(
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            # Nothing in the page runs or loads, whatever a party managed to get into a transcript.
+            # The page runs and loads nothing, whatever text a party wrote into a transcript.
             '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
             " img-src data:; style-src 'unsafe-inline'\">",
             f"<title>Audit of {name}</title><style>{STYLE}</style></head><body><main>",
@@ -186,5 +186,5 @@ def _table(table: exhibits.Table) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Names and reasons come from outside: nothing in them is markup."""
+    """Escape markup: names and reasons come from outside."""
     return escape(printable(text, 2_000))

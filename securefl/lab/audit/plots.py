@@ -1,7 +1,6 @@
 """Plots, heat maps and pictures of an audit as images inside its page, drawn by matplotlib.
 
-Names come from outside: an image cannot run or load anything, and no name in it is taken for markup or a
-formula.
+Names come from outside: images run and load nothing, and markup and formulas in names are escaped.
 """
 
 import base64
@@ -15,14 +14,14 @@ from securefl.lab.audit import exhibits
 from securefl.runtime import report
 
 _WIDTH = 7.6
-"""Inches."""
+"""Width in inches."""
 _MANY = 80
-"""Points of a curve that are no longer marked one by one."""
+"""Largest number of points with markers on a curve."""
 _GREY = "#DDDDDD"
 
 
 def plot_html(plot: exhibits.AuditPlot) -> str:
-    """The plot with axes, legend and a title for readers that do not see it."""
+    """Return the plot with axes, legend and alternative text."""
     about = f"{plot.title}: {plot.y_name} against {plot.x_name}. " + "; ".join(c.label for c in plot.curves)
     if not plots.has_matplotlib():
         return _missing(about)
@@ -32,7 +31,7 @@ def plot_html(plot: exhibits.AuditPlot) -> str:
     axes = figure.add_axes((0.1, (0.55 + legend) / height, 0.87, 2.7 / height))
     drawn = {True: 0, False: 0}
     for curve in plot.curves:
-        # A prediction has the colour of the measurement that has its place among the measured curves.
+        # The n-th prediction has the colour of the n-th measured curve.
         colour = plots.COLOURS[drawn[curve.predicted] % len(plots.COLOURS)]
         drawn[curve.predicted] += 1
         shown = [
@@ -74,7 +73,7 @@ def plot_html(plot: exhibits.AuditPlot) -> str:
 
 
 def heat_map_html(table: exhibits.AuditHeatMap) -> str:
-    """The cells, and the scale of colours."""
+    """Return the heat map with its colour scale."""
     about = f"{table.title}: {table.low:g} to {table.high:g}, by {table.row_name} and {table.column_name}"
     if not plots.has_matplotlib():
         return _missing(about)
@@ -97,9 +96,9 @@ def heat_map_html(table: exhibits.AuditHeatMap) -> str:
 
 
 def picture_html(picture: exhibits.Picture, about: str) -> str:
-    """The picture as PNG inside the page, enlarged without smoothing, with its caption.
+    """Return the picture as embedded PNG, enlarged without smoothing, with its caption.
 
-    ``about`` is what readers hear that do not see it.
+    ``about`` is the alternative text.
     """
     image = _image(_png(picture.pixels), "png", about)
     return f'<figure class="picture">{image}<figcaption>{_safe(picture.caption)}</figcaption></figure>'
@@ -116,17 +115,17 @@ def _missing(about: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """No markup and no control characters are in it."""
+    """Escape markup and control characters."""
     return escape(report.printable(text, 400))
 
 
 def _plain(text: str) -> str:
-    """No control characters are in it, and no formula."""
+    """Escape control characters and formulas."""
     return report.printable(text).replace("$", r"\$")
 
 
 def _png(pixels: tuple[tuple[int, ...], ...]) -> bytes:
-    """Eight-bit greys, no filter (PNG specification, sections 5 and 11)."""
+    """Return an eight-bit grey PNG without filter (PNG specification, sections 5 and 11)."""
     rows = b"".join(b"\x00" + bytes(row) for row in pixels)
     header = struct.pack(">IIBBBBB", len(pixels[0]), len(pixels), 8, 0, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))

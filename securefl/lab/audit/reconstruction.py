@@ -20,11 +20,11 @@ from securefl.runtime import report
 
 AUDIT: Final = "reconstruction"
 _NEAR: Final = 0.5
-"""Errors below this part of the prior's are told as a warning where the ledger of one round cannot see it."""
+"""Error, relative to the prior's, below which a result over all rounds is a warning."""
 
 
 def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed]) -> Chapter:
-    """Least squares on the sums of each update version, and over all rounds."""
+    """Estimate updates by least squares from each version's sums, and from all rounds."""
     if clustering.hides_groups(recorded.scenario.groups):
         return _of_slots(recorded, truth, versions)
     attacked = [
@@ -57,7 +57,7 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
 
 
 def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed]) -> Chapter:
-    """Slots of hidden groups against single updates: no equation says whose update is in which."""
+    """Compare slots of hidden groups with single updates: there are no equations to solve."""
     bits, singles, compared = recorded.limits.ring_bits, [], 0
     for one in versions:
         for opening in one.opened.openings:

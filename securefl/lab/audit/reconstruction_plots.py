@@ -11,14 +11,14 @@ from securefl.lab.audit.openings import Exposed
 from securefl.lab.audit.recorded import Recorded
 
 _HIGHEST = 2.0
-"""Where larger errors are drawn."""
+"""Value at which larger errors are drawn."""
 _DIGITS = 9
-"""What double precision leaves of a recovered update is none of its error."""
+"""Digits of errors; the rest is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attacked:
-    """One update version: what the ledger says, and what came out."""
+    """Ledger and estimates of one update version."""
 
     one: Exposed
     system: estimates.System
@@ -26,14 +26,14 @@ class Attacked:
 
     @property
     def exposed(self) -> frozenset[PartyId]:
-        """Parties that the ledger gives away, to the server and the supposed colluders."""
+        """Parties exposed to the server and the assumed colluders by the ledger."""
         return frozenset(self.one.pooled.exposed)
 
 
 def reconstruction_exhibits(
     recorded: Recorded, attacked: Sequence[Attacked], together: Sequence[estimates.Estimated]
 ) -> tuple[exhibits.Exhibit, ...]:
-    """Errors against leverage, reclusterings and rounds, and a table of all versions."""
+    """Return errors by leverage, reclusterings and rounds, and a table of all versions."""
     return (
         _against_leverage(attacked),
         *_against_r(recorded, attacked),

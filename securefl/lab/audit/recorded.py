@@ -1,4 +1,4 @@
-"""A recorded run as audits see it: the scenario, transcripts by vantage point, and claims."""
+"""Recorded run: scenario, transcripts by process, and the run's own statements."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _DIGEST: Final = re.compile("([0-9a-f]{64})?")
 
 
 def words_of(entry: Entry) -> tuple[object, ...]:
-    """Of an entry for a message: between whom, at which place of the protocol, and a digest of what."""
+    """Return sender, receiver, place and digest of a message's entry."""
     fields: Mapping[str, Any] = entry.fields
     vector = fields.get("vector") or {}
     digest = fields.get("sha256") or vector.get("digest")
@@ -26,54 +26,53 @@ def words_of(entry: Entry) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """One recorded run. All chains hold, and all transcripts are of this run."""
+    """Recorded run, with valid hash chains and transcripts of this run only."""
 
     run: str
     scenario: Scenario
     limits: feasibility.DerivedLimits
     parties: tuple[PartyId, ...]
-    """All that the scenario names, ascending."""
+    """All parties of the scenario, ascending."""
     transcripts: Mapping[str, tuple[Transcript, ...]]
-    """By vantage point (``server``, a party, ``broker``), one for each start of its process; none of a
-    simulation."""
+    """Transcripts by process (``server``, a party, ``broker``), one per start; empty for a simulation."""
     records: tuple[report.RoundRecord, ...]
-    """From ``metrics.jsonl``: what the run itself says of its rounds."""
+    """Rounds as stated in ``metrics.jsonl``."""
     blank: tuple[str, ...] = ()
-    """Transcripts without a single whole line, by name of file: their processes were killed at once."""
+    """File names of transcripts without a complete line: their processes were killed at once."""
     summary: Mapping[str, Any]
-    """What it says of its outcome; empty for a run that did not end."""
+    """Contents of ``summary.json``; empty for a run that did not end."""
     frames: Path | None = None
-    """The folder of what processes of a verified run keep beside transcripts; None for a run in memory."""
+    """Folder of messages kept in verified runs; None for a run in memory."""
     colluders: frozenset[PartyId] = frozenset()
-    """Parties that pool what they know with the server, as whoever audits supposes."""
+    """Parties that the auditor assumes to collude with the server."""
 
     @property
     def simulated(self) -> bool:
-        """Whether there was no network, and hence no transcript."""
+        """True if the run was simulated and has no transcripts."""
         return not self.transcripts
 
     @property
     def seeded(self) -> bool:
-        """Whether all secrets came from a seed, so that nothing was secret."""
+        """True if all secrets derive from a seed, so that nothing was secret."""
         view = self.summary.get("server_view", {})
         headers = (t.header.get("entropy", "") for ts in self.transcripts.values() for t in ts)
         return bool(view.get("insecure_seeded_entropy")) or any("INSECURE" in str(h) for h in headers)
 
     @property
     def seed(self) -> int | None:
-        """The public seed; None where no transcript says."""
+        """Public seed; None if no transcript states it."""
         seeds = (t.header.get("seed") for ts in self.transcripts.values() for t in ts)
         return next((seed for seed in seeds if isinstance(seed, int)), None)
 
     @property
     def frozen(self) -> bytes | None:
-        """Digest of the parameters that are not trained, as all transcripts state it; None if they do not."""
+        """Digest of frozen parameters that all transcripts state; None if they do not agree."""
         stated = self._stated("frozen")
         return bytes.fromhex(stated.pop()) if len(stated) == 1 else None
 
     @property
     def state(self) -> server_optimisers.AveragedState:
-        """Coordinates that the server averages, as all transcripts state it; none if they differ."""
+        """Coordinates that the server averages, as all transcripts state them; none if they differ."""
         stated = [t.header.get("averaged", []) for ts in self.transcripts.values() for t in ts]
         if not stated or any(one != stated[0] for one in stated) or not isinstance(stated[0], list):
             return server_optimisers.NO_STATE
@@ -81,30 +80,30 @@ class Recorded:
 
     @property
     def model_files(self) -> frozenset[str]:
-        """SHA-256 of the files that processes read the first model from, in hex; empty without any."""
+        """Hex SHA-256 of the files of the first model; empty without any."""
         return frozenset(self._stated("model_file"))
 
     @property
     def software(self) -> tuple[Mapping[str, Any], ...]:
-        """Versions of what made the first model, by name, of each process that states them."""
+        """Versions of the software that made the first model, for each process that states them."""
         found = (t.header.get("versions") for ts in self.transcripts.values() for t in ts)
         return tuple(one for one in found if isinstance(one, Mapping))
 
     def _stated(self, field: str) -> set[str]:
-        """Digests, in hex, that the headers of transcripts state."""
+        """Return the hex digests that the headers of transcripts state."""
         found = {str(t.header[field]) for ts in self.transcripts.values() for t in ts if field in t.header}
         return {one for one in found if _DIGEST.fullmatch(one)}
 
     @property
     def noisy(self) -> bool:
-        """Whether each update carries all of its noise: one that is known costs epsilon, no more."""
+        """True if each update contains all of its noise: a known update costs epsilon, no more."""
         privacy = self.scenario.privacy
         return privacy.unit != "none" and not privacy.shared and not self.seeded
 
     def of(self, vantage: str, kind: str) -> Iterator[tuple[Entry, Evidence]]:
-        """All entries of one kind at one vantage point, in order, with where they stand."""
+        """Yield the entries of one kind of one process, in order, with their evidence."""
         for transcript in self.transcripts.get(vantage, ()):
-            # By its file: an earlier start may have left an empty one.
+            # Named by file: an earlier start may have left an empty one.
             start = transcript.path.stem.partition(".")[2]
             source = f"{vantage}.{start}" if start else vantage
             for entry in transcript.entries:
@@ -112,13 +111,13 @@ class Recorded:
                     yield entry, Evidence(source, entry.n)
 
     def messages(self, vantage: str, kind: str, message: str) -> Iterator[tuple[Entry, Evidence]]:
-        """``sent`` or ``received`` entries of one kind of message."""
+        """Yield ``sent`` or ``received`` entries of one kind of message."""
         for entry, evidence in self.of(vantage, kind):
             if entry.fields.get("message") == message:
                 yield entry, evidence
 
     def said(self, vantage: str, kind: str, message: str) -> Iterator[tuple[Entry, Evidence]]:
-        """As :meth:`messages`, without what was said again word for word: it tells nobody anything new."""
+        """Yield :meth:`messages` without identical resends, which reveal nothing new."""
         known = set()
         for entry, evidence in self.messages(vantage, kind, message):
             words = words_of(entry)
@@ -128,22 +127,22 @@ class Recorded:
 
     @property
     def watched(self) -> tuple[PartyId, ...]:
-        """The parties that left a transcript."""
+        """Parties with a transcript."""
         return tuple(party for party in self.parties if party in self.transcripts)
 
     @property
     def gone(self) -> tuple[str, ...]:
-        """Transcripts that ended in good order, says the summary, and are not there, by name of file."""
+        """File names of missing transcripts that the summary lists."""
         there = {transcript.path.stem for some in self.transcripts.values() for transcript in some}
         there.update(self.blank)
         return tuple(sorted(set(self.summary.get("transcripts", ())) - there))
 
     @property
     def beheaded(self) -> tuple[str, ...]:
-        """Vantage points of which the first rounds are not here, as their segments are deleted or missing."""
+        """Processes whose first rounds are missing: deleted or lost segments."""
         return tuple(name for name, some in self.transcripts.items() if any(each.first for each in some))
 
     @property
     def has_server(self) -> bool:
-        """Whether the server left a transcript."""
+        """True if the server has a transcript."""
         return SERVER in self.transcripts

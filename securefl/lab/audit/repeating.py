@@ -1,4 +1,4 @@
-"""Openings and steps repeated by whoever audits, with the function by which verifiers repeat them."""
+"""Openings and steps recomputed by the auditor, with the function that verifiers use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,35 +34,35 @@ _Proof = KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]
 
 @dataclass(frozen=True, slots=True)
 class RepeatedHere:
-    """What came out as claimed, and what did not."""
+    """Results of recomputing proofs."""
 
     same: frozenset[tuple[bytes, kernel.Place]]
-    """Root and place of each sum, and of each step, that came out as claimed."""
+    """Root and place of each sum and step that was recomputed as claimed."""
     differing: Mapping[tuple[bytes, kernel.Place], str]
-    """The same of those that did not, and why."""
+    """Reason by root and place of each sum and step that was not."""
     wrong: tuple[finding.Finding, ...]
     unread: int
-    """Proofs that were sealed to parties whose key is not here, or whose model was not kept."""
+    """Number of proofs that could not be recomputed: without key or model."""
 
     def at(self, root: bytes, place: kernel.Place) -> bool:
-        """Whether one of these came out as the root claims."""
+        """Return True if this sum or step was recomputed as the root claims."""
         return (root, place) in self.same and (root, place) not in self.differing
 
     def differs(self, root: bytes) -> str:
-        """Why one of those that a root is about did not; empty where all did."""
+        """Return why a sum or step of a root differs; empty if none does."""
         return next((why for (of, _), why in self.differing.items() if of == root), "")
 
 
 def repeat_proofs(
     plan: RunPlan, kept: KeptMessages, chain: links.ModelChain, identities: Mapping[PartyId, crypto.Identity]
 ) -> RepeatedHere:
-    """Repeat every opening and step that a party was sent, of which its private key is known.
+    """Recompute every opening and step that was sent to a party whose private key is known.
 
     Args:
-        plan: of the run.
-        kept: its messages, with proofs and models if it ran in the lab.
-        chain: that of its models.
-        identities: of the parties whose keys are known.
+        plan: plan of the run.
+        kept: its messages, with proofs and models if it ran with ``--lab``.
+        chain: chain of its models.
+        identities: known private keys.
     """
     same, unread, unsigned = set[tuple[bytes, kernel.Place]](), 0, list[finding.Finding]()
     differing: dict[
@@ -77,7 +77,7 @@ def repeat_proofs(
         if past is None or proof.by not in identities:
             unread += 1
             continue
-        # Whoever repeats draws nothing.
+        # Recomputing draws no randomness.
         nothing = entropy.InsecureSeededEntropy(0)
         ctx = PartyContext(plan, proof.by, 1, nothing, identity=identities[proof.by])
         root = link_of(plan.run, proof.message.claim).root
@@ -89,7 +89,7 @@ def repeat_proofs(
             if proof.signed:
                 differing.setdefault((root, proof.place, _why(error)), []).append(proof)
             else:
-                # Whoever wrote the transcript may have made it up.
+                # The writer of the transcript may have invented it.
                 unsigned.append(_unsigned(proof, _why(error)))
         except RoundingError as error:
             same.add((root, proof.place))
@@ -122,7 +122,7 @@ def _before(
     one: links.CheckedRound,
     proof: _Proof,
 ) -> Past | PeerError | None:
-    """Return what the verifier knew when the proof came; None where these transcripts do not tell."""
+    """Return the verifier's state before the proof; None if these transcripts do not determine it."""
     certified = None if one.seen is None else one.seen.certified
     if one.seen is None or certified is None or one.before is None:
         return None
@@ -144,7 +144,7 @@ def _before(
 
 
 def _model(kept: KeptMessages, plan: RunPlan, round_: int, digest: bytes) -> tuple[F32, StartValues] | None:
-    """Return the models and values of a round, as they were sent under this digest."""
+    """Return the models and values of a round that have this digest."""
     invites = [one.message for one in kept.of(messages.ValuedInvite) if one.place.round == round_]
     announced: list[StartValues] = [one.values for one in invites] or [NO_VALUES]
     versions = {
@@ -169,7 +169,7 @@ def _instance(
     key: tuple[int, int],
     proof: messages.OpeningProof,
 ) -> secure_sum.Repeatable:
-    """What the members of a cluster know of its sum."""
+    """Return the members' knowledge of a cluster's sum."""
     seen = one.seen
     attempts = {
         (told.reclustering, told.cluster): told.attempt

@@ -14,7 +14,7 @@ _RECEIVED = "sent shares to the server"
 
 
 def repeats(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield a breach for each; ``audit`` is the name of the chapter."""
+    """Yield a breach of ``audit`` for each forbidden repetition."""
     for look in (_twice, _after_release, _opened_twice, _repeated_keys):
         yield from look(recorded, audit)
 
@@ -28,7 +28,7 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     for entry, evidence in recorded.said(SERVER, "received", "Release"):
         place: Any = entry.fields["place"]
         seen[_RECEIVED, PartyId(str(entry.fields["from"])), place[0]].append(evidence)
-    # A release is sealed: of hidden groups there are two, for counts and for slots.
+    # Releases are sealed. With hidden groups there are two: for counts and for slots.
     often = 2 if clustering.hides_groups(recorded.scenario.groups) else 1
     for (what, party, round_), evidence_ in sorted(seen.items()):
         if len(evidence_) > (often if what == _RECEIVED else 1):
@@ -42,7 +42,7 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
 
 
 def _of_what(recorded: Recorded, entry: Entry) -> str:
-    """For what a party released, where it does so in two steps."""
+    """Return the step of a release, if a party releases in two steps."""
     if not clustering.hides_groups(recorded.scenario.groups):
         return ""
     instances: Any = entry.fields["instances"]

@@ -1,8 +1,8 @@
-"""*replay*: the server's arithmetic done again, bit for bit, from what it recorded.
+"""*replay*: the server's arithmetic recomputed, bit for bit, from its transcript.
 
-The server's aggregate is not proved to the parties; this is the check that anyone with the opened sums can
-make (protocol.md). From the certified seed follow the clusters, from sums and counts the update, from the
-model and the update the next model. Each round starts from its own record, so that an error counts once.
+The protocol does not prove the aggregate to parties; anyone with the opened sums can check it (protocol.md).
+The certified seed gives the clusters; sums and counts give the update; model and update give the next model.
+Each round starts from its own record, so that an error counts once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,17 +42,17 @@ _REMEDY: Final = "do not use the model: the server did not compute what the scen
 
 @dataclass(frozen=True, slots=True)
 class _Stepped:
-    """The outcome of doing a round again."""
+    """Outcome of recomputing a round."""
 
     same: bool
     difference: float
-    """Largest difference of a coordinate."""
+    """Largest difference in a coordinate."""
     choices: bool
-    """Whether the rule kept and rejected the same sums."""
+    """True if the rule kept and rejected the same sums."""
 
 
 def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapter:
-    """Clusters, sums and models, recomputed."""
+    """Recompute clusters, sums and models."""
     vectors = Vectors(recorded, truth)
     rounds = tuple(replay_rounds(recorded, vectors))
     plan = _plan(recorded, rounds, vectors) if rounds else None
@@ -107,16 +107,16 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
 
 
 def _plan(recorded: Recorded, rounds: Sequence[ReplayRound], vectors: Vectors) -> RunPlan:
-    """For the arithmetic only; the roster stands in for the real one, no key of it is used."""
+    """Return a plan for the arithmetic only: its roster is a stand-in, whose keys are not used."""
     _, roster = crypto.make_identities(recorded.parties, entropy.InsecureSeededEntropy(0))
-    # Announced are all models.
+    # The announcement contains all models.
     each = max(1, rounds[0].before.values.size // recorded.scenario.groups.count)
     state = recorded.state if vectors.whole() else recorded.state.at(vectors.places)
     return RunPlan(RunId(recorded.run), recorded.scenario, recorded.limits, roster, each, state=state)
 
 
 def _step(plan: RunPlan, one: ReplayRound, moments: F64) -> tuple[ClusterKeys, ClusterKeys, F32, F64]:
-    """Return kept and rejected sums, models and moments of a round done again."""
+    """Return kept and rejected sums, models and moments of a recomputed round."""
     weights = weighting.public_weights(plan.scenario.weighting, one.counts, one.participants)
     assignment = Assignment(tuple(sorted(one.participants)), one.clusters, tasks=one.tasks)
     drawn = Draw(one.seed, assignment, weights, one.resting, one.atom_seed)
@@ -127,7 +127,7 @@ def _step(plan: RunPlan, one: ReplayRound, moments: F64) -> tuple[ClusterKeys, C
 
 
 def _remembers(plan: RunPlan, one: ReplayRound) -> bool:
-    """Whether the optimiser or the rule makes something else of a round after other rounds."""
+    """Return True if the optimiser's or rule's step depends on earlier rounds."""
     first = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
     made = [_step(plan, one, moments)[2] for moments in (first, first + 1.0)]
     return made[0].tobytes() != made[1].tobytes()
@@ -139,7 +139,7 @@ def _models(plan: RunPlan, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
     for one in rounds:
         kept, rejected, params, made_moments = _step(plan, one, moments)
         moments = made_moments if one.confirmed else moments
-        # Coordinates that are not finite are null in samples, whatever they were.
+        # Samples store all non-finite values as null.
         finite = np.isfinite(one.after.values)
         made, recorded_ = params[finite], one.after.values[finite]
         same = made.tobytes() == recorded_.tobytes() and np.array_equal(np.isfinite(params), finite)
@@ -221,9 +221,9 @@ def _sums(
     vectors: Vectors,
     rounds: Sequence[ReplayRound],
 ) -> Iterator[finding.Finding]:
-    """With ground truth: each sum is that of what its survivors encoded."""
+    """Check with ground truth that each sum is the sum of its survivors' encoded updates."""
     if plan is None or truth is None or recorded.scenario.privacy.placement == "dropout-exact":
-        # There noise is added after the encoding, and some of it is taken out again.
+        # Noise is then added after the encoding, and partly removed again.
         return
     bits, checked, bad = recorded.limits.ring_bits, 0, False
     for one in rounds:
@@ -231,14 +231,14 @@ def _sums(
             work = work_of(recorded.scenario.clustering, opened.reclustering)
             parts = [truth.upload(party, one.round, work) for party in opened.survivors]
             known = [part for part in parts if part is not None]
-            # Words of parties, as metrics, stand behind the update.
+            # Parties' metrics follow the update.
             ring = opened.ring[: plan.length]
             if not vectors.whole():
                 known = [part[vectors.places] for part in known if len(part) > vectors.places.max(initial=-1)]
             if len(known) < len(parts) or len(known[0]) != len(ring) or not len(ring):
                 continue
             checked += 1
-            # Who is in a slot of hidden groups is not recorded: any of so many members will do.
+            # The members in a slot of hidden groups are not recorded: try all subsets of this size.
             count = len(known) if one.totals is None else one.totals.get(opened.key, len(known))
             if not _made_of(ring, known, count, bits):
                 bad = True
@@ -258,7 +258,7 @@ def _sums(
 
 
 def _made_of(ring: Ring, encoded: Sequence[I64], count: int, bits: int) -> bool:
-    """Whether ``ring`` is the sum of ``count`` of what was encoded."""
+    """Return True if ``ring`` is the sum of ``count`` encoded updates."""
     if not 0 <= count <= len(encoded):
         return False
     some = combinations(encoded, count)
@@ -272,7 +272,7 @@ def _limits(
     *,
     whole: bool,
 ) -> finding.Finding:
-    """Say what was not replayed."""
+    """Return the note on parts that were not recomputed."""
     if reason is not None:
         return finding.note(AUDIT, f"Models were not recomputed: {reason}.")
     if not rounds:

@@ -1,4 +1,4 @@
-"""Starting points for replaying the server's arithmetic: models, draws and sums of each round."""
+"""Inputs for recomputing the server's arithmetic: models, draws and sums of each round."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -24,31 +24,31 @@ _NOWHERE: I64 = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedModel:
-    """One model as the server announced it, or as it ended."""
+    """Announced or final model."""
 
     values: F32 = field(repr=False)
     """Shape (d,), or the sampled coordinates."""
     digest: str
-    """Of all of it, hex: of dtype, shape and bytes."""
+    """Hex digest of dtype, shape and bytes of the whole model."""
     evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRound:
-    """One round that ended, with what follows from it."""
+    """Completed round and the inputs of its step."""
 
     round: int
     before: AnnouncedModel
     after: AnnouncedModel
     announced: str
-    """The digest of ``before`` that parties sign, hex."""
+    """Hex digest of ``before`` that parties sign."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     resting: tuple[PartyId, ...]
     seed: bytes
     atom_seed: bytes
-    """The seed of the run's atoms; empty where there are none."""
+    """Seed of the run's atoms; empty without atoms."""
     counts: Counts
-    """Declared by all who were there."""
+    """Sample counts declared by all present parties."""
     sums: tuple[ClusterSum, ...] = field(repr=False)
     excluded: frozenset[Key]
     """Sums that failed a check."""
@@ -58,28 +58,28 @@ class ReplayRound:
     drawn: Evidence
     stepped: Evidence
     tasks: tuple[int, ...] = ()
-    """The task group of each cluster, where parties tell theirs."""
+    """Task group of each cluster, if parties state theirs."""
     groups: Mapping[PartyId, int] = field(default_factory=dict)
-    """What each party that was there told; empty where groups are hidden, or where there are none."""
+    """Stated group of each present party; empty if groups are hidden or there are none."""
     confirmed: bool = True
-    """Whether the next step goes on from this one; not where verifiers did not confirm it."""
+    """True if the next step continues from this one; False if verifiers did not confirm it."""
     totals: Mapping[ClusterKey, int] | None = None
-    """Members in the sum of each slot that may be opened; None without hidden groups."""
+    """Number of members in each slot that may be opened; None without hidden groups."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     """Values that the server announced."""
 
     @property
     def participants(self) -> frozenset[PartyId]:
-        """The parties that were drawn, of those who were there."""
+        """Present parties that were drawn."""
         return frozenset(self.counts.keys() - set(self.resting))
 
 
 class Vectors:
-    """Recorded models and sums of a run: all of them whole, or all at the same coordinates.
+    """Recorded models and sums of a run: all whole, or all at the same coordinates.
 
     Args:
         recorded: the run.
-        truth: its whole vectors; None without them.
+        truth: whole vectors; None without them.
     """
 
     def __init__(self, recorded: Recorded, truth: GroundTruth | None) -> None:
@@ -88,7 +88,7 @@ class Vectors:
         self._whole = bool(records) and all(map(self._is_whole, records))
         shortest = min((record["length"] for record in records), default=0)
         self.places: I64 = sampled.common_places(records, self._run, shortest) if records else _NOWHERE
-        """Coordinates that every model and every sum has; of whole vectors all those of a model."""
+        """Coordinates that all models and sums have; all coordinates of a model if vectors are whole."""
 
     def of(self, record: sampled.VectorRecord) -> npt.NDArray[Any]:
         """Return the vector of a record in its own dtype: whole, or at :attr:`places`."""
@@ -102,7 +102,7 @@ class Vectors:
         )
 
     def whole(self) -> bool:
-        """Whether every model and every sum is there as a whole."""
+        """Return True if every model and sum is whole."""
         return self._whole
 
     def _is_whole(self, record: sampled.VectorRecord) -> bool:
@@ -111,9 +111,9 @@ class Vectors:
 
 
 def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]:
-    """The rounds that can be replayed, in order.
+    """Yield the rounds that can be recomputed, in order.
 
-    A round without clusters is left out, and so is the last one of a run that broke off.
+    Rounds without clusters are left out, and so is the last round of an interrupted run.
     """
     models = _models(recorded, vectors)
     drawn = {_round(e.fields): (e.fields, at) for e, at in recorded.of(SERVER, "clusters_drawn")}
@@ -132,14 +132,14 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
     values = values_of(recorded)
     totals = _totals(recorded)
     refused = {_round(entry.fields) for entry, _ in recorded.of(SERVER, "claim_refused")}
-    # Also one whose sums were open as the server was killed: the next one steps without them.
+    # Includes rounds whose sums were open when the server was killed: its next start skips them.
     skipped = {_round(entry.fields) for entry, _ in recorded.of(SERVER, "round_skipped")}
     for round_, (given, at) in sorted(drawn.items()):
         draw: Any = given
         if round_ not in stepped or round_ not in models or round_ + 1 not in models or not draw.get("seed"):
             continue
         told, where = cast("tuple[Any, Evidence]", stepped[round_])
-        # Without a step of all certified sums, or after a last one that nobody confirmed, the model stays.
+        # The model stays if the step is void, or if the last result was not confirmed.
         stays = told["update_norm"] is None or models[round_ + 1].digest == models[round_].digest
         void = round_ in refused | skipped and stays
         yield ReplayRound(
@@ -168,7 +168,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
 
 
 def _models(recorded: Recorded, vectors: Vectors) -> dict[int, AnnouncedModel]:
-    """By round its model, that of most parties if there are several; the final one as that of the next."""
+    """Return the model by round (the most frequent version); the final model as the next round's."""
     versions: dict[int, Counter[str]] = defaultdict(Counter)
     where: dict[tuple[int, str], tuple[Any, Evidence]] = {}
     for entry, at in recorded.messages(SERVER, "sent", "ModelAnnounce"):
@@ -189,7 +189,7 @@ def _models(recorded: Recorded, vectors: Vectors) -> dict[int, AnnouncedModel]:
 
 
 def values_of(recorded: Recorded) -> Mapping[int, StartValues]:
-    """Return the announced values by round, those of the round after the last one included."""
+    """Return the announced values by round, including the round after the last one."""
     moved = [cast("Any", entry.fields) for entry, _ in recorded.of(SERVER, "values_moved")]
     return {one["round"] + 1: one["following"] for one in moved} | {
         one["round"]: one["values"] for one in moved
@@ -197,7 +197,7 @@ def values_of(recorded: Recorded) -> Mapping[int, StartValues]:
 
 
 def _totals(recorded: Recorded) -> dict[int, dict[ClusterKey, int]]:
-    """By round, what the server's counts say."""
+    """Return the slots' member counts by round, as the server recorded them."""
     found: dict[int, dict[ClusterKey, int]] = defaultdict(dict)
     for entry, _ in recorded.of(SERVER, "slots_counted"):
         fields: Any = entry.fields

@@ -15,17 +15,17 @@ from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Scenario
 
 REPORTING = frozenset({"exposure", "reconstruction", "inversion"})
-"""What ``leakage.mode = "report"`` states by itself: opened sums may give updates away."""
+"""Audits whose breaches ``leakage.mode = "report"`` allows: opened sums may reveal updates."""
 
 
 def allowed(scenario: Scenario) -> frozenset[str]:
-    """The audits whose breaches the scenario states (``leakage.allow``, and ``leakage.mode``)."""
+    """Return the audits whose breaches the scenario allows (``leakage.allow``, ``leakage.mode``)."""
     stated = frozenset(scenario.leakage.allow)
     return stated | REPORTING if scenario.leakage.mode == "report" else stated
 
 
 def exceeding(scenario: Scenario, chapters: Iterable[Chapter]) -> tuple[Finding, ...]:
-    """Breaches that the scenario does not state, in the order of the chapters."""
+    """Return the breaches that the scenario does not allow, in the order of the chapters."""
     known = allowed(scenario)
     return tuple(
         finding
@@ -47,7 +47,7 @@ class AuditReport:
 
     recorded: Recorded
     lab: bool
-    """Whether ground truth was looked at."""
+    """True if recorded updates were compared."""
     chapters: tuple[Chapter, ...]
 
     @property

@@ -21,12 +21,12 @@ def audit(
     """Audit a run.
 
     Args:
-        recorded: what it left behind.
-        truth: of a run with ``--lab``, for the audits that need it; None leaves them out.
-        known: what the chain of models begins and ends with, where rounds are verified; None for nothing.
+        recorded: the recorded run.
+        truth: recorded updates of a run with ``--lab``; None leaves out audits that need them.
+        known: inputs for the chain of models of verified runs; None without any.
 
     Raises:
-        ConfigError: the ground truth, or what a verified run kept, is damaged.
+        ConfigError: a recorded update or a kept message of a verified run is damaged.
     """
     chapters = tuple(_chapters(recorded, truth, known or chain.Known(unknown="the audit did not load it")))
     return AuditReport(recorded, lab=truth is not None, chapters=chapters)

@@ -1,4 +1,4 @@
-"""Recorded vectors at the coordinates that all of them have: only there can they be compared.
+"""Recorded vectors at their common coordinates, the only ones that can be compared.
 
 A transcript has a few thousand coordinates of each vector. Which ones depends on the vector's length, and a
 sum with metric words is longer than the model. Compare no two samples by their index.
@@ -17,7 +17,7 @@ from securefl.lab.audit.recorded import Recorded
 from securefl.runtime import transcript
 
 VectorRecord = Mapping[str, Any]
-"""Of a transcript: ``digest``, ``length``, ``dtype``, ``samples``, perhaps ``head``."""
+"""Vector in a transcript: ``digest``, ``length``, ``dtype``, ``samples``, optionally ``head``."""
 
 
 def places_of(record: VectorRecord, run: str) -> I64:
@@ -26,12 +26,12 @@ def places_of(record: VectorRecord, run: str) -> I64:
 
 
 def common_places(records: Iterable[VectorRecord], run: str, below: int) -> I64:
-    """Return the coordinates that all records have, ascending; none if they have none in common.
+    """Return the common coordinates of all records, ascending; may be empty.
 
     Args:
         records: at least one.
         run: the run's id.
-        below: coordinates from here on are left out, such as those of metric words.
+        below: upper limit, which excludes the coordinates of metrics, for instance.
     """
     shapes = {(record["length"], record.get("head")): record for record in records}
     places = [places_of(record, run) for record in shapes.values()]
@@ -42,7 +42,7 @@ def common_places(records: Iterable[VectorRecord], run: str, below: int) -> I64:
 def values_at(record: VectorRecord, run: str, places: I64) -> npt.NDArray[Any]:
     """Return a record's samples at ``places``, which it has, in the vector's own dtype.
 
-    A value that is not finite is NaN: JSON has no word for it.
+    Non-finite values become NaN, since JSON cannot store them.
     """
     samples = [float("nan") if value is None else value for value in record["samples"]]
     values = np.array(samples, dtype=record["dtype"])

@@ -1,7 +1,7 @@
-"""Leakage of hidden groups' opened slots: the size of each group, as counts show it (ADR 0026).
+"""Leakage of hidden groups' opened slots, by their member counts (ADR 0026).
 
-The ledger knows a slot's sum as one over its whole cluster, with zeros of whoever chose another model. Counts
-say how many updates are really in it, and never whose: a slot of one *is* somebody's update.
+In the ledger a slot's sum covers its whole cluster, with zeros from members that chose another model. Counts
+state the number of updates in it, not the members: a slot with one member *is* a party's update.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Counts of one cluster, as one process says that they were opened or told."""
+    """Counts of one cluster in the transcript of one process."""
 
     vantage: PartyId
     counts: tuple[int, ...]
@@ -34,26 +34,26 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One slot that must be taken to be open."""
+    """Slot that must be assumed open."""
 
     round: int
     opening: openings.Opening
     counts: tuple[tuple[int, ...], ...]
-    """All that anybody says of its cluster."""
+    """All recorded counts of its cluster."""
     count: int | None
-    """Members in it, the fewest that anybody says; None where nobody does."""
+    """Smallest recorded number of its members; None without a record."""
     allowed: bool
-    """Whether it may be opened by all that was said."""
+    """True if all recorded counts allow its opening."""
 
 
 def least_in_slot(recorded: Recorded) -> int:
-    """Fewest members of a slot that may be opened: f + k_anonymity."""
+    """Return the smallest count of a slot that may be opened: f + k_anonymity."""
     sums = recorded.scenario.secure_sum
     return sums.colluders_per_cluster + sums.k_anonymity
 
 
 def told_counts(recorded: Recorded) -> Mapping[tuple[int, int], Sequence[Told]]:
-    """By round and cluster, the counts that the server opened and that members were told."""
+    """Return the counts by round and cluster that the server opened and members received."""
     found: dict[tuple[int, int], list[Told]] = defaultdict(list)
     for vantage in (SERVER, *recorded.watched):
         for entry, evidence in recorded.of(vantage, "slots_counted"):
@@ -64,7 +64,7 @@ def told_counts(recorded: Recorded) -> Mapping[tuple[int, int], Sequence[Told]]:
 
 
 def slots_of(recorded: Recorded) -> tuple[Slot, ...]:
-    """All opened slots of a run with hidden groups, in order."""
+    """Return the opened slots of a run with hidden groups, in order."""
     told, least = told_counts(recorded), least_in_slot(recorded)
     rows = {(r.round, s.reclustering, s.cluster): s.inside for r in recorded.records for s in r.sums}
     found = []
@@ -78,7 +78,7 @@ def slots_of(recorded: Recorded) -> tuple[Slot, ...]:
             members = len(opening.survivors)
             allowed = bool(said) and all(group in open_slots(counts, members, least) for counts in said)
             if recorded.simulated:
-                # Rows have the counts of what was opened only.
+                # Rows have counts of opened slots only.
                 count = rows.get((round_, opening.reclustering, opening.cluster))
                 here = [] if count is None else [count]
                 allowed = count is not None and least <= count <= members
@@ -90,7 +90,7 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield findings of ``audit`` on the slots of a run with hidden groups; none on others.
 
     A breach: a slot that was opened without counts, with impossible ones, or with fewer members than
-    f + k_anonymity. A warning: with the supposed colluders, fewer than k_anonymity may be left in one.
+    f + k_anonymity. A warning: without the assumed colluders, fewer than k_anonymity members may remain.
     """
     if not clustering.hides_groups(recorded.scenario.groups):
         return
@@ -152,7 +152,7 @@ def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> finding.F
 
 
 def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[finding.Finding]:
-    """Colluders know what they put in; at worst all of them are in the same slot."""
+    """Yield a warning for the worst case: all colluders, who know their updates, are in one slot."""
     k = recorded.scenario.secure_sum.k_anonymity
     left = [
         (max(slot.count - len(among), 0), slot)
@@ -175,7 +175,7 @@ def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[f
 
 
 def _known(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Counts by themselves: who is in a cluster all of one group has no secret. In warm-up nobody chooses."""
+    """Yield a note on clusters whose members all chose one model, except in warm-up rounds."""
     warmup = recorded.scenario.groups.warmup
     counts = {key: told[0] for key, told in told_counts(recorded).items() if key[0] >= warmup}
     whole = [(key, told) for key, told in counts.items() if sum(c > 0 for c in told.counts) == 1]
@@ -191,7 +191,7 @@ def _known(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
 
 
 def _closed(recorded: Recorded, slots: Sequence[Slot]) -> int:
-    """Slots with somebody in them that were not opened."""
+    """Return the number of non-empty slots that were not opened."""
     opened = {(slot.round, slot.opening.cluster, slot.opening.reclustering) for slot in slots}
     return sum(
         count > 0 and (round_, cluster, FIRST_SLOT + group) not in opened

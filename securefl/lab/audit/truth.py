@@ -1,4 +1,4 @@
-"""Ground truth of a run with ``--lab``: encoded updates and whole vectors, read when asked for."""
+"""Ground truth of a run with ``--lab``: encoded updates and whole vectors, read on demand."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +15,15 @@ from securefl.runtime import process
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """The folder ``lab`` of a run directory."""
+    """Folder ``lab`` of a run directory."""
 
     folder: Path
 
     def upload(self, party: PartyId, round_: int, work: int = 0) -> I64 | None:
-        """The party's encoded update, noise included, i64 ``(d,)``; None where it made no such update.
+        """Return the party's encoded update, with noise, i64 ``(d,)``; None without such an update.
 
         Raises:
-            ConfigError: the file is no such vector.
+            ConfigError: the file is not such a vector.
         """
         path = process.upload_file(self.folder.parent, party, round_, work)
         if not path.exists():
@@ -34,14 +34,14 @@ class GroundTruth:
         return values
 
     def has(self, digest: str) -> bool:
-        """Whether the whole vector of this digest (hex) was kept."""
+        """Return True if the whole vector of this digest (hex) was kept."""
         return (self.folder / f"{digest}.npy").exists()
 
     def vector(self, digest: str) -> npt.NDArray[Any] | None:
-        """The whole vector of this digest (hex); None where it was not kept.
+        """Return the whole vector of this digest (hex); None if it was not kept.
 
         Raises:
-            ConfigError: the file does not have the digest that it is named after.
+            ConfigError: the digest of the file differs from its name.
         """
         path = self.folder / f"{digest}.npy"
         if not path.exists():

@@ -1,13 +1,10 @@
-"""*unmasking*: the seed share of a survivor or the key share of a dropped member, never both, and once.
+"""*unmasking*: released shares, either of a survivor's seed or of a dropped member's key, and once only.
 
-Whoever holds the threshold of both kinds for one member takes off all of its masks (Bonawitz et al. 2017). A
-second release, or a masked input after a release, lets the server subtract two sums (protocol.md, steps 9 and
-10).
+The threshold of both kinds for one member removes all of its masks (Bonawitz et al. 2017). A second release,
+or a masked input after a release, lets the server subtract two sums (protocol.md, steps 9 and 10).
 
-Shares that colluders were dealt: the threshold of them takes off masks without any release.
-
-Each member of a sum is dealt a share of the seed and of the key of every other. What colluders hold is no
-release, and no sum: the leakage ledger does not see it.
+Each member of a sum holds a share of every other member's seed and key. The threshold of colluders removes
+masks without a release, which the leakage ledger does not see.
 """
 
 from collections import defaultdict
@@ -32,7 +29,7 @@ _Where = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """One party's shares of one instance."""
+    """Shares of one instance that one party released."""
 
     giver: PartyId
     seeds_of: frozenset[PartyId]
@@ -41,7 +38,7 @@ class _Given:
 
 
 def audit_unmasking(recorded: Recorded) -> finding.Chapter:
-    """Both kinds of share, second releases, resubmissions and repeated keys."""
+    """Look for both kinds of shares, second releases, resubmissions and repeated keys."""
     given, old = _given(recorded)
     findings = [
         *_both_kinds(recorded, given),
@@ -84,7 +81,7 @@ def audit_unmasking(recorded: Recorded) -> finding.Chapter:
 
 
 def _given(recorded: Recorded) -> tuple[Mapping[_Where, list[_Given]], int]:
-    """Shares that were given, by instance; and releases of which it is not known."""
+    """Return the released shares by instance, and the number of releases without owners."""
     found: dict[_Where, list[_Given]] = defaultdict(list)
     old = 0
     for party in recorded.watched:
@@ -129,7 +126,7 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
 
 
 def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
-    """Members of one cluster who were told different things about one of them."""
+    """Yield a breach for each member that is in only some of the survivor sets of a round."""
     for round_, told in sorted(_told(recorded).items()):
         for member in sorted(set().union(*(survivors for _, survivors, _ in told))):
             without = [(p, e) for p, survivors, e in told if member not in survivors]
@@ -151,7 +148,7 @@ def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
 
 
 def _told(recorded: Recorded) -> Mapping[int, list[tuple[PartyId, frozenset[PartyId], finding.Evidence]]]:
-    """By round, each survivor set that a party was told."""
+    """Return the survivor sets by round that parties received."""
     found: dict[int, list[tuple[PartyId, frozenset[PartyId], finding.Evidence]]] = defaultdict(list)
     for party in recorded.watched:
         for entry, evidence in recorded.of(party, "survivors_frozen"):
@@ -162,7 +159,7 @@ def _told(recorded: Recorded) -> Mapping[int, list[tuple[PartyId, frozenset[Part
 
 
 def _untold(recorded: Recorded) -> Iterator[finding.Finding]:
-    """Slots of hidden groups for which a member released before it was told a count that allows it."""
+    """Yield a breach for each slot for which a member released without a sufficient count."""
     if not clustering.hides_groups(recorded.scenario.groups):
         return
     least = least_in_slot(recorded)
@@ -199,7 +196,7 @@ def _place(where: _Where) -> str:
 
 
 def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield one finding where as many colluders as the threshold shared one sum with others."""
+    """Yield a finding if the threshold of colluders was in one sum with other parties."""
     plan = recorded.scenario.secure_sum
     if plan.kind != "masking" or len(recorded.colluders) < plan.threshold:
         return
@@ -213,7 +210,6 @@ def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[finding.Find
     known = sorted({party for others in open_.values() for party in others})
     if not known:
         return
-    # Fewer than the threshold collude in a sum, says the scenario.
     most = max(len(hit[where]) for where, others in open_.items() if others)
     promised = most <= plan.colluders_per_cluster
     yield finding.Finding(
@@ -230,7 +226,7 @@ def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[finding.Find
 
 
 def _at(recorded: Recorded, message: str) -> dict[_Where, dict[PartyId, finding.Evidence]]:
-    """Senders of such a message in which sum: as it came in at the server, or else as it went out."""
+    """Return the senders of a kind of message by sum, from the server's transcript or else the parties'."""
     found: dict[_Where, dict[PartyId, finding.Evidence]] = defaultdict(dict)
     if recorded.has_server:
         said = [(str(e.fields["from"]), e, at) for e, at in recorded.said(SERVER, "received", message)]

@@ -1,4 +1,4 @@
-"""One page on the chain of a verified run: Markdown, and JSON for programs."""
+"""Page on the chain of a verified run, in Markdown and JSON."""
 
 from dataclasses import asdict
 from typing import Final
@@ -11,7 +11,7 @@ FORMAT: Final = "securefl verify 1"
 
 
 def verification_page(run: chain.VerifiedRun) -> str:
-    """Return the page: a line for each round, what is wrong or not known, and one sentence."""
+    """Return the page: a row for each round, findings, and a conclusion."""
     lines = [f"# Verified rounds of run {_plain(run.run)}", ""]
     lines += [f"| {' | '.join(chain.COLUMNS)} |", f"|{'---|' * len(chain.COLUMNS)}"]
     lines += [f"| {' | '.join(_plain(str(cell)) for cell in line.cells())} |" for line in run.lines]
@@ -25,7 +25,7 @@ def verification_page(run: chain.VerifiedRun) -> str:
 
 
 def verification_json(run: chain.VerifiedRun) -> dict[str, transcript.JsonValue]:
-    """Return the same for programs."""
+    """Return the page as JSON values."""
     return {
         "format": FORMAT,
         "securefl": version.__version__,
@@ -49,5 +49,5 @@ def verification_json(run: chain.VerifiedRun) -> dict[str, transcript.JsonValue]
 
 
 def _plain(text: str) -> str:
-    """Text of a transcript, whose writer is not to be trusted with markup."""
+    """Replace markup in text from transcripts, which are not trusted."""
     return "".join(c if c.isprintable() and c not in "|<>`*[]" else " " for c in text)

@@ -1,6 +1,6 @@
-"""*views*: consistency of the server's messages, that is whether all parties were told the same.
+"""*views*: consistency of the messages that the server sent to different parties.
 
-A server that shows one party another model, assignment, set of hellos or survivor set can single it out
+A server that sends one party another model, assignment, set of hellos or survivor set can single it out
 (Pasquini et al., arXiv 2111.07380; protocol.md, steps 2, 6 and 7). The parties' transcripts are compared.
 """
 
@@ -24,7 +24,7 @@ class _Topic(NamedTuple):
     key: str
     name: str
     stops: str
-    """What the protocol does about it."""
+    """Protection by the protocol."""
 
 
 _TOPICS: Final = (
@@ -47,11 +47,11 @@ class _Seen:
 
 
 Sightings = Mapping[tuple[str, int, int], tuple[_Seen, ...]]
-"""By topic, round and draw of nonces, or cluster of counts: what each party saw, once for each time."""
+"""Received versions by topic, round and draw of nonces (or cluster of counts)."""
 
 
 def audit_views(recorded: Recorded) -> finding.Chapter:
-    """One model, one assignment, one survivor set for everybody in each round."""
+    """Check that all parties received one model, assignment and survivor set in each round."""
     found = _sightings(recorded)
     findings: list[finding.Finding] = []
     rows = []

@@ -1,6 +1,6 @@
-"""Validation of transcript entries: the fields that audits read are there.
+"""Validation of the transcript fields that audits read.
 
-A chain that holds says nothing about what is in it: whoever wrote a transcript may have written anything.
+A valid hash chain does not validate the contents: the writer of a transcript may write anything.
 """
 
 from typing import Annotated, Final
@@ -13,9 +13,9 @@ from securefl.runtime.transcript import SAMPLES, Transcript
 _Names = tuple[str, ...]
 _Seed = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
 _AtomSeed = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64}([0-9a-f]{4})*)?$")]
-"""32 bytes in hex; empty: there is none."""
+"""Atom seed in hex; empty without atoms."""
 _Name = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-"""Of a file of ``transcripts/frames``."""
+"""Name of a file in ``transcripts/frames``."""
 _Key = tuple[int, int]
 
 
@@ -170,7 +170,7 @@ _SHAPES: Final[dict[str, type[msgspec.Struct]]] = {
 
 
 def check_entries(transcript: Transcript) -> None:
-    """Refuse a transcript with an entry that no process of this run writes.
+    """Refuse a transcript with an invalid entry.
 
     Raises:
         ConfigError: names the file, the entry and the field.
