@@ -1,7 +1,7 @@
 """*reconstruction*: single updates computed from opened sums, beside the ledger's verdict.
 
-With ground truth only. Exposed means recovered to the last step of the encoding; not exposed means not
-recovered. Either way the audit would show a ledger that is wrong.
+Needs ground truth. Exposed updates must be recovered to the last step of the encoding, protected ones must
+not: otherwise the ledger is wrong.
 """
 
 from collections.abc import Iterator, Sequence

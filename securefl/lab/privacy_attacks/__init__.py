@@ -1,4 +1,4 @@
-"""Attacks on privacy as statistics: pure functions on arrays. Training and inversion lie in other layers."""
+"""Statistics of attacks on privacy: pure functions on arrays, without training and inversion."""
 
 import lazy_loader
 

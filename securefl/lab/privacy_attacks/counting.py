@@ -1,4 +1,4 @@
-"""Exact statements about counts: the binomial law, and Clopper and Pearson's interval of a rate."""
+"""Exact statistics of counts: binomial probabilities and Clopper-Pearson intervals."""
 
 from typing import NamedTuple
 
@@ -8,17 +8,17 @@ from securefl.methods import clustering
 
 
 class Interval(NamedTuple):
-    """Rates, 0 <= ``low`` <= ``high`` <= 1."""
+    """Interval of rates, 0 <= ``low`` <= ``high`` <= 1."""
 
     low: float
     high: float
 
 
 def probabilities(trials: int, rate: float) -> F64:
-    """P(X = k) of X ~ Binomial(``trials``, ``rate``), f64 ``(trials + 1,)``.
+    """Return P(X = k) of X ~ Binomial(``trials``, ``rate``), f64 ``(trials + 1,)``.
 
     Raises:
-        UsageError: a negative number of trials, or no rate.
+        UsageError: a negative number of trials, or a rate outside [0, 1].
     """
     if trials < 0 or not 0 <= rate <= 1:
         raise UsageError(f"expected trials >= 0 and a rate in [0, 1], found {trials} and {rate}")
@@ -26,7 +26,7 @@ def probabilities(trials: int, rate: float) -> F64:
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> Interval:
-    """The rates at which ``hits`` of ``trials`` independent trials would be no surprise, to either side.
+    """Return the two-sided confidence interval of a rate from ``hits`` of ``trials`` independent trials.
 
     Each end is wrong with a probability of at most (1 - ``confidence``) / 2, whatever the rate (Clopper and
     Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the binomial").

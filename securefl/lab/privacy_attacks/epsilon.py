@@ -1,13 +1,12 @@
-"""Lower bounds on epsilon from guesses about who was there, at a stated confidence.
+"""Lower bounds on epsilon, at a stated confidence, from guesses of included canaries.
 
-An (epsilon, delta)-DP algorithm lets nobody guess well, so good guesses refute small values of epsilon. Such
-a bound says nothing about safety: an attack that fails may be a bad attack. Its use is to find a claim that
-is too good, a noise that is too small or an opening that was not counted.
+(epsilon, delta)-DP bounds the success of guesses, so good guesses refute small values of epsilon. A low bound
+does not prove safety: the attack may be weak. The bounds find false claims, noise that is too small, and
+openings that were not counted.
 
-Two ways. :func:`one_run` takes many canaries of a *single* run and assumes nothing but that each was put in
-by a fair coin of its own (Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2).
-:func:`gaussian_shift` needs guesses that are independent of each other: of several runs, or of canaries that
-share neither noise nor anything else.
+:func:`one_run` uses many canaries of a *single* run and assumes only that an independent fair coin included
+each (Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2). :func:`gaussian_shift` needs
+independent guesses: from several runs, or from canaries that share no noise.
 """
 
 import itertools
@@ -24,7 +23,7 @@ from securefl.base.errors import UsageError
 from securefl.lab.privacy_attacks import counting
 
 SHARES = (1 / 50, 1 / 10, 1 / 2)
-"""Of the canaries, about how many on each end of the scores to guess at: few sure guesses, or all of them."""
+"""Fractions of canaries to guess at each end of the scores: few sure guesses, or all."""
 
 _LARGEST = 64.0
 _HALVINGS = 40
@@ -34,9 +33,9 @@ class Guesses(NamedTuple):
     """Results of guesses at canaries."""
 
     canaries: int
-    """Put in, or not, by fair and independent coins."""
+    """Number of canaries, included by independent fair coins."""
     made: int
-    """Canaries that were guessed at; of the others nothing was said."""
+    """Number of guesses; the other canaries were skipped."""
     right: int
 
 
@@ -44,21 +43,21 @@ class Bound(NamedTuple):
     """A lower bound on epsilon."""
 
     epsilon: float
-    """At least this, except with probability 1 - ``confidence``; 0 where the guesses prove nothing."""
+    """Lower bound, wrong with probability 1 - ``confidence``; 0 if the guesses prove nothing."""
     confidence: float
     guesses: Guesses
-    """The ones that the bound rests on."""
+    """Guesses that give the bound."""
 
 
 def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
-    """At most the probability that an (epsilon, delta)-DP algorithm lets so many guesses be right.
+    """Return a bound on the probability of this success against an (epsilon, delta)-DP algorithm.
 
     With W ~ Binomial(made, 1 / (1 + e^-epsilon)), v right guesses and m canaries it is
 
         P(W >= v) + 2 m delta max over i of P(v > W >= v - i) / i.
 
     Raises:
-        UsageError: numbers that are none of guesses, a negative epsilon, or delta outside [0, 1].
+        UsageError: inconsistent numbers of guesses, a negative epsilon, or delta outside [0, 1].
     """
     canaries, made, right = guesses
     if not (0 <= right <= made <= canaries and epsilon >= 0 and 0 <= delta <= 1):
@@ -70,7 +69,7 @@ def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
 
 
 def bound_of(guesses: Guesses, delta: float, confidence: float) -> Bound:
-    """The largest epsilon that these guesses refute at ``delta``.
+    """Return the largest epsilon that these guesses refute at ``delta``.
 
     Raises:
         UsageError: as for :func:`p_value`, or a confidence outside (0, 1).
@@ -91,9 +90,8 @@ def guess(scores: F64, included: npt.NDArray[np.bool_], presences: int, absences
     """Guess "in" for the ``presences`` highest scores and "out" for the ``absences`` lowest.
 
     Args:
-        scores: of each canary, f64 ``(m,)``, higher where it looks as if it was there. Made without looking
-            at ``included``.
-        included: which canaries were, ``(m,)``.
+        scores: score of each canary, f64 ``(m,)``, higher if it seems included; independent of ``included``.
+        included: True for included canaries, ``(m,)``.
         presences: >= 0.
         absences: >= 0; both together at most m.
 
@@ -118,17 +116,17 @@ def one_run(
     confidence: float = 0.95,
     shares: Sequence[float] = SHARES,
 ) -> Bound:
-    """The best bound over how many guesses are made, paid for by Bonferroni's correction.
+    """Return the best bound over several numbers of guesses, with Bonferroni's correction.
 
-    For each share the guesses are at both ends of the scores, or at the upper end only: a record that was
-    drawn leaves a mark, and one that was not drawn none.
+    Each share is tried at both ends of the scores and at the upper end only: with sampling, only records that
+    were drawn leave a mark.
 
     Args:
         scores: as in :func:`guess`.
         included: as in :func:`guess`, m >= 2.
-        delta: of the claim that is put to the test.
-        confidence: of the bound as a whole.
-        shares: in (0, 1/2].
+        delta: delta of the tested claim.
+        confidence: confidence of the bound as a whole.
+        shares: fractions in (0, 1/2].
 
     Raises:
         UsageError: as for :func:`guess` and :func:`bound_of`, or a share out of range.
@@ -146,25 +144,25 @@ def one_run(
 
 
 class Errors(NamedTuple):
-    """The highest error rates of one threshold that its errors leave open, both at one confidence."""
+    """Upper bounds on the error rates of one threshold, at one joint confidence."""
 
     false_alarms: float
-    """Of canaries that were not there."""
+    """Rate among canaries that were not included."""
     misses: float
-    """Of canaries that were."""
+    """Rate among included canaries."""
 
 
 def errors_at_most(
     scores: F64, included: npt.NDArray[np.bool_], threshold: float = 0.0, *, confidence: float = 0.95
 ) -> Errors:
-    """Upper ends of Clopper-Pearson intervals, for scores that are independent given ``included``.
+    """Return upper ends of Clopper-Pearson intervals, for scores that are independent given ``included``.
 
     Args:
         scores: as in :func:`guess`.
-        included: as in :func:`guess`, some and not all.
-        threshold: from which on a canary is taken to be there; chosen without looking at ``scores``. For log
-            likelihood ratios 0 is a good one.
-        confidence: that both rates are as low.
+        included: as in :func:`guess`, with both values.
+        threshold: score from which a canary counts as included; independent of ``scores``, such as 0 for log
+            likelihood ratios.
+        confidence: joint confidence of both rates.
 
     Raises:
         UsageError: shapes that differ, or canaries of one kind only.
@@ -173,21 +171,20 @@ def errors_at_most(
         raise UsageError(
             f"expected equal shapes and canaries of both kinds, found {scores.shape}, {included.shape}"
         )
-    said = scores >= threshold
+    guessed = scores >= threshold
     absent, present = int((~included).sum()), int(included.sum())
-    # Two intervals of which one end each is used: 1 - confidence in all.
+    # Two intervals with one end used each: an error of 1 - confidence in total.
     return Errors(
-        counting.clopper_pearson(int((said & ~included).sum()), absent, confidence).high,
-        counting.clopper_pearson(int((~said & included).sum()), present, confidence).high,
+        counting.clopper_pearson(int((guessed & ~included).sum()), absent, confidence).high,
+        counting.clopper_pearson(int((~guessed & included).sum()), present, confidence).high,
     )
 
 
 def gaussian_shift(errors: Errors) -> float:
-    """The mu of a Gaussian release that such error rates need: 0 if none.
+    """Return the smallest mu of a Gaussian release that allows such error rates: 0 if all do.
 
-    N(0, 1) and N(mu, 1) are told apart with false alarms Phi(-t) and misses Phi(t - mu). Sharper than
-    what (epsilon, delta) alone allows, where the release is known to be Gaussian (Nasr et al. 2023, arXiv
-    2302.07956).
+    A test of N(0, 1) against N(mu, 1) has false alarms Phi(-t) and misses Phi(t - mu). For Gaussian releases
+    this is sharper than (epsilon, delta) alone (Nasr et al. 2023, arXiv 2302.07956).
     """
     alarms, misses = errors
     if max(alarms, misses) >= 1:

@@ -1,9 +1,9 @@
-"""Label inference: samples of each class at parties, from what training did to the last layer's bias.
+"""Label inference: class shares of parties' samples, estimated from changes of the last layer's bias.
 
 The bias of class c moves with (share of c in the data) - (what the model expects of c), step by step: the
 gradient of cross-entropy (Wainakh et al. 2022, "User-level label leakage from gradients in federated
-learning", arXiv 2105.09369). A sum over a cluster moves with the mean share. What the steps of a local
-training make of it is learned from shadow parties whose shares are known.
+learning", arXiv 2105.09369). A sum over a cluster moves with the mean share. Shadow parties with
+known shares show the effect of a whole local training.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 _RIDGE = 1e-3
-"""Of the mean variance of the biases' changes: keeps the fit stable where they depend on each other."""
+"""Ridge relative to the mean variance of bias changes: stabilises the fit if they are correlated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,22 +24,22 @@ class LabelModel:
     factors: F64
     """f64 ``(classes, classes)``."""
     change: F64
-    """The shadow parties' mean change, f64 ``(classes,)``."""
+    """Mean change of the shadow parties, f64 ``(classes,)``."""
     shares: F64
-    """Their mean shares, f64 ``(classes,)``."""
+    """Mean shares of the shadow parties, f64 ``(classes,)``."""
 
     def estimate(self, changes: F64) -> F64:
-        """Shares of the classes, f64 ``(n, classes)``, none negative, each row with sum 1.
+        """Return class shares, f64 ``(n, classes)``, non-negative, each row with sum 1.
 
         Args:
-            changes: of the biases, of parties or as means over clusters, f64 ``(n, classes)``.
+            changes: changes of the biases, of parties or cluster means, f64 ``(n, classes)``.
         """
         raw = self.shares + (changes - self.change) @ self.factors
         return np.stack([on_simplex(row) for row in raw])
 
 
 def learn(changes: F64, shares: F64) -> LabelModel:
-    """Least squares with a small ridge.
+    """Fit a label model by least squares with a small ridge.
 
     Args:
         changes: of the biases, of shadow parties, f64 ``(k, classes)``, k >= 2.
@@ -59,7 +59,7 @@ def learn(changes: F64, shares: F64) -> LabelModel:
 
 
 def on_simplex(values: F64) -> F64:
-    """The nearest point with no negative coordinate and sum 1 (Held, Wolfe and Crowder 1974)."""
+    """Return the nearest non-negative point with sum 1 (Held, Wolfe and Crowder 1974)."""
     falling = np.sort(values)[::-1]
     over = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
     kept = np.flatnonzero(falling > over)[-1]
@@ -68,6 +68,6 @@ def on_simplex(values: F64) -> F64:
 
 
 def distances(estimated: F64, true: F64) -> F64:
-    """Total variation between rows, f64 ``(n,)``: the share of samples that is booked under a wrong class."""
+    """Return the total variation between rows, f64 ``(n,)``: the fraction of samples in a wrong class."""
     far: F64 = 0.5 * np.abs(estimated - true).sum(axis=1)
     return far

@@ -1,9 +1,9 @@
 """Membership inference by likelihood ratio: a record's score with and without it, from shadow models.
 
-A score is a model's confidence in a record's label. That alone tells members from others where a model
-overfits (Yeom et al. 2018, arXiv 1709.01604); but some records are easy and others hard, member or not.
-Shadow models, trained like the target on known records, say what the score of *this* record is like with and
-without it: LiRA, the test of Carlini et al. 2022 (arXiv 2112.03570), section V.
+A score is a model's confidence in a record's label. It separates members from others if a model overfits
+(Yeom et al. 2018, arXiv 1709.01604), but depends on how hard the record is. Shadow models, trained like the
+target on known records, give the distribution of *this* record's score with and without it: LiRA, the test
+of Carlini et al. 2022 (arXiv 2112.03570), section V.
 """
 
 import numpy as np
@@ -13,15 +13,15 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 LEAST = 2
-"""Shadow models with a record, and without it, from which on its means count."""
+"""Smallest number of shadow models with, and without, a record for its means to count."""
 
 
 def likelihood_ratios(target: F64, scores: F64, member: npt.NDArray[np.bool_]) -> F64:
-    """Log likelihood ratio of each record's score under the target model, f64 ``(n,)``, higher for members.
+    """Return the log likelihood ratio of each record's target score, f64 ``(n,)``, higher for members.
 
-    Both laws are taken as Gaussian, with a mean of each record's own and one variance each for all records,
-    which is more stable with few shadow models than a variance of each record's own (ibid., section VI-A).
-    A record that too few shadow models hold, or lack, gets 0.
+    Both distributions are modelled as Gaussian, with a mean per record and one variance for all records,
+    which is more stable with few shadow models than one per record (ibid., section VI-A). A record that too
+    few shadow models contain, or lack, gets 0.
 
     Args:
         target: the attacked model's scores, f64 ``(n,)``.
@@ -47,7 +47,7 @@ def likelihood_ratios(target: F64, scores: F64, member: npt.NDArray[np.bool_]) -
 
 
 def _law(scores: F64, counts: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]) -> tuple[F64, float]:
-    """Means by record, and the standard deviation about them, with the degrees of freedom that are left."""
+    """Return means by record and the pooled standard deviation, corrected for degrees of freedom."""
     kept, some = scores[:, known], counts[:, known]
     number = some.sum(axis=0)
     means: F64 = np.where(some, kept, 0.0).sum(axis=0) / number

@@ -1,4 +1,4 @@
-"""Statements of opened sums about one party's update, and the likelihood of a canary in it."""
+"""Estimates of one party's update from opened sums, and the likelihood of a canary in it."""
 
 import math
 from typing import NamedTuple
@@ -10,18 +10,18 @@ from securefl.base.errors import UsageError
 
 
 class Estimate(NamedTuple):
-    """The best linear estimate of one party's noisy update from sums that contain it."""
+    """Best linear estimate of one party's noisy update from sums that contain it."""
 
     factors: F64
-    """Of each opened sum, f64 ``(openings,)``: the estimate is their combination."""
+    """Factor of each opened sum, f64 ``(openings,)``."""
     leverage: float
-    """Its noise has the variance of one party's noise over this (privacy-notes.md, section 2)."""
+    """Variance of one party's noise over that of the estimate (privacy-notes.md, section 2)."""
 
 
 def best_estimate(rows: I64, party: int) -> Estimate | None:
-    """The unbiased combination of sums with the least variance, where all add equal and independent noise.
+    """Return the unbiased combination of sums with least variance, if all noise is equal and independent.
 
-    Other parties' updates are taken for known: what is left of the sums is A(x_i e_i + Z). Generalised least
+    Other parties' updates are assumed known: the rest of the sums is A(x_i e_i + Z). Generalised least
     squares gives x_i with the factors (A A^T)^+ a_i / P_ii and the variance s^2 / P_ii.
 
     Args:
@@ -29,10 +29,10 @@ def best_estimate(rows: I64, party: int) -> Estimate | None:
         party: i, the column.
 
     Returns:
-        None for a party that is in no opening.
+        None for a party in no opening.
 
     Raises:
-        UsageError: a column that is not there.
+        UsageError: the column does not exist.
     """
     if rows.ndim != 2 or not 0 <= party < rows.shape[1]:
         raise UsageError(f"rows of shape {rows.shape} have no party {party}")
@@ -46,16 +46,16 @@ def best_estimate(rows: I64, party: int) -> Estimate | None:
 
 
 def log_ratio(seen: F64, shift: float, std: float, rate: float) -> F64:
-    """The log likelihood ratio of ``seen`` with the canary: log((1 - q) + q N(shift) / N(0)), same shape.
+    """Return the log likelihood ratio of the canary: log((1 - q) + q N(shift) / N(0)), same shape.
 
     Args:
-        seen: estimates of what the canary's coordinate was moved by.
-        shift: by how much it moves it where it is drawn.
-        std: of the noise, in the same unit, > 0.
-        rate: q, with which it is drawn, in (0, 1].
+        seen: estimated changes of the canary's coordinate.
+        shift: change by a drawn canary.
+        std: standard deviation of the noise, in the same unit, > 0.
+        rate: q, sampling rate of the canary, in (0, 1].
 
     Raises:
-        UsageError: no such law.
+        UsageError: a parameter out of range.
     """
     if not (std > 0 and 0 < rate <= 1):
         raise UsageError(f"expected noise > 0 and a rate in (0, 1], found {std}, {rate}")

@@ -1,4 +1,4 @@
-"""Likeness of a reconstruction to the original: mean squared error and structural similarity."""
+"""Similarity of reconstructions to originals: mean squared error and structural similarity."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 WINDOW = 7
-"""Pixels across of the windows of :func:`ssim`."""
+"""Width in pixels of the windows of :func:`ssim`."""
 
 
 class Match(NamedTuple):
-    """The candidate that is most like an original."""
+    """Most similar candidate of an original."""
 
     candidate: int
     mse: float
@@ -21,12 +21,12 @@ class Match(NamedTuple):
 
 
 def mse(one: F64, other: F64) -> float:
-    """Mean squared difference of two pictures of the same shape."""
+    """Return the mean squared difference of two pictures of the same shape."""
     return float(np.mean((one - other) ** 2))
 
 
 def ssim(one: F64, other: F64) -> float:
-    """Mean structural similarity of two pictures with values in [0, 1]: 1 if equal, about 0 if unrelated.
+    """Return the mean structural similarity of pictures in [0, 1]: 1 if equal, about 0 if unrelated.
 
     Wang et al. 2004, "Image quality assessment", equation 13, with uniform windows and unbiased variances.
 
@@ -53,7 +53,7 @@ def ssim(one: F64, other: F64) -> float:
 
 
 def best_matches(originals: F64, candidates: F64) -> tuple[Match, ...]:
-    """For each original the candidate with the highest similarity. Several may share one.
+    """Return the most similar candidate of each original; several may share one.
 
     Args:
         originals: f64 ``(n, height, width)``, values in [0, 1].

@@ -1,8 +1,8 @@
-"""ROC curves: how well scores tell members from others, and their worth at few false alarms.
+"""ROC curves of membership scores, and hits at few false alarms.
 
-An average such as the area says little about privacy: an attack that names a few members and is silent on all
-others has an area of about one half. Hence the rate of hits at a small rate of false alarms (Carlini et al.
-2022, arXiv 2112.03570).
+The area under the curve hides privacy risks: an attack that identifies a few members and no others has an
+area of about one half. Hence the rate of hits at a small rate of false alarms (Carlini et al. 2022, arXiv
+2112.03570).
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from securefl.lab.privacy_attacks import counting
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Roc:
-    """Rates at all thresholds, from "nobody" to "everybody"; made by :func:`roc_of`."""
+    """Rates at all thresholds, from no record to all records; made by :func:`roc_of`."""
 
     false_alarms: F64
     """Of non-members, f64 ``(k,)``, rising from 0 to 1."""
@@ -33,21 +33,21 @@ class Roc:
         return float(heights @ np.diff(self.false_alarms))
 
     def hits_at(self, false_alarms: float) -> float:
-        """The largest rate of hits at no more than this rate of false alarms."""
+        """Return the largest rate of hits at no more than this rate of false alarms."""
         return float(self.hits[self.false_alarms <= false_alarms].max())
 
     def interval_at(self, false_alarms: float, confidence: float = 0.95) -> counting.Interval:
-        """The interval of :meth:`hits_at` by chance of the members, the threshold taken as given."""
+        """Return the interval of :meth:`hits_at` over random members, at a fixed threshold."""
         hits = round(self.hits_at(false_alarms) * self.members)
         return counting.clopper_pearson(hits, self.members, confidence)
 
 
 def roc_of(scores: F64, member: npt.NDArray[np.bool_]) -> Roc:
-    """The curve of scores that are higher for members.
+    """Return the curve of scores that are higher for members.
 
     Args:
         scores: f64 ``(n,)``, no NaN.
-        member: ``(n,)``, some and not all.
+        member: ``(n,)``, with both values.
 
     Raises:
         UsageError: shapes that differ, NaN, or records of one kind only.
@@ -60,7 +60,7 @@ def roc_of(scores: F64, member: npt.NDArray[np.bool_]) -> Roc:
         raise UsageError("a score is not a number")
     order = np.argsort(-scores, kind="stable")
     falling = scores[order]
-    # One point for each distinct score: whoever shares a score is named together.
+    # One point for each distinct score: records with equal scores are identified together.
     last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
     hits = np.cumsum(member[order])[last]
     alarms = np.cumsum(~member[order])[last]

@@ -1,4 +1,4 @@
-"""*canary*: a lower bound on epsilon from canaries, beside the one that the scenario's ledger claims."""
+"""*canary*: a lower bound on epsilon from canaries, beside the claimed epsilon."""
 
 from typing import Final
 
@@ -15,10 +15,10 @@ CANARIES: Final = 1000
 
 
 def audit_epsilon(case: Case, canaries: int = CANARIES) -> audit.Chapter:
-    """Simulate the run's scenario once more, with canaries in the updates of all who keep to the protocol.
+    """Simulate the run's scenario again with canaries in the updates of all honest parties.
 
     Raises:
-        ConfigError: the scenario cannot be simulated, or its batches leave no room for canaries.
+        ConfigError: the scenario cannot be simulated, or its batches cannot contain canaries.
     """
     scenario = simulation.without_messages(case.recorded.scenario)
     if scenario.privacy.unit == "none":

@@ -1,4 +1,4 @@
-"""*properties*: mixes of classes out of the first round's sums."""
+"""*properties*: class shares estimated from the first round's sums."""
 
 from typing import Final
 
@@ -9,11 +9,11 @@ from securefl.lab.privacy_attacks.laboratory import properties
 from securefl.lab.privacy_attacks.laboratory.case import Case
 
 SHADOWS: Final = 60
-"""Parties from which it is learned what a mix of classes does."""
+"""Number of shadow parties that show the effect of class shares."""
 
 
 def audit_properties(case: Case) -> audit.Chapter:
-    """Estimate the mix of classes in every cluster of the first round.
+    """Estimate the class shares of every cluster of the first round.
 
     Raises:
         ConfigError: the model's last parameters are not one bias per class.
@@ -21,8 +21,8 @@ def audit_properties(case: Case) -> audit.Chapter:
     case.progress(f"properties: {SHADOWS} local trainings")
     one, generator = case.first, np.random.default_rng(case.seed)
     samples = int(np.median([len(rows) for rows in case.rows.values()]))
-    nobody = np.zeros(0, dtype=np.int64)
-    known = case.pool(nobody, len(case.dataset.y_test), generator)
+    no_members = np.zeros(0, dtype=np.int64)
+    known = case.pool(no_members, len(case.dataset.y_test), generator)
     before, scenario = one.before.values, case.recorded.scenario
     model = properties.learn_labels(scenario, known, before, parties=SHADOWS, samples=samples, seed=case.seed)
     labels = {party: case.labels(party) for party in case.rows}

@@ -1,4 +1,4 @@
-"""*membership*: records told from others by the final model, or by one opened sum."""
+"""*membership*: records identified by the final model or by one opened sum."""
 
 import math
 import time
@@ -18,9 +18,9 @@ from securefl.training import data
 AUDIT: Final = "membership"
 SHADOWS: Final = 16
 RECORDS: Final = 4000
-"""Members that are asked about at most."""
+"""Largest number of tested members."""
 FEW: Final = 0.01
-"""False alarms at which hits are counted."""
+"""Rate of false alarms at which hits are counted."""
 _FEW: Final = f"{100 * FEW:.0f} %"
 _REMEDY: Final = (
     "use fewer epochs, a smaller model or more samples per party; differential privacy bounds the risk"
@@ -30,7 +30,7 @@ _REMEDY: Final = (
 def audit_membership(case: Case, shadows: int = SHADOWS) -> audit.Chapter:
     """Attack the final model and the first sum of the first round.
 
-    Costs twice ``shadows`` simulations, those for the sum of one round and cluster only.
+    Costs twice ``shadows`` simulations; those for the sum have one round and cluster.
 
     Raises:
         ConfigError: the scenario cannot be simulated on other records.
@@ -92,7 +92,7 @@ def _size(dataset: data.Dataset) -> int:
 
 
 def _finding(case: Case, name: str, attack: membership.MembershipAttack) -> audit.Finding:
-    """A warning where hits exceed chance, a breach where they exceed what epsilon allows."""
+    """Return a warning if hits exceed chance, a breach if they exceed the limit by epsilon."""
     ratio = attack.ratio
     hits, interval = ratio.hits_at(FEW), ratio.interval_at(FEW, 0.99)
     severity = audit.Severity.WARNING if interval.low > 2 * FEW else audit.Severity.HOLDS

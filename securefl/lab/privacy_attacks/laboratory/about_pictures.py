@@ -1,4 +1,4 @@
-"""*inversion*: pictures out of the first round's sums, and out of the sums of fewer members."""
+"""*inversion*: pictures reconstructed from the first round's sums, and from sums of fewer members."""
 
 import math
 from collections.abc import Sequence
@@ -18,28 +18,28 @@ from securefl.runtime import report
 
 
 def sizes_up_to(members: int) -> tuple[int, ...]:
-    """1, about the square root, and all: each of them costs a search. ``members`` >= 1."""
+    """Return 1, about the square root, and ``members`` (>= 1): each size costs a search."""
     return tuple(sorted({1, round(math.sqrt(members)), members}))
 
 
 def followed(case: Case, opened: ClusterSum) -> tuple[PartyId, ...]:
-    """The members of a sum that show no behaviour, ascending: what others encoded says little of samples."""
+    """Return the honest members of a sum, ascending: updates of others reveal little about samples."""
     behind = attacks.behaviours_of(case.recorded.scenario, case.seed)
     return tuple(party for party in sorted(opened.survivors) if party not in behind)
 
 
 def growing(case: Case, opened: ClusterSum) -> tuple[clusters.ClusterMean, ...]:
-    """The means of 1, ..., all members of a sum of the first round, each with those of the one before.
+    """Return means over growing sets of members of a sum, of the sizes of :func:`sizes_up_to`.
 
-    Members without a behaviour come first. Sizes are those of :func:`sizes_up_to`.
+    Each set contains the one before it. Honest members come first.
 
     Args:
         case: the run.
         opened: one of ``case.first.sums``.
 
     Returns:
-        Nothing where what was kept does not add up to ``opened``: an update is missing, or noise was taken
-        out of the sum (dropout-exact).
+        Nothing if the recorded updates do not add up to ``opened``: an update is missing, or noise was
+        removed from the sum (dropout-exact).
     """
     honest = followed(case, opened)
     order = (*honest, *sorted(set(opened.survivors) - set(honest)))
@@ -59,14 +59,14 @@ def growing(case: Case, opened: ClusterSum) -> tuple[clusters.ClusterMean, ...]:
 
 
 CLUSTERS: Final = 2
-"""Sums that are inverted."""
+"""Number of inverted sums."""
 SAMPLES: Final = 48
-"""Of a cluster, or of one party, whose likeness to reconstructions is computed."""
+"""Largest number of samples of a cluster or party that are compared with reconstructions."""
 SHOWN: Final = 8
 
 
 class _Opened(NamedTuple):
-    """One opened sum and what was made of it."""
+    """Opened sum and its reconstructions."""
 
     sum: ClusterSum
     mean: clusters.ClusterMean
@@ -79,7 +79,7 @@ class _Opened(NamedTuple):
 
 
 def audit_inversion(case: Case) -> audit.Chapter:
-    """Invert some sums of the first round, and those of 1, 2, ... members of one of them.
+    """Invert some sums of the first round, and sums of fewer members of one of them.
 
     Raises:
         ConfigError: the samples are no pictures.
@@ -153,7 +153,7 @@ def _inverted(case: Case, one: _Opened) -> audit.Finding:
 def _as_m_grows(
     case: Case, opened: _Opened, generator: np.random.Generator
 ) -> tuple[tuple[audit.Finding, ...], tuple[audit.Exhibit, ...]]:
-    """One party's samples out of sums of more and more members, of which the last was opened."""
+    """Reconstruct one party's samples from sums of growing sets of members; the last one was opened."""
     if len(opened.mean.survivors) == 1:
         return (), ()
     means = growing(case, opened.sum)

@@ -1,9 +1,8 @@
-"""A canary audit: a lower bound on epsilon from one simulated run, beside the epsilon that is claimed.
+"""Canary audit: a lower bound on epsilon from one simulated run, beside the claimed epsilon.
 
-Canaries go through the same rounding, noise, clusters and openings as everything else. Whoever looks for them
-knows all but the coins, the sampling and the noise; that is what the guarantee allows. So if
-the noise, the sampling or the number of openings that were counted is wrong by much, the bound is larger than
-the claim. A bound below the claim proves nothing about what a better attack would find.
+Canaries pass through the same rounding, noise, clusters and openings as other records. The attacker knows
+everything but coins, sampling and noise, as the guarantee assumes. If noise, sampling or the counted openings
+are wrong by much, the bound exceeds the claim. A bound below the claim proves nothing about better attacks.
 """
 
 import math
@@ -26,34 +25,35 @@ from securefl.runtime import simulation
 from securefl.training import sgd
 
 _DELTA = 0.01
-"""Times the number of canaries: what delta takes from the confidence is then about as small."""
+"""Largest product of delta and the number of canaries: bounds the loss of confidence by delta."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CanaryAudit:
-    """Results of one run's canaries."""
+    """Results of the canaries of one run."""
 
     claimed: float
-    """Epsilon by the ledger of the host that released most often, at ``delta``."""
+    """Epsilon, at ``delta``, of the host with the most releases."""
     delta: float
-    """Smaller than the scenario's where that makes guesses tell more: the ledger holds at every delta."""
+    """Delta of the test, at most the scenario's: a smaller one can strengthen the guesses."""
     announced: tuple[float, float]
-    """Epsilon by the same ledger at the scenario's delta, and that delta."""
+    """Epsilon of the same host at the scenario's delta, and that delta."""
     releases: int
-    """Of that host."""
+    """Releases of that host."""
     bound: Bound
-    """Of one run; holds whatever the updates depend on."""
+    """Lower bound of one run; valid for any dependence between updates."""
     gaussian: float | None
-    """The epsilon at ``delta`` of the least Gaussian release that explains the guesses, at the same
-    confidence. It takes releases for Gaussian and canaries for independent, as they are where updates are
-    known but for canary and noise; None with sampling, where they are not Gaussian."""
+    """Epsilon at ``delta`` of the smallest Gaussian release that explains the guesses, at the same confidence.
+
+    Assumes Gaussian releases and independent canaries, true if updates are known except for canary and noise;
+    None with sampling, which is not Gaussian."""
     scores: F64
     """Log likelihood ratio of each canary, ``(m,)``."""
     present: npt.NDArray[np.bool_]
 
     @property
     def holds(self) -> bool:
-        """Whether no lower bound exceeds what is claimed."""
+        """True if no lower bound exceeds the claim."""
         return max(self.bound.epsilon, self.gaussian or 0.0) <= self.claimed
 
 
@@ -66,20 +66,20 @@ def audit_canaries(
     confidence: float = 0.95,
     train: bool = True,
 ) -> CanaryAudit:
-    """Simulate the scenario once with canaries and guess which were there.
+    """Simulate the scenario once with canaries, and guess which were included.
 
     Costs one simulation, and one composition for the ledger.
 
     Args:
-        federation: with privacy, as assembled; it is not changed.
-        hosts: parties whose updates hold canaries; the claim must be one for them.
-        entropy: of coins and sampling; independent of what the server knows.
-        count: of canaries (:func:`securefl.runtime.simulation.canaries.plant`).
-        confidence: of each bound.
-        train: False for updates that are zero but for canaries: quicker, and the noise stands alone.
+        federation: assembled federation with privacy; it is not changed.
+        hosts: parties with canaries in their updates; the claim must cover them.
+        entropy: entropy of coins and sampling, independent of the server's knowledge.
+        count: number of canaries (:func:`securefl.runtime.simulation.canaries.plant`).
+        confidence: confidence of each bound.
+        train: False for updates that are zero except for canaries: faster, and tests the noise alone.
 
     Raises:
-        ConfigError: nothing is promised, or canaries cannot be left out of its batches.
+        ConfigError: the scenario has no guarantee, or its batches cannot omit canaries.
         UsageError: no hosts.
     """
     if not train:
@@ -97,7 +97,7 @@ def audit_canaries(
         present[flock.place] = flock.present
         releases = max(releases, len(ratios))
     ledger = privacy.ledger_of(mechanism, releases)
-    # An algorithm may give away some canaries for nothing unless delta is far below one over their number.
+    # Unless delta is far below 1 / count, an algorithm may reveal some canaries within its guarantee.
     lost = math.fsum(event.delta_lost for event in ledger.events)
     delta = min(ledger.delta, max(_DELTA / scores.size, 4 * lost))
     return CanaryAudit(
@@ -132,11 +132,11 @@ class _Opened(NamedTuple):
     reclustering: int
     survivors: tuple[PartyId, ...]
     values: I64
-    """Steps, ``(m,)``."""
+    """Values in steps, ``(m,)``."""
 
 
 class _Openings:
-    """Keeps the canaries' coordinates of all opened sums.
+    """Listener that keeps the canaries' coordinates of all opened sums.
 
     Args:
         coordinates: ``(m,)``.
@@ -163,7 +163,7 @@ def _ratios(
     openings: _Openings,
     name: PartyId,
 ) -> Iterator[F64]:
-    """The log likelihood ratios of one host's canaries, f64 ``(c,)``, for each of its releases."""
+    """Yield log likelihood ratios of one host's canaries, f64 ``(c,)``, for each of its releases."""
     scenario, mechanism = federation.plan.scenario, planted.mechanism
     unit = float(1 << scenario.encoding.scale_bits)
     column = {party: index for index, party in enumerate(federation.parties)}

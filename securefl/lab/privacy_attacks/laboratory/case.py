@@ -1,4 +1,4 @@
-"""A case for experiments: the models and sums of a recorded run, and whose samples they came from."""
+"""Input of experiments: models and sums of a recorded run, with the parties' samples."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,24 +15,24 @@ from securefl.methods import attacks, weighting
 from securefl.training.data import Dataset, load_data, split
 
 Progress = Callable[[str], None]
-"""Told in a line what is done and what it costs."""
+"""Receiver of progress lines with work and cost."""
 Uploads = Callable[[PartyId, int, int], I64 | None]
-"""What a party encoded from one local work of a round, i64 ``(d,)``; None where that was not kept."""
+"""Encoded update of a party's local training in a round, i64 ``(d,)``; None if it was not kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A recorded run with its data."""
+    """Recorded run with its data."""
 
     recorded: Recorded
     seed: int
     dataset: Dataset
     rows: Mapping[PartyId, I64]
-    """Of the data set's training half, each party's."""
+    """Rows of the training set by party."""
     rounds: tuple[ReplayRound, ...]
-    """With whole vectors; at least one."""
+    """Rounds with whole vectors; at least one."""
     uploads: Uploads
-    """Ground truth, by party, round and local work."""
+    """Encoded updates by party, round and local training."""
     progress: Progress
 
     def __repr__(self) -> str:
@@ -40,32 +40,32 @@ class Case:
 
     @property
     def first(self) -> ReplayRound:
-        """The first round: its model has seen no data, and its sums are those of the first updates."""
+        """First round, whose model has seen no data."""
         return self.rounds[0]
 
     @property
     def final(self) -> F32:
-        """The last model, ``(d,)``."""
+        """Final model, ``(d,)``."""
         return self.rounds[-1].after.values
 
     def weights(self, one: ReplayRound) -> Mapping[PartyId, float]:
-        """Public weights of a round's participants."""
+        """Return the public weights of a round's participants."""
         return weighting.public_weights(self.recorded.scenario.weighting, one.counts, one.participants)
 
     def means(self, one: ReplayRound) -> tuple[clusters.ClusterMean, ...]:
-        """The cluster means of a round's sums."""
+        """Return the cluster means of a round's sums."""
         return clusters.cluster_means(self.recorded.scenario.encoding, one.sums, self.weights(one))
 
     def labels(self, party: PartyId) -> I64:
-        """Of the party's samples."""
+        """Return the labels of the party's samples."""
         labels: I64 = self.dataset.y_train[self.rows[party]]
         return labels
 
     def pool(self, members: I64, extra: int, generator: np.random.Generator) -> Dataset:
-        """A data set whose training half is these rows first, then up to ``extra`` that no party holds."""
+        """Return a data set that trains on these rows, then up to ``extra`` rows that no party holds."""
         data = self.dataset
         unused = np.setdiff1d(np.arange(len(data.y_train)), np.concatenate(list(self.rows.values())))
-        # Where the training half is used up the test half has to do.
+        # Use the test half if the training half has too few unused rows.
         x = (
             data.x_train[unused]
             if len(unused) >= extra
@@ -85,17 +85,16 @@ class Case:
 
 
 def case_of(recorded: Recorded, truth: GroundTruth | None, data_dir: Path | None, progress: Progress) -> Case:
-    """The run, with the data that its seed gave to each party.
+    """Return the run with the data that its seed assigned to each party.
 
     Args:
         recorded: the run.
         truth: its ground truth; None without ``--lab``.
-        data_dir: where data sets are.
-        progress: told what is being done.
+        data_dir: folder of data sets.
+        progress: receiver of progress lines.
 
     Raises:
-        ConfigError: no ground truth, a run that does not say its seed or kept no whole vectors, or a data set
-            that is not there.
+        ConfigError: no ground truth, no recorded seed, no whole vectors, or a missing data set.
     """
     where = "--attacks"
     if truth is None:

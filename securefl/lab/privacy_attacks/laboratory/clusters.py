@@ -1,4 +1,4 @@
-"""Cluster means of a round, as the server holds them after it."""
+"""Cluster means of a round, as the server knows them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,21 @@ from securefl.protocol.round import ClusterSum
 
 
 class ClusterMean(NamedTuple):
-    """One opened sum over the weights that it counts."""
+    """Opened sum divided by the weights of its survivors."""
 
     survivors: tuple[PartyId, ...]
     update: F64
-    """Parameters' own unit, f64 ``(d,)``, noise included."""
+    """Mean update in the unit of parameters, f64 ``(d,)``, with noise."""
 
 
 def cluster_means(
     encoding: scenario.Encoding, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]
 ) -> tuple[ClusterMean, ...]:
-    """The means of opened sums, in their order.
+    """Return the means of opened sums, in their order.
 
     Args:
-        encoding: for the scale.
-        sums: of one round.
+        encoding: encoding with the scale.
+        sums: opened sums of one round.
         weights: public weights of all survivors.
     """
     unit = float(1 << encoding.scale_bits)

@@ -1,4 +1,4 @@
-"""The experiments that an audit can be asked for, by name."""
+"""Experiments of audits, by name."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -28,14 +28,14 @@ def attacked(
     data_dir: Path | None,
     progress: Progress,
 ) -> Iterator[audit.Chapter]:
-    """Carry out experiments on a recorded run, each as a chapter.
+    """Run experiments on a recorded run, and yield a chapter for each.
 
     Args:
         recorded: the run.
         truth: its ground truth.
         names: keys of :data:`EXPERIMENTS`.
-        data_dir: where data sets are.
-        progress: told what is being done, and what it costs.
+        data_dir: folder of data sets.
+        progress: receiver of progress lines.
 
     Raises:
         ConfigError: no ground truth or data, or an experiment that does not fit the scenario.

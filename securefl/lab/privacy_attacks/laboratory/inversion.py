@@ -1,8 +1,8 @@
-"""Gradient inversion of opened sums: the pictures that the server gets, and how like they are.
+"""Gradient inversion of opened sums: reconstructed pictures and their similarity to the samples.
 
-Every sample of a cluster's members is compared with the reconstruction that is most like it. That choice
-takes ground truth; a server has to make it by eye. Beside it stands what the same choice makes of pictures
-that have nothing to do with the run: as many others of the same data set.
+Every sample of a cluster's members is compared with the most similar reconstruction. This choice needs ground
+truth; a server has to choose by eye. The baseline is the same choice among as many unrelated pictures of the
+data set.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from securefl.lab.privacy_attacks import pictures
 from securefl.training import data, models, sgd
 
 MOST = 16
-"""Samples that are searched for; of more, what is found is no picture, and it takes long."""
+"""Largest number of samples of a search; with more it is slow and finds no pictures."""
 
 _AS_GOOD = 1e-3
-"""Mean squared error, 3 % of the range on average: 30 dB."""
+"""Mean squared error of 30 dB: 3 % of the range on average."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,15 +31,15 @@ class Inversion:
     originals: F64
     """Brightness 0 to 1, f64 ``(n, height, width)``; colours are averaged."""
     found: F64
-    """The reconstruction that is most like each of them, same shape."""
+    """Most similar reconstruction of each original, same shape."""
     matches: tuple[pictures.Match, ...]
     blind: tuple[pictures.Match, ...]
-    """The same with unrelated pictures in place of reconstructions."""
+    """Matches with unrelated pictures instead of reconstructions."""
     candidates: int
     recognised: float
-    """Share of all samples that a candidate equals but for an error below 0.001: as good as the original."""
+    """Fraction of samples with a candidate of MSE below 0.001, which is as good as the original."""
     blind_recognised: float
-    """The same of unrelated pictures: what chance does."""
+    """The same for unrelated pictures: chance level."""
 
     @property
     def ssim(self) -> float:
@@ -53,7 +53,7 @@ class Inversion:
 
     @property
     def blind_ssim(self) -> float:
-        """Mean over the samples, of unrelated pictures."""
+        """Mean similarity of unrelated pictures over the samples."""
         return float(np.mean([match.ssim for match in self.blind]))
 
 
@@ -67,26 +67,25 @@ def reconstructed(
     seed: int,
     search: sgd.Search | None = None,
 ) -> F64:
-    """Candidates for the samples behind one cluster's mean update.
+    """Return candidates for the samples behind one cluster's mean update.
 
-    First-layer neurons where the model is dense, and a search for up to 16 samples in any case; that costs
-    about three times as much as so many trainings on them as it has steps.
+    They come from first-layer neurons if the model is dense, and from a search if there are up to 16 samples.
+    A step of the search costs about as much as three training steps on these samples.
 
     Args:
-        config: of the model.
-        dataset: whose training half the samples are of.
-        params: of the model before the update, f32 ``(d,)``.
+        config: configuration of the model.
+        dataset: data set with the samples in its training half.
+        params: model before the update, f32 ``(d,)``.
         update: mean update, f64 ``(d,)``: minus a gradient, up to a factor.
-        rows: ground truth, all rows of ``dataset`` that the members trained on; the search is told their
-            labels.
-        seed: of the search.
-        search: how it goes.
+        rows: ground truth: all rows of ``dataset`` that the members trained on; the search uses their labels.
+        seed: seed of the search.
+        search: options of the search.
 
     Returns:
         Brightness, about 0 to 1, f64 ``(k, height, width)``, k >= 1: the first is evenly grey.
 
     Raises:
-        ConfigError: the samples are no pictures.
+        ConfigError: the samples are not pictures.
     """
     shape = dataset.input_shape
     if len(shape) not in {2, 3} or min(shape[-2:]) < 8 or dataset.x_train.dtype == np.int64:
@@ -106,16 +105,16 @@ def reconstructed(
 def compared(
     dataset: data.Dataset, candidates: F64, rows: I64, behind: I64, *, seed: int, most: int = 48
 ) -> Inversion:
-    """Set candidates beside true samples, and beside them as many pictures that have nothing to do with them.
+    """Compare true samples with candidates, and with as many unrelated pictures.
 
     Args:
-        dataset: with the samples.
-        candidates: of :func:`reconstructed`.
-        rows: ground truth, of the training half: the samples to look for.
-        behind: rows that no unrelated picture is taken from, such as all that are in the sum. Where the rest
-            of the training half is too small, the test half serves, too.
-        seed: of the choice of unrelated pictures.
-        most: samples whose similarity is computed, which takes long; of more, those nearest to a candidate.
+        dataset: data set with the samples.
+        candidates: result of :func:`reconstructed`.
+        rows: ground truth: training rows of the samples to look for.
+        behind: training rows excluded from unrelated pictures, such as all in the sum. If too few rows
+            remain, the test half is used as well.
+        seed: seed of the choice of unrelated pictures.
+        most: largest number of samples for the slow similarity; of more, those nearest to a candidate.
     """
     rest = np.setdiff1d(np.arange(len(dataset.y_train)), behind)
     others = dataset.x_train[np.random.default_rng(seed).permutation(rest)[: len(candidates)]]
@@ -139,13 +138,13 @@ def compared(
 
 
 def _least_errors(originals: F64, candidates: F64) -> F64:
-    """Of each original the mean squared error of the candidate that is nearest, f64 ``(n,)``."""
+    """Return the mean squared error of the nearest candidate of each original, f64 ``(n,)``."""
     inside = np.clip(candidates, 0.0, 1.0)
     errors: F64 = np.array([((inside - one) ** 2).mean(axis=(1, 2)).min() for one in originals])
     return errors
 
 
 def _brightness(dataset: data.Dataset, standardised: npt.NDArray[Any]) -> F64:
-    """f64 ``(n, height, width)``, 0 to 1 for true samples, of pictures with or without channels."""
+    """Return brightness, f64 ``(n, height, width)``, 0 to 1 for true samples, averaged over channels."""
     values: F64 = standardised.astype(np.float64) * dataset.std + dataset.mean
     return values if values.ndim == 3 else values.mean(axis=1)

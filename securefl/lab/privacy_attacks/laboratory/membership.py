@@ -1,7 +1,7 @@
 """Membership inference on models and on opened sums, with shadow models for the likelihood ratio.
 
-A model is a model whether it is the final one or the global one plus a cluster's mean update: the same attack
-asks of both which records they were trained on. Members and others come from one distribution.
+The same attack applies to the final model and to the global model plus a cluster's mean update. Members and
+others come from one distribution.
 """
 
 from collections.abc import Callable
@@ -24,28 +24,28 @@ class MembershipAttack:
     """Two attacks on the same models."""
 
     threshold: roc.Roc
-    """By confidence alone."""
+    """Curve by confidence alone."""
     ratio: roc.Roc
-    """By LiRA."""
+    """Curve by likelihood ratio (LiRA)."""
     shadows: int
-    """Models that the likelihood ratio of one target rests on."""
+    """Number of shadow models for one target."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShadowScores:
-    """Confidences of shadow models, and what they were trained on."""
+    """Confidences of shadow models and their training records."""
 
     scores: F64
-    """f64 ``(k, n)``."""
+    """Confidences, f64 ``(k, n)``."""
     member: npt.NDArray[np.bool_]
-    """``(k, n)``."""
+    """True for training records, ``(k, n)``."""
 
     def on(self, target: F64, member: npt.NDArray[np.bool_]) -> MembershipAttack:
-        """Attack one model that is none of them.
+        """Attack another model.
 
         Args:
             target: its confidences, f64 ``(n,)``.
-            member: what it was trained on, ``(n,)``.
+            member: True for its training records, ``(n,)``.
 
         Raises:
             UsageError: too few shadow models, or records of one kind only.
@@ -61,18 +61,18 @@ def shadow_scores(
     secret: entropy.Entropy | None = None,
     progress: Callable[[int], None] = lambda _done: None,
 ) -> ShadowScores:
-    """Train shadow models and ask each how sure it is of every record of the pool.
+    """Train shadow models, and compute the confidence of each in every record of the pool.
 
     Args:
-        pool: what they are trained on.
-        count: how many; the cost is that of so many simulations.
+        pool: training records.
+        count: number of shadow models; each costs a simulation.
         seed: as in :meth:`securefl.runtime.simulation.shadows.Pool.shadows`.
         secret: as there.
-        progress: told how many are done.
+        progress: receiver of the number of finished models.
 
     Raises:
         ConfigError: the scenario cannot be simulated on the pool.
-        UsageError: text.
+        UsageError: the records are text.
     """
     confidence = confidences_in(pool)
     scores, members = [], []
@@ -84,10 +84,10 @@ def shadow_scores(
 
 
 def confidences_in(pool: simulation.Pool) -> Callable[[F32], F64]:
-    """A function from parameters to confidences in all records of a pool, f64 ``(n,)``.
+    """Return a function from parameters to confidences in all records of a pool, f64 ``(n,)``.
 
     Raises:
-        UsageError: text.
+        UsageError: the records are text.
     """
     data = pool.dataset
     shard = Shard(data.standardise(data.x_train), data.y_train, data.classes, data.input_shape)

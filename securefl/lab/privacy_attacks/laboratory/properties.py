@@ -1,7 +1,7 @@
-"""Property inference: samples of each class held by a cluster's members, from its opened sum.
+"""Property inference: class shares of a cluster's samples, estimated from its opened sum.
 
-The server trains shadow parties from the same model on samples of its own, cut into parties with mixes of
-classes that it knows, and learns what a mix does to the last layer's bias.
+The server trains shadow parties with known class shares on its own samples, from the same model, and learns
+how class shares change the last layer's bias.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from securefl.training.data import Dataset, Dirichlet, split
 
 _RUN: Final = RunId("1abe1" + "0" * 27)
 _MIX: Final = 0.5
-"""Concentration of the shadow parties' mixes: from nearly one class to nearly all."""
+"""Dirichlet concentration of the shadow parties' class shares: from nearly one class to nearly all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,15 +32,15 @@ class LabelAttack:
     """Results of an attack on label shares, by cluster."""
 
     estimated: F64
-    """f64 ``(clusters, classes)``."""
+    """Estimated shares, f64 ``(clusters, classes)``."""
     true: F64
-    """Same shape: shares of the members' samples, weighted as their updates are."""
+    """True shares, same shape, weighted as the members' updates."""
     parties: F64
     """Shares of each survivor's own samples, f64 ``(survivors, classes)``, cluster by cluster."""
     sizes: tuple[int, ...]
     """Survivors of each cluster."""
     prior: F64
-    """What the server says without the sums: the shares of its own samples, f64 ``(classes,)``."""
+    """Guess without sums: the shares of the server's samples, f64 ``(classes,)``."""
 
     @property
     def error(self) -> float:
@@ -49,17 +49,17 @@ class LabelAttack:
 
     @property
     def blind(self) -> float:
-        """The same of the prior."""
+        """Mean error of the prior for clusters."""
         return float(distances(np.broadcast_to(self.prior, self.true.shape), self.true).mean())
 
     @property
     def error_by_party(self) -> float:
-        """The same of each survivor, if it is taken to be as its cluster."""
+        """Mean error for single survivors, estimated by their cluster."""
         return float(distances(np.repeat(self.estimated, self.sizes, axis=0), self.parties).mean())
 
     @property
     def blind_by_party(self) -> float:
-        """The same of the prior."""
+        """Mean error of the prior for single survivors."""
         return float(distances(np.broadcast_to(self.prior, self.parties.shape), self.parties).mean())
 
 
@@ -68,18 +68,18 @@ def learn_labels(
 ) -> LabelModel:
     """Learn the effect of class shares on the last layer's bias in one local training from ``params``.
 
-    Costs so many local trainings.
+    Costs ``parties`` local trainings.
 
     Args:
-        scenario: of the federation, whose training the shadow parties repeat; they add no noise.
-        dataset: the server's samples are its training half.
-        params: of the global model, f32 ``(d,)``.
-        parties: shadow parties.
-        samples: of each of them, about as many as real ones have; several may have the same one.
-        seed: of everything.
+        scenario: scenario of the federation; shadow parties repeat its training without noise.
+        dataset: data set with the server's samples as training half.
+        params: global model, f32 ``(d,)``.
+        parties: number of shadow parties.
+        samples: samples per shadow party, similar to real ones, drawn with replacement.
+        seed: seed of all draws.
 
     Raises:
-        ConfigError: a model whose last parameters are not one bias per class (an own one, or for text).
+        ConfigError: the model's last parameters are not one bias per class (own models, text models).
     """
     if not scenario.model.class_biases:
         raise ConfigError("model.type", "has no last layer with one bias per class", "use another model")
@@ -106,12 +106,12 @@ def infer_labels(
     weights: Mapping[PartyId, float],
     prior: F64,
 ) -> LabelAttack:
-    """Estimate the shares of each cluster and set them beside the truth.
+    """Estimate the class shares of each cluster, and compare them with the truth.
 
     Args:
         model: learned from the same parameters.
         clusters: opened sums of one round, as means.
-        labels: ground truth, of each survivor's samples.
+        labels: ground truth: labels of each survivor's samples.
         weights: the survivors' public weights.
         prior: the server's guess without any sum, f64 ``(classes,)``.
     """
@@ -127,6 +127,6 @@ def infer_labels(
 
 
 def shares_in(labels: I64, classes: int) -> F64:
-    """Share of each class, f64 ``(classes,)``."""
+    """Return the share of each class, f64 ``(classes,)``."""
     shares: F64 = np.bincount(labels, minlength=classes) / max(len(labels), 1)
     return shares
