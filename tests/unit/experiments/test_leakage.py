@@ -282,6 +282,6 @@ def test_bad_calls_are_one_line(tmp_path: Path) -> None:
         f"SWEEP: is missing: nothing to compute (name one of {names}"
     )
     said = refusal(call("leakage", "lost", "--out", tmp_path))
-    assert said.startswith(f"SWEEP: 'lost' is not a bundled sweep (one of {names}")
+    assert said.startswith(f"SWEEP: 'lost' is not a bundled sweep (choose from {names}")
     said = refusal(call("leakage", "--page", "--out", tmp_path))
     assert said == f"--page: {tmp_path} holds no result yet (run one first, as --figure atoms)"

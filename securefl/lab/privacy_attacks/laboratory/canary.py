@@ -43,7 +43,7 @@ class CanaryAudit:
     bound: Bound
     """Lower bound of one run; valid for any dependence between updates."""
     gaussian: float | None
-    """Epsilon at ``delta`` of the smallest Gaussian release that explains the guesses, at the same confidence.
+    """Epsilon at ``delta`` of the smallest Gaussian release that explains the guesses, at equal confidence.
 
     Assumes Gaussian releases and independent canaries, true if updates are known except for canary and noise;
     None with sampling, which is not Gaussian."""
