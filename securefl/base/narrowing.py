@@ -41,7 +41,8 @@ def exact_f64(values: Any) -> F64:
         raise NarrowingError(f"{_KINDS[found.dtype.kind]}, not numbers")
     if found.dtype.kind == "O":
         _check_objects(found)
-    wide: F64 = np.array(values, dtype=np.float64)
+    # A tensor warns if numpy asks it for a copy; pandas makes NaN of its own NA.
+    wide: F64 = np.array(values if found.dtype.kind == "O" else found, dtype=np.float64)
     if found.dtype.kind in "iu" and found.dtype.itemsize == wide.dtype.itemsize:
         beyond = np.greater(found, EXACT_INTEGERS)
         if found.dtype.kind == "i":

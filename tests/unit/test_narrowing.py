@@ -30,6 +30,10 @@ BIG = 2**53 + 1
 
 
 class TestNumbers:
+    @pytest.mark.filterwarnings("error")
+    def test_tensors_come_back_without_a_warning(self) -> None:
+        assert exact_f64(torch.tensor([1.0, 2.5])).tolist() == [1.0, 2.5]
+
     @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
     def test_whole_numbers_come_back_or_are_refused(self, wholes: list[int]) -> None:
         exact = all(int(float(one)) == one for one in wholes)
