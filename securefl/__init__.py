@@ -6,4 +6,15 @@ when they are first used.
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_imported, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        return _imported(name)
+    from securefl import attacks, rules, sections  # noqa: PLC0415 - imported when first used, as all names
+    from securefl.base.text import refuse_attribute  # noqa: PLC0415 - the same
+
+    modules = () if name.startswith("_") else (attacks, rules, sections)
+    elsewhere = {one: f"{module.__name__}.{one}" for module in modules for one in module.__all__}
+    return refuse_attribute(__name__, __all__, elsewhere)(name)

@@ -10,6 +10,9 @@ attacker for its own update ``x``, of a coalition for the honest updates ``x`` t
     array([0.775, 1.775])
 """
 
+from typing import TYPE_CHECKING
+
+from securefl.base.text import refuse_attribute
 from securefl.methods.attacks.parts.alie import ALIE
 from securefl.methods.attacks.parts.backdoor import Backdoor
 from securefl.methods.attacks.parts.fall_of_empires import FallOfEmpires
@@ -39,3 +42,6 @@ __all__ = [
     "ModelNegation",
     "Scale",
 ]
+
+if not TYPE_CHECKING:  # or a type checker would accept each name
+    __getattr__ = refuse_attribute(__name__, __all__)

@@ -9,6 +9,9 @@ Each docstring has the formula and a runnable example. ``rule(x)`` aggregates th
     array([2.5, 2.5])
 """
 
+from typing import TYPE_CHECKING
+
+from securefl.base.text import refuse_attribute
 from securefl.methods.robust.pre_aggregation.arc import AdaptiveClipping
 from securefl.methods.robust.pre_aggregation.bucketing import Bucketing
 from securefl.methods.robust.pre_aggregation.nearest_neighbour_mixing import NearestNeighbourMixing
@@ -48,3 +51,6 @@ __all__ = [
     "TrimmedMean",
     "ZenoPlusPlus",
 ]
+
+if not TYPE_CHECKING:  # or a type checker would accept each name
+    __getattr__ = refuse_attribute(__name__, __all__)

@@ -17,6 +17,9 @@ A :class:`securefl.Scenario` is made of them. ``[[behaviours]]`` are here and in
     2
 """
 
+from typing import TYPE_CHECKING
+
+from securefl.base.text import refuse_attribute
 from securefl.scenario.aggregation import Aggregation
 from securefl.scenario.behaviours import (
     Drop,
@@ -86,3 +89,6 @@ __all__ = [
     "Weighting",
     "WrongShare",
 ]
+
+if not TYPE_CHECKING:  # or a type checker would accept each name
+    __getattr__ = refuse_attribute(__name__, __all__)

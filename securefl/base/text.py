@@ -3,8 +3,9 @@
 import difflib
 import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NoReturn
 
 _FOLDERS: Final = re.compile(r"(?<![\w:/])(?:~|\.{1,2})?/(?:[^\s/:;,'\"()]+/)*(?=[^\s/:;,'\"()]+)")
 """The folders of a path, up to the last part; not those of a URL."""
@@ -76,6 +77,25 @@ def closest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
             if _abbreviates(letters, _words(name)):
                 return name
     return next(iter(difflib.get_close_matches(word, names, n=1, cutoff=cutoff)), None)
+
+
+def refuse_attribute(
+    module: str, names: Sequence[str], elsewhere: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[str], NoReturn]:
+    """Return the ``__getattr__`` of a module, which names the attribute that a misspelt one stands for.
+
+    Args:
+        module: its name.
+        names: its attributes.
+        elsewhere: by attribute of other modules, its whole name.
+    """
+
+    def refuse(name: str) -> NoReturn:
+        near = closest(name, [*names, *elsewhere])
+        remedy = f" (did you mean {elsewhere.get(near, near)}?)" if near else ""
+        raise AttributeError(f"{module} has no attribute {name!r}{remedy}", name=name)
+
+    return refuse
 
 
 def _words(name: str) -> list[str]:
