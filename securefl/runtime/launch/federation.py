@@ -339,11 +339,16 @@ def _run_in(
             end = federation.run()
         except KeyboardInterrupt as interrupt:
             end = conclusion.interrupted_by(interrupt)
-        except RunAbortedError as error:
+        except ConfigError:
+            raise
+        except Exception as error:
+            end = report.RunEnd(reason=str(error), aborted=True)
+            if not isinstance(error, RunAbortedError):  # such as one of the caller's on_round
+                end = conclusion.interrupted(f"stopped by {type(error).__name__}; what was written stays")
             if any(directory.transcript_folder.glob("*")):
                 # What ended the run may keep the summary from being written, too, and is what has to be said.
                 with suppress(SecureflError):
-                    conclude(report.RunEnd(reason=str(error), aborted=True))
+                    conclude(end)
             raise
         finally:
             progress.finish()
