@@ -344,7 +344,7 @@ def _run_in(
         except Exception as error:
             end = report.RunEnd(reason=str(error), aborted=True)
             if not isinstance(error, RunAbortedError):  # such as one of the caller's on_round
-                end = conclusion.interrupted(f"stopped by {type(error).__name__}; what was written stays")
+                end = conclusion.interrupted_end(f"stopped by {type(error).__name__}; what was written stays")
             if any(directory.transcript_folder.glob("*")):
                 # What ended the run may keep the summary from being written, too, and is what has to be said.
                 with suppress(SecureflError):

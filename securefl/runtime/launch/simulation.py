@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Collection
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 
 from securefl.base import entropy, header
 from securefl.base.arrays import F32
-from securefl.base.errors import ConfigError
+from securefl.base.errors import ConfigError, SecureflError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import count
 from securefl.methods import attacks, feasibility, privacy
@@ -100,16 +101,22 @@ class Simulation:
         plan = federation.plan
         self.scenario = scenario = plan.scenario
         accounts = _accounts(plan, options)
-        directory: RunDirectory
-        if options.resume:
-            directory, standing, dead = _former(options.out, federation)
-            self._earlier = directory.read_records(before=standing.round)
-            # A summary of the interrupted part would report the end of the simulation.
-            directory.summary_file.unlink(missing_ok=True)
-        else:
-            directory, standing, dead = RunDirectory.create(options.out, scenario.name), None, ()
-            self._earlier = ()
-            directory.write_scenario(scenario)
+        standing: Standing | None = None
+        dead: Collection[PartyId] = ()
+        self._earlier: tuple[report.RoundRecord, ...] = ()
+        with ExitStack() as stack:
+            if options.resume:
+                directory = _former(options.out)
+                stack.enter_context(_claimed(directory))
+                standing, dead = _standing(directory, federation)
+                self._earlier = directory.read_records(before=standing.round)
+                # A summary of the interrupted part would report the end of the simulation.
+                directory.summary_file.unlink(missing_ok=True)
+            else:
+                directory = RunDirectory.create(options.out, scenario.name)
+                stack.enter_context(_claimed(directory))
+                directory.write_scenario(scenario)
+            self._claim = stack.pop_all()
         self.directory = directory
         logs.go_to(directory.path)
         self._checkpoint = directory.path / CHECKPOINT_FILE
@@ -165,7 +172,9 @@ class Simulation:
             # Parties have trained, and the rows have the round: only a resumption may repeat it.
             why = f"stopped by {type(error).__name__} in round {self._rounds.round}"
             self.end = _interrupted_end(why, self._checkpoint, self._options)
-            self.close()
+            # The error may keep the summary from being written, too, and is what the caller has to know.
+            with suppress(SecureflError):
+                self.conclude()
             raise
         return self.end
 
@@ -190,9 +199,10 @@ class Simulation:
         return self._summary(self.end or RunEnd(reason=done), write=False)
 
     def close(self) -> None:
-        """Close progress and the file of metrics; the checkpoint of the last round stays."""
+        """Close progress and the file of metrics, release the directory; the last checkpoint stays."""
         self._progress.finish()
         self._rows.close()
+        self._claim.close()
 
     def _summary(self, end: RunEnd, *, write: bool) -> Summary:
         return conclusion.conclude(
@@ -292,19 +302,27 @@ def _interrupted_end(by: str, checkpoint: Path, options: SimulationOptions) -> R
     return conclusion.interrupted_end(f"{by}; to go on: {command}")
 
 
-def _former(
-    out: Path | None, federation: SimulatedFederation
-) -> tuple[RunDirectory, Standing, Collection[PartyId]]:
-    """The directory of a simulation that was interrupted, and where it was."""
+def _claimed(directory: RunDirectory) -> AbstractContextManager[None]:
+    """Hold a directory for one simulation at a time."""
+    return process.claim_folder(directory.path, PartyId("simulation"), "another simulation")
+
+
+def _former(out: Path | None) -> RunDirectory:
+    """Return the directory of a simulation that was interrupted."""
     if out is None:
         raise ConfigError("--resume", "needs the directory of the simulation", "add --out DIRECTORY")
-    directory = RunDirectory.open(out)
+    return RunDirectory.open(out)
+
+
+def _standing(
+    directory: RunDirectory, federation: SimulatedFederation
+) -> tuple[Standing, Collection[PartyId]]:
+    """Return the state of a simulation that was interrupted, and the parties that were killed."""
     checkpoint = directory.path / CHECKPOINT_FILE
     if directory.summary_file.exists() and not checkpoint.exists():
         reason = "has no checkpoint, so there is nothing to resume"
-        raise ConfigError(str(out), reason, "choose another --out, without --resume")
-    standing, dead = read_checkpoint(checkpoint, federation.plan, training=federation.training)
-    return directory, standing, dead
+        raise ConfigError(str(directory.path), reason, "choose another --out, without --resume")
+    return read_checkpoint(checkpoint, federation.plan, training=federation.training)
 
 
 def _header(federation: SimulatedFederation, options: SimulationOptions, done: int) -> header.RunHeader:

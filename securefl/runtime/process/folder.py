@@ -18,18 +18,23 @@ _LONGEST_PID: Final = 20
 
 
 @contextmanager
-def claim_folder(out: Path, name: PartyId) -> Iterator[None]:
+def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
     """Hold the folder for the process of this name; others of it are refused, those of other names are not.
 
     The lock is the kernel's (``flock`` on ``.<name>.lock``): a process that is killed leaves the file, and
     nobody is kept out by it.
+
+    Args:
+        out: the folder.
+        name: of the lock.
+        holder: the process in an error; ``a process of <name>`` by default.
 
     Raises:
         ConfigError: another process holds it, the server has led a run there to its end, or nothing can be
             written.
     """
     path = out / f".{name}.lock"
-    lock = _lock(path, name)
+    lock = _lock(path, holder or f"a process of {name}")
     try:
         if name == SERVER:
             _refuse_second_run(out)
@@ -41,7 +46,7 @@ def claim_folder(out: Path, name: PartyId) -> Iterator[None]:
         os.close(lock)
 
 
-def _lock(path: Path, name: PartyId) -> int:
+def _lock(path: Path, holder: str) -> int:
     """The lock's file descriptor. The file may be taken away by its last owner before it is locked here."""
     while True:
         try:
@@ -51,7 +56,7 @@ def _lock(path: Path, name: PartyId) -> int:
                 str(path), f"cannot be written: {error.strerror}", "choose another --out"
             ) from error
         try:
-            _take(lock, path, name)
+            _take(lock, path, holder)
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.fstat(lock), os.lstat(path)):
                     _sign(lock)
@@ -62,13 +67,13 @@ def _lock(path: Path, name: PartyId) -> int:
         os.close(lock)
 
 
-def _take(lock: int, path: Path, name: PartyId) -> None:
+def _take(lock: int, path: Path, holder: str) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ConfigError(
             "--out",
-            f"{path.parent} is in use: a process of {name} runs there{_owner(lock)}",
+            f"{path.parent} is in use: {holder} runs there{_owner(lock)}",
             "wait until it ends, or choose another --out",
         ) from None
     except OSError as error:
