@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import multiprocessing
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -162,6 +165,71 @@ def test_an_error_of_ones_own_function_is_raised(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="no plot"):
         securefl.simulate("quickstart", rounds=2, out=tmp_path / "run", on_round=fail)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert "stopped by RuntimeError in round 0" in summary["reason"]
+
+
+@pytest.mark.live
+def test_live_an_error_of_ones_own_function_ends_a_run_with_its_summary(tmp_path: Path) -> None:
+    def fail(_record: securefl.RoundRecord) -> None:
+        raise RuntimeError("no plot")
+
+    with pytest.raises(RuntimeError, match="no plot"):
+        securefl.run(
+            securefl.load("quickstart", SMALL), broker="embedded", out=tmp_path / "run", on_round=fail
+        )
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["reason"] == "stopped by RuntimeError; what was written stays"
+    assert (summary["aborted"], len(summary["rounds"])) == (True, 1)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_directory_serves_one_simulation_at_a_time(tmp_path: Path) -> None:
+    with securefl.Federation("quickstart", rounds=3, out=tmp_path / "run") as first:
+        first.step()
+        for second in (securefl.simulate, securefl.Federation):
+            with pytest.raises(securefl.ConfigError) as caught:
+                second("quickstart", rounds=3, out=tmp_path / "run", resume=True)
+            assert str(caught.value) == (
+                f"out: {tmp_path / 'run'} is in use: another simulation runs there (process {os.getpid()})"
+                " (wait until it ends, or choose another out=)"
+            )
+    rest = securefl.simulate("quickstart", rounds=3, out=tmp_path / "run", resume=True)
+    assert len(rest) == 3
+    assert not list((tmp_path / "run").glob(".*lock"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"resume": True}, "resume: needs the directory of the simulation (add out=DIRECTORY)"),
+        ({"site": "ward"}, "site: 'ward' does not name a site (write module:name, as in mysite:Site)"),
+    ],
+)
+def test_errors_name_arguments_of_python(arguments: dict[str, Any], error: str) -> None:
+    with pytest.raises(securefl.ConfigError) as caught:
+        securefl.simulate("quickstart", **arguments)
+    assert str(caught.value) == error
+    assert caught.value.path == next(iter(arguments))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "near"),
+    [
+        (securefl, "Medain", "securefl.rules.Median"),
+        (securefl, "simulat", "simulate"),
+        (securefl.rules, "Medain", "Median"),
+        (securefl.attacks, "Bakdoor", "Backdoor"),
+        (securefl.sections, "Agregation", "Aggregation"),
+    ],
+)
+def test_a_misspelt_name_is_refused_with_the_name_that_it_stands_for(
+    module: ModuleType, name: str, near: str
+) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(module, name)
+    assert str(caught.value) == f"{module.__name__} has no attribute {name!r} (did you mean {near}?)"
+    assert not hasattr(module, "__wrapped__")
 
 
 def test_a_federation_steps_to_the_bits_of_a_simulation(tmp_path: Path) -> None:

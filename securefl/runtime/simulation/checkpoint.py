@@ -70,7 +70,7 @@ def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Standi
         raise ConfigError(
             str(path),
             "belongs to another scenario, seed or model",
-            "give the same scenario, --set and --seed, or another --out",
+            "give the same scenario and --seed, or another --out",
         )
     if file.training != training:
         raise ConfigError(

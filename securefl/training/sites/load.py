@@ -40,7 +40,7 @@ def import_named(name: str) -> Any:
     """
     if name.count(":") != 1 or name.startswith(":") or name.endswith(":"):
         raise ConfigError(
-            "--site", f"{name!r} does not name a site", "write module:name, as in --site mysite:Site"
+            "--site", f"{name!r} does not name a site", "write module:name, as in mysite:Site"
         )
     try:
         return scenario.load_own(name)

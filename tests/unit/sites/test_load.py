@@ -191,9 +191,9 @@ class TestPythonsOwn:
             securefl.run(SCENARIO, site=importable)
 
     def test_an_interpreter_of_its_own_is_not_ignored(self) -> None:
-        with pytest.raises(ConfigError, match="--site-python: /nowhere/python is not a file"):
+        with pytest.raises(ConfigError, match="site_python: /nowhere/python is not a file"):
             securefl.simulate(SCENARIO, site=importable, site_python="/nowhere/python")
-        with pytest.raises(ConfigError, match="--site-memory: needs a site in a process"):
+        with pytest.raises(ConfigError, match="site_memory: needs a site in a process"):
             securefl.simulate(SCENARIO, site=importable, site_memory=4)
 
 
