@@ -1,7 +1,7 @@
-"""The walk from the opened sums of a round to the next model, and to the end of a run.
+"""Steps from the opened sums of a round to the next model and the end of the run.
 
-Steps 12 to 14 of docs/dataflow.md: screen the sums, aggregate, step, complete the report of the round, decide
-on the end. Features take part through their hooks (:mod:`securefl.protocol.round.server.features.feature`).
+Steps 12 to 14 of docs/dataflow.md: screen the sums, aggregate, step, complete the round's report, decide on
+the end. Features join by hooks (:mod:`securefl.protocol.round.server.features.feature`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ Reports = tuple[reports.AnyReport, ...]
 
 
 def screen(plan: RunPlan, standing: Standing, opened: OpenedRound) -> tuple[Standing, OpenedRound, Reports]:
-    """Return the state, the opened round with the sums that fail a check, and the reports of the checks."""
+    """Check the opened sums; return the state, the round with failed sums excluded, and the reports."""
     checked = [(feature, feature.screen(plan, standing.round, opened)) for feature in FEATURES]
     told = tuple(one for _, found in checked for one in found)
     failed = frozenset((one.reclustering, one.cluster) for one in told if not one.ok)
@@ -51,7 +51,7 @@ def next_models(
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[RoundStep, Models]:
-    """Aggregate, apply the optimiser, and let features change its step; see :func:`update`."""
+    """Aggregate, apply the optimiser, and let features change the step; see :func:`update`."""
     made = RoundStep(plan, standing, opened, stepping.aggregate(plan, standing, opened, gradients))
     if made.result.update is None:
         return made, Models(standing.params, standing.moments)
@@ -70,11 +70,11 @@ def update(
     """Aggregate the opened sums and step.
 
     Args:
-        plan: of the run.
-        standing: state at the beginning of the round.
-        opened: sums of the round, screened.
-        gradients: f64 ``(d,)`` for each of :func:`to_consult`. Without them a rule that needs
-            one is not applied, and the round gives no update.
+        plan: plan of the run.
+        standing: state at the start of the round.
+        opened: screened sums of the round.
+        gradients: f64 ``(d,)`` by reclustering, for those of :func:`to_consult`. If one is missing, a rule
+            that needs it is not applied, and the round gives no update.
 
     Returns:
         The state with the new model, and the input of the step.
@@ -96,7 +96,7 @@ def step(
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[Standing, reports.RoundDone, Reports]:
-    """Step as :func:`update` and complete the report of the round, but for the test of its model.
+    """Step as :func:`update` does, and complete the round's report except for the model's test.
 
     Returns:
         The state with the new model, the report of the round, and further reports.
@@ -116,12 +116,12 @@ def step(
 def void(
     plan: RunPlan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
 ) -> tuple[Standing, reports.RoundDone, Reports]:
-    """End a round without a draw that stands; ``alone`` if too few parties were present for one."""
+    """End a round without a valid draw; ``alone`` if too few parties were present for one."""
     after = stepping.without_update(_left(plan, standing), spoilt=alone)
     done = reports.RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), ())
     made: Reports = (reports.ModelStepped(standing.round, (), (), None),)
     if standing.values:
-        # Audits take the values of a round from here, and a void round has some, too.
+        # Audits read the values from this report, so a void round writes it too.
         made = (*made, reports.ValuesMoved(standing.round, dict(standing.values), dict(after.values)))
     return after, _described(after, done), made
 
@@ -129,15 +129,15 @@ def void(
 def end(
     plan: RunPlan, standing: Standing, done: reports.RoundDone
 ) -> tuple[Standing, kernel.Finished | kernel.Aborted | None]:
-    """Decide whether and how the run ends with a round.
+    """Decide if the run ends with this round, and how.
 
     Args:
-        plan: of the run.
+        plan: plan of the run.
         standing: state after the round's step.
-        done: report of the round with the accuracy of its model, None if the server tests nothing.
+        done: report of the round with its model's accuracy, None if the server tests nothing.
 
     Returns:
-        The state, of the next round if the run goes on, and the end or None.
+        The state (of the next round if the run continues), and the end or None.
     """
     aborted = stepping.abort_reason(plan, standing)
     if aborted:
@@ -166,7 +166,7 @@ def _described(standing: Standing, done: reports.RoundDone) -> reports.RoundDone
 
 
 def _is_spoilt(plan: RunPlan, opened: OpenedRound) -> bool:
-    """Return True if the sums would have been enough without those that failed a check."""
+    """Return True if the sums would be enough had none failed a check."""
     seen = stacking.counted(plan, opened.sums, opened.excluded)
     enough = bool(stacking.usable(plan, opened.sums))
     return bool(opened.excluded) and not stacking.usable(plan, seen) and enough
@@ -175,7 +175,7 @@ def _is_spoilt(plan: RunPlan, opened: OpenedRound) -> bool:
 def _round_done(round_: int, opened: OpenedRound, result: RoundAggregate) -> reports.RoundDone:
     clusters = opened.drawn.assignment.clusters
     found: tuple[reports.ClusterKey, ...] = tuple(one.key for one in opened.sums)
-    # With hidden groups counts are no updates, and a slot that stays closed is not lost.
+    # With hidden groups, counts are not updates, and a closed slot is not a lost sum.
     planned = {(r, j) for r, row in enumerate(clusters) for j in range(len(row))}
     planned = planned if opened.totals is None else {*opened.totals}
     return reports.RoundDone(

@@ -1,1 +1,1 @@
-"""A party's machine."""
+"""State machine of a party."""

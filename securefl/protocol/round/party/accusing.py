@@ -1,4 +1,4 @@
-"""Evidence against the server, from the values that a verifying party has of a round (ADR 0044, Evidence)."""
+"""Evidence against the server, from a verifying party's record of the round (ADR 0044, Evidence)."""
 
 from securefl.protocol import messages, secure_sum
 from securefl.protocol.round.party import phases
@@ -7,7 +7,7 @@ from securefl.protocol.round.shared.statement import start_bytes
 
 
 def false_claim(past: phases.Past, signed: charges.SignedClaim, contents: charges.Contents) -> bytes:
-    """Return a claim that was refused, with the signed values that it may contradict."""
+    """Return a rejected claim with the signed values that it may contradict."""
     known, taken = past.verifying, [past.announced]
     if known is not None:
         taken.append(known.signed)
@@ -27,9 +27,9 @@ def shown_opening(
     """Return the contents of an opening.
 
     Args:
-        known: of the cluster's sum.
-        message: with the opening.
-        plain: its secrets, no longer sealed.
+        known: the cluster's sum.
+        message: message with the opening.
+        plain: decrypted secrets of the opening.
     """
     return charges.ShownOpening(
         attempt=known.setup.instance.attempt,
@@ -44,6 +44,6 @@ def shown_opening(
 
 
 def shown_step(verifying: phases.Verifying, previous: messages.RoundClaim, plain: bytes) -> charges.ShownStep:
-    """Return the contents of a step, with the model that it goes on from."""
+    """Return the contents of a step, with the model before it."""
     params = start_bytes(verifying.params, verifying.values)
     return charges.ShownStep(previous=previous, params=params, step=plain)

@@ -1,4 +1,4 @@
-"""A party's part in drawing the clusters: hello, reveal, recomputing the assignment (protocol.md, 1-3)."""
+"""Draw of the clusters at a party: hello, reveal, assignment (protocol.md, 1-3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,20 +28,20 @@ from securefl.protocol.round.shared.metric_atoms import (
 from securefl.protocol.round.shared.missing import reason_to_leave
 
 MAX_REDRAWS = MAX_DRAWS - 1
-"""Draws of nonces after the first one in a round."""
+"""Draws of nonces after the first one of a round."""
 
 UNSEEN = "it was away when the model was confirmed, and too few others say that they were not"
 _DRAWING = phases.Informed | phases.Choosing | phases.Greeted
-"""Phases in which nothing of a round is decided but its model."""
+"""Phases in which the model is the only fixed value of the round."""
 SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal)
 
 
 def on_model(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.ModelAnnounce
 ) -> phases.PartyPhase:
-    """Take the model of a newer round, from any phase.
+    """Accept the model of a newer round, in any phase.
 
-    Whoever has started while it was under way may be sent it once more.
+    A party that started during the round may receive the same model twice.
     """
     if isinstance(phase, _DRAWING) and place.round == phase.round:
         again = statement.read_model(ctx.plan, message.params)
@@ -50,7 +50,7 @@ def on_model(
     if place.round <= phases.spent_in(phase):
         raise PeerError(SERVER, f"sends the model of round {place.round} again")
     if place.round >= ctx.plan.scenario.stop.rounds:
-        # Each round is three more draws of clusters, and the server need not finish it.
+        # Each round offers three more draws of clusters, and the server need not complete it.
         raise PeerError(SERVER, f"starts round {place.round} of {ctx.plan.scenario.stop.rounds}")
     params = statement.read_model(ctx.plan, message.params)
     past = replace(_with_model(ctx, phase, place.round, params), values=NO_VALUES)
@@ -60,10 +60,12 @@ def on_model(
 def on_best(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.BestModel
 ) -> reports.Effects:
-    """Keep the model that the server says is best; an active server names one that this party has worked on.
+    """Keep the best model that the server sends.
+
+    Under an active server it must be a model that this party has trained on.
 
     Raises:
-        PeerError: it is of another length, nobody asked for it, or it is not among those.
+        PeerError: the model has another length, was not expected, or is unknown to this party.
     """
     if len(message.params) != 4 * ctx.plan.broadcast or ctx.plan.scenario.stop.metric is None:
         raise PeerError(SERVER, f"sends a best model of {len(message.params)} bytes, which was not expected")
@@ -76,16 +78,16 @@ def on_best(
 
 
 def _with_model(ctx: phases.PartyContext, phase: phases.PartyPhase, round_: int, params: F32) -> phases.Past:
-    """The party's state for a round, its model's step included where momentum goes on from that."""
+    """Return the party's state for a round, with the model's step if momentum starts from it."""
     if isinstance(phase, phases.Ended):
         raise PeerError(SERVER, "sends a model after the end")
     past = replace(phase.past, spent=phases.spent_in(phase))
     if not carrying.carries(ctx.plan, "global"):
         return past
     if past.model is not None and past.model[0] == round_ and np.array_equal(past.model[1], params):
-        # Another server invites to the same round: what its step is taken from stays.
+        # Another server invites to the same round: keep the model that the step was taken from.
         return past
-    # Without the model before there is no last step: a party that was away begins with zeros.
+    # A party that missed the model before starts with zeros.
     last = None if past.model is None or past.model[0] != round_ - 1 else past.model[1]
     step = None if last is None else carrying.global_step(ctx.plan, last, params)
     return replace(past, model=(round_, params), carry=step)
@@ -97,7 +99,7 @@ def on_invite(
     place: kernel.Place,
     message: messages.Invite,
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Say hello with a fresh commitment; a new draw voids the last one's nonces."""
+    """Send a hello with a fresh commitment; a new draw voids earlier nonces."""
     due = 0 if isinstance(phase, phases.Informed) else phase.draw + 1
     if place.round != phase.round or place.attempt != due or due > MAX_REDRAWS:
         raise PeerError(SERVER, f"starts draw {place.attempt} of round {place.round} at the wrong time")
@@ -122,10 +124,10 @@ def on_invite(
 def _with_values(
     ctx: phases.PartyContext, phase: phases.Informed, message: messages.Invite
 ) -> phases.Informed:
-    """Take the announced values of the round, which its model's digest then covers.
+    """Take the announced values of the round, which the model's digest then covers.
 
     Raises:
-        PeerError: one that the scenario announces is missing, or outside its limits.
+        PeerError: a value that the scenario announces is missing or outside its limits.
     """
     sent = message.values if isinstance(message, messages.ValuedInvite) else NO_VALUES
     values = checked(ctx.plan.scenario, sent)
@@ -136,7 +138,7 @@ def _with_values(
 def _first_hello(
     ctx: phases.PartyContext, phase: phases.Informed, draw: int
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Say hello to a round, or first choose a task group for it."""
+    """Send the hello of a round, or choose a task group first."""
     named = phase.past.named
     if named is not None and named[0] == phase.round:
         return _greet(ctx, phase, draw, *named[1:])
@@ -153,7 +155,7 @@ def invited_before(
     place: kernel.Place,
     message: messages.Invite,
 ) -> bool:
-    """Whether it is the invitation that this party has already, sent once more as the model is."""
+    """Return True if the party has this invitation already; the server resends it with the model."""
     same = (message.config_digest, message.model_digest) == (ctx.plan.config_digest(), phase.model)
     return same and place == kernel.Place(phase.round, attempt=phase.draw) and ctx.me not in message.excluded
 
@@ -161,9 +163,10 @@ def invited_before(
 def on_chosen(
     ctx: phases.PartyContext, phase: phases.Choosing, event: kernel.Chosen
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Say hello, in its task group. What it chose for this round stays, whatever becomes of the draw.
+    """Send the hello with the chosen task group, which stays for all draws of this round.
 
-    Who cannot choose says hello as well, in any group: its absence would be an answer about its data.
+    A party that cannot choose sends a hello too, with any group: its absence would disclose something about
+    its data.
     """
     if event.round != phase.round:
         return phase, ()
@@ -172,7 +175,7 @@ def on_chosen(
     epsilon = ctx.plan.scenario.groups.choice_epsilon
     if epsilon is None:
         return _greet(ctx, phase, phase.draw, group, groupless)
-    # Durable before it is said: a restarted party must not answer the same question twice.
+    # Durable before it is sent: a restarted party must not answer the same question twice.
     kept = choices.KeptChoice(choices.choices_due(ctx.plan.scenario.groups, phase.round), group)
     noted: reports.Effects = (
         kernel.Enter(kernel.ChoiceGiven(phase.round, epsilon, kept.made, kept.group)),
@@ -212,7 +215,7 @@ def _greet(
 def on_announce(
     ctx: phases.PartyContext, phase: phases.Greeted, place: kernel.Place, message: messages.Announce
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Check everybody's hello and reveal the nonce. All commitments are fixed by now."""
+    """Check all hellos and reveal the nonce; all commitments are fixed by now."""
     hellos = read_said(
         ctx, kernel.Place(phase.round, attempt=phase.draw), place, message.hellos, messages.Hello
     )
@@ -243,7 +246,7 @@ def on_announce(
         phase.groupless,
         unseen,
     )
-    # Durable before it leaves: whoever has all nonces could have parties started again, and draw anew.
+    # Durable before it is sent: a server with all nonces could have parties restarted, and draw again.
     begun = kernel.Journal(phase.round, f"{kernel.REVEALED}{phase.draw}")
     return revealed, (
         *resolved,
@@ -256,10 +259,10 @@ def on_announce(
 def _check_hellos(
     ctx: phases.PartyContext, phase: phases.Greeted, hellos: Mapping[PartyId, messages.Hello]
 ) -> None:
-    """Check that all parties say hello to the same round, and that they are enough.
+    """Check that all hellos are for the same round, and that there are enough.
 
     Raises:
-        PeerError: an honest server announces no such hello.
+        PeerError: an honest server would not announce such hellos.
     """
     for party, hello in hellos.items():
         if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
@@ -277,7 +280,7 @@ def _check_hellos(
 def on_reveals(
     ctx: phases.PartyContext, phase: phases.Revealed, place: kernel.Place, message: messages.Reveals
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Recompute seed and clusters, draw keys for each of this party's instances, and start the first work."""
+    """Recompute seed and clusters, draw keys for each instance of this party, and start training."""
     at = kernel.Place(phase.round, attempt=phase.draw)
     reveals = read_said(ctx, at, place, message.reveals, messages.Reveal)
     nonces = {p: r.nonce for p, r in reveals.items()}
@@ -327,7 +330,7 @@ def on_reveals(
         )
         instances[r, j] = instance
         adverts.append(kernel.Send(SERVER, kernel.Place(phase.round, r, j, 0), advert))
-    # From here on the update counts as released, whatever comes of it.
+    # From here on the update counts as released, whatever happens next.
     past = replace(
         past,
         releases=past.releases + works_of(ctx.plan.scenario.clustering),
@@ -359,10 +362,10 @@ def on_reveals(
 def begin_training(
     ctx: phases.PartyContext, phase: phases.Working, *, wait: bool = True
 ) -> tuple[phases.Working, reports.Effects]:
-    """Begin the round's first training, if it has not begun.
+    """Start the round's first training, if it has not started.
 
-    A training that keeps this process from sending (``PartyContext.trains_last``) begins when the server has
-    all that it needs of this party but the inputs, or without ``wait``.
+    A training that may block sending (``PartyContext.trains_last``) starts when the server lacks only this
+    party's inputs, or without ``wait``.
     """
     if not phase.untrained:
         return phase, ()
@@ -384,8 +387,8 @@ def begin_instance(
 ) -> tuple[secure_sum.MemberPhase, messages.KeyAdvert]:
     """Draw the fresh keys of one attempt of one instance.
 
-    The weights, which bound what members may send where it is validated, follow from the hellos that
-    ``binding`` commits to: who was shown others agrees on no key with this party.
+    With validation the weights bound the members' inputs. They follow from the hellos, and ``binding``
+    commits to these: parties with different hellos agree on no key.
     """
     setup, entropy = ctx.plan.setup(place, members, binding), randomness.instance_entropy(ctx.entropy, place)
     return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
@@ -395,7 +398,7 @@ def certified_draw(ctx: phases.PartyContext, phase: phases.Revealed, nonces: Map
     """Return the clusters and weights that follow from all nonces.
 
     Raises:
-        PeerError: a nonce is missing (the draw would be void) or does not match its commitment.
+        PeerError: a nonce is missing (the draw is void) or does not match its commitment.
     """
     plan = ctx.plan
     if nonces.keys() != phase.hellos.keys():
@@ -431,11 +434,11 @@ def read_said(
     frames: Sequence[bytes],
     kind: type[SaidT],
 ) -> dict[PartyId, SaidT]:
-    """Return what each party said, from the relayed frames.
+    """Return each party's message of a kind, from relayed frames.
 
     Raises:
-        PeerError: out of turn, a frame that is not authentic, not of this draw or not of a party, or a party
-            twice.
+        PeerError: the list is untimely, or a frame is not authentic, is of another draw, is not from a party,
+            or is a party's second one.
     """
     if place != due:
         raise PeerError(SERVER, f"sends lists of {kind.__name__} at the wrong time")
@@ -445,7 +448,7 @@ def read_said(
         if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in said:
             raise PeerError(SERVER, f"must send one {kind.__name__} of each party")
         if delivery.sender not in ctx.plan.roster.parties:
-            # The server is on the roster too; as a member it would be one colluder more in each cluster.
+            # The server is on the roster too; as a member it would be an extra colluder in each cluster.
             raise PeerError(SERVER, f"relays a {kind.__name__} of {delivery.sender}, which is not a party")
         said[delivery.sender] = delivery.message
     return said

@@ -1,8 +1,8 @@
-"""The server that a party follows: one session in each epoch, and never an earlier one again (ADR 0054).
+"""Server that a party follows: one session in each epoch, never an earlier one (ADR 0054).
 
-A new server cannot go on with a round that another one has announced the draw of: nonces that were revealed
-would let it choose the clusters. Two things are left to it: to a round that the party was only invited to it
-may be invited again, and the shares for certified sums it may ask for again (ADR 0056).
+A new server cannot continue a round whose draw another server announced: revealed nonces would let it choose
+the clusters. It may repeat an invitation to a round without an announced draw, and request the shares of
+certified sums (ADR 0056).
 """
 
 from dataclasses import replace
@@ -18,9 +18,9 @@ VOID: Final = "the server was started again, and the round is void"
 
 
 def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Send[messages.AnyMessage], ...]:
-    """Report the party's versions, if they are known, its presence, and its progress in the run.
+    """Return the join messages: the party's versions, if known, and its progress.
 
-    Versions come first: the server compares those of all parties once the last one has joined.
+    Versions come first: the server compares them once the last party has joined.
     """
     past = None if isinstance(phase, phases.Ended) else phase.past
     message = messages.JoinRun(
@@ -36,12 +36,13 @@ def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Sen
 
 
 def asked_only(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]) -> bool:
-    """Whether the message comes from a server that leads nothing, so that it changes nothing.
+    """Return True if the message comes from a server in epoch 0, which leads nothing, and must be ignored.
 
-    It may ask who is there; and end or pause the run for a party that has never followed another one.
+    Such a server may send a roll call. It may end or pause the run of a party that has followed no other
+    server.
 
     Raises:
-        PeerError: it says something that only a server that leads may say.
+        PeerError: the message may only come from a server that leads.
     """
     if (
         not event.session
@@ -57,10 +58,9 @@ def asked_only(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMess
 
 
 def followed(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Follow the server of a later epoch, durably; leave what an earlier one has begun.
+    """Follow the server of a later epoch, durably; leave the work of an earlier one.
 
-    What this party has attested of the last round it says again: the earlier server may have had no time to
-    write it down.
+    The party sends its last attestation again: the earlier server may not have written it to disk.
     """
     if (
         isinstance(phase, phases.Ended)
@@ -78,7 +78,7 @@ def followed(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhas
     if isinstance(phase, phases.Greeted) and not phase.draw:
         return phases.Outside(replace(past, named=(phase.round, phase.group, phase.groupless))), noted
     if isinstance(phase, phases.Endorsed):
-        # There is one set of sums that the certificate opens, whoever shows it.
+        # The certificate opens one set of sums only, whichever server sends it.
         return replace(phase, past=past, after=replace(phase.after, leader=session)), noted
     if isinstance(phase, phases.Outside | phases.Informed) or (
         isinstance(phase, phases.Choosing) and not phase.draw
@@ -88,7 +88,7 @@ def followed(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhas
 
 
 def _again(past: phases.Past) -> reports.Effects:
-    """What this party has attested, for a server that may not have kept it."""
+    """Return the party's attestations, for a server that may not have stored them."""
     verifying = past.verifying
     if verifying is None or not verifying.attested:
         return ()
@@ -98,7 +98,7 @@ def _again(past: phases.Past) -> reports.Effects:
 
 
 def _drawn(phase: phases.PartyPhase) -> int:
-    """The last round of which this party has seen the draw, or that it has left for good."""
+    """Return the last round whose draw this party has seen, or that it has left for good."""
     match phase:
         case phases.Ended():
             return -1

@@ -1,4 +1,4 @@
-"""The party as a machine: one ``match`` over phase and event."""
+"""State machine of a party: one ``match`` over phase and event."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from securefl.protocol.round.shared.allowance import extra
 from securefl.scenario import Scenario
 
 PAUSE_SECONDS = 86_400.0
-"""How long a party waits for a server that has said that it is started again."""
+"""Seconds that a party waits for a server that announced its restart."""
 WITHOUT_IT = "the server went on without what it sent: it came too late, or was lost on its way"
-"""Why a party that worked was not asked to release anything: its log would not tell otherwise."""
+"""Reason why a party that trained was not asked to release shares."""
 
 
 def patience(scenario: Scenario) -> float:
-    """Return after how many seconds without any word from the server a party gives up.
+    """Return the seconds of server silence after which a party leaves.
 
-    Twice the longest that an honest server may be silent to one party: everybody joins, draws are redrawn,
-    another party's instance takes all its attempts, the rule asks the server's own data, and too few parties
-    are there. What large vectors take comes on top.
+    Twice the longest time that an honest server may be silent to one party: all parties join, draws are
+    repeated, another instance takes all its attempts, the rule consults the server's own data, and too few
+    parties are present. The transfer time of large vectors is added to this.
     """
     d = scenario.deadlines
     draws = (draw.MAX_REDRAWS + 1) * (d.hello + d.reveal)
@@ -39,7 +39,7 @@ def patience(scenario: Scenario) -> float:
 
 
 class PartyMachine:
-    """An honest party. What it may deviate in is given by ``ctx.seams`` and by behaviours outside."""
+    """An honest party. ``ctx.seams`` and behaviours outside of it make it deviate."""
 
     def __init__(self, ctx: phases.PartyContext) -> None:
         self._ctx = ctx
@@ -73,13 +73,13 @@ class PartyMachine:
     def step(
         self, phase: phases.PartyPhase, event: kernel.Event[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
-        """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
+        """Handle one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
         after, effects = self._taken(phase, event)
         self._close_left(phase, after)
         return after, effects
 
     def _close_left(self, before: phases.PartyPhase, after: phases.PartyPhase) -> None:
-        """End the computations that the step from ``before`` to ``after`` has left behind."""
+        """Close computations that the step from ``before`` to ``after`` no longer needs."""
         kept = {id(one) for one in self._running(after)}
         for one in self._running(before):
             if id(one) not in kept:
@@ -119,24 +119,24 @@ class PartyMachine:
     def _worked(
         self, phase: phases.PartyPhase, event: kernel.Trained | kernel.Chosen
     ) -> tuple[phases.PartyPhase, reports.Effects]:
-        """Take what local work has ended in, if it is still wanted."""
+        """Handle the result of local work, if the phase still waits for it."""
         if isinstance(event, kernel.Trained) and isinstance(phase, phases.Working):
             after, effects = sums.on_trained(self._ctx, phase, event)
             if isinstance(after, phases.Working):
                 return after, effects
-            # The alarm was set for the end of the training: in another phase it would mean a silent server.
+            # The alarm marked the end of training; in another phase it would mean a silent server.
             return after, (*effects, kernel.WakeAt(self._wake(after, event.now)))
         if isinstance(event, kernel.Chosen) and isinstance(phase, phases.Choosing):
             return draw.on_chosen(self._ctx, phase, event)
         return phase, ()
 
     def awaited(self, phase: phases.PartyPhase) -> Collection[PartyId]:
-        """Return whom this phase waits for: the server, unless the party holds its inputs until all leave."""
+        """Return the server, or no peer while the party holds its inputs until the common time to submit."""
         holds = isinstance(phase, phases.Working) and phase.submit_at is not None
         return () if holds else (SERVER,)
 
     def _woken(self, phase: phases.PartyPhase, now: float) -> tuple[phases.PartyPhase, reports.Effects]:
-        """It is time to submit, a training is late, or the server has been silent for too long."""
+        """Handle an alarm: time to submit, a late training, or a silent server."""
         if isinstance(phase, phases.Working) and phase.submit_at is not None and now >= phase.submit_at:
             submitted, effects = sums.on_submit(self._ctx, phase, now)
             return submitted, (*effects, kernel.WakeAt(now + self._patience))
@@ -171,7 +171,7 @@ class PartyMachine:
         return after, (*effects, kernel.WakeAt(self._wake(after, event.now)))
 
     def _timed(self, phase: phases.Working, now: float) -> phases.Working:
-        """Set the times of a round in which the clusters have just been drawn."""
+        """Set the times of a round whose clusters have just been drawn."""
         scenario = self._ctx.plan.scenario
         submit, deadlines = scenario.submit_seconds, scenario.deadlines
         if phase.untrained:
@@ -181,14 +181,14 @@ class PartyMachine:
         return replace(phase, submit_at=now + submit)
 
     def _begun(self, phase: phases.Working, now: float) -> phases.Working:
-        """Give a training that begins late its whole time, as the server does."""
+        """Give a training that starts late its full time, as the server does."""
         begun = replace(phase, train_at=None)
         if phase.late_at is None:
             return begun
         return replace(begun, late_at=now + self._ctx.plan.scenario.training_seconds)
 
     def _wake(self, phase: phases.PartyPhase, now: float) -> float:
-        """Return the time of the next alarm: to submit, to give up a training, or the server's silence."""
+        """Return the time of the next alarm: submission, end of training, or server silence."""
         paused = not isinstance(phase, phases.Ended) and phase.past.paused
         patience = now + (PAUSE_SECONDS if paused else self._patience)
         times = (phase.submit_at, phase.late_at, phase.train_at) if isinstance(phase, phases.Working) else ()
@@ -200,7 +200,7 @@ class PartyMachine:
         place: kernel.Place,
         message: messages.ModelAnnounce | messages.BestModel,
     ) -> tuple[phases.PartyPhase, reports.Effects]:
-        """Take the model of a round, or the one to keep in the end."""
+        """Accept the model of a round, or the best model of the run."""
         if isinstance(message, messages.BestModel):
             return phase, draw.on_best(self._ctx, phase, place, message)
         after = draw.on_model(self._ctx, phase, place, message)
@@ -211,7 +211,7 @@ class PartyMachine:
     def _told(
         self, phase: phases.PartyPhase, message: messages.Here | messages.RollCall | messages.Pause
     ) -> reports.Effects:
-        """Answer a word about the server itself."""
+        """Handle a message about the server itself."""
         match message:
             case messages.Here():
                 return ()
@@ -253,7 +253,7 @@ class PartyMachine:
 def _verifying(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: Proof
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Take a proof, whatever else this party is at."""
+    """Handle a proof, in any phase."""
     if isinstance(phase, phases.Ended):
         return phase, ()
     past, effects = on_proof(ctx, phase.past, place, message)
@@ -275,7 +275,7 @@ SumMessage = (
 def _drawing(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: DrawMessage
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Take a message of the draw of clusters."""
+    """Handle a message of the draw of clusters."""
     match message, phase:
         case messages.Invite(), phases.Choosing() | phases.Greeted() if draw.invited_before(
             ctx, phase, place, message
@@ -292,7 +292,7 @@ def _drawing(
         case messages.Reveals(), phases.Revealed():
             return draw.on_reveals(ctx, phase, place, message)
         case _, phases.Outside(past=phases.Past(spent=spent)) if place.round == spent:
-            # Sent to everybody, so also to those that sit this round out: nobody's fault.
+            # Broadcast, so parties that sit this round out receive it too; not an error.
             return phase, ()
     raise _untimely(phase, place, message)
 
@@ -300,7 +300,7 @@ def _drawing(
 def _summing(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: SumMessage
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Take a message of the secure sums, from the key lists to the proofs of what they came to."""
+    """Handle a message of the secure sums, from key lists to proofs."""
     if isinstance(message, Proof):
         return _verifying(ctx, phase, place, message)
     if isinstance(message, messages.SumToMember | messages.Retry):
@@ -320,7 +320,7 @@ def _summing(
 def _certified(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.Certificate
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Release, or release again, or leave it to others."""
+    """Release shares, resend them, or ignore a certificate that is not for this party."""
     match phase:
         case phases.Endorsed():
             return release.on_certificate(ctx, phase, place, message)
@@ -331,7 +331,7 @@ def _certified(
         case (
             phases.Working(round=at) | phases.Counted(round=at) | phases.Outside(past=phases.Past(spent=at))
         ) if place.round == at:
-            # Broadcast to those who endorsed; whoever is not in the survivor set was asked for nothing.
+            # Broadcast to all; a party outside the survivor set owes no shares.
             return phase, ()
     raise _untimely(phase, place, message)
 

@@ -1,12 +1,11 @@
-"""The phases of a party, each with what exists in it and nothing else.
+"""Phases of a party, each with exactly the state that exists in it.
 
 ::
 
     Outside -> Informed -> Greeted -> Revealed -> Working -> (Endorsed ->) Outside      -> Ended
 
-With task groups ``Choosing`` comes before ``Greeted``, and with hidden ones ``Counted`` before ``Outside``.
-
-A newer round's model takes the party from any phase to ``Informed``: it never looks back.
+With task groups ``Choosing`` precedes ``Greeted``; with hidden groups ``Counted`` precedes ``Outside``. The
+model of a newer round takes the party from any phase to ``Informed``.
 """
 
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ from securefl.protocol.round.shared.reports import ClusterKey
 
 @dataclass(frozen=True, slots=True)
 class PartyContext:
-    """Constants of a party machine, given when it is made."""
+    """Constants of a party machine."""
 
     plan: RunPlan
     me: PartyId
@@ -39,131 +38,130 @@ class PartyContext:
     entropy: Entropy = field(repr=False)
     seams: upload.Seams = upload.HONEST
     spent: int = -1
-    """Last round in the journal: a party restarted in mid-round sits out the current update."""
+    """Last round in the journal. A party restarted within a round sits that round out."""
     releases: int = 0
-    """Updates in the journal: each counts against the privacy budget."""
+    """Updates in the journal; each counts against the privacy budget."""
     atom_seed: bytes = b""
     """Seed of the run's atoms in the journal; empty for none."""
     allowed: int | None = None
     """Updates that the party's own budget allows in this run; None without one."""
     given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
-    """Sums that it gave shares for before it was started, by its account."""
+    """Sums that the party released shares for before its start, from its account."""
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
-    """Rounds whose opened sums its account does not know."""
+    """Rounds whose opened sums are unknown, from its account."""
     unreleased: tuple[tuple[str, int], ...] = ()
-    """Runs of this server, and their rounds, in which it released no shares, by its account."""
+    """Run and round of this server's rounds in which the party released no shares, from its account."""
     outcomes: Outcomes = ()
-    """Outcomes of its rounds with this server, over all runs, by its account."""
+    """Outcomes of the party's rounds with this server over all runs, from its account."""
     taken: tuple[int, ...] = ()
-    """Rounds of this run whose outcome its account does not know."""
+    """Rounds of this run with unknown outcome, from its account."""
     kept: tuple[clustering.Atom, ...] = ()
-    """Atoms that it and others have given metrics in, by its account: its own for good."""
+    """Atoms in which parties have sent metrics, from its account; a party never changes its own."""
     choice: choices.KeptChoice = choices.NO_CHOICE
-    """The task group that it had named before it was started, by its journal."""
+    """Task group named before the start, from its journal."""
     identity: crypto.Identity | None = field(default=None, repr=False)
-    """Opens what is sealed to this party; nothing is, unless rounds are verified."""
+    """Key pair that opens messages sealed to this party; used only in verified rounds."""
     first: chain.ChainLink | None = None
-    """What the chain of models begins with, where rounds are verified."""
+    """First link of the chain of models, in verified rounds."""
     root: bytes = b""
-    """The last root in the journal of a party that was started again."""
+    """Last root in the journal of a restarted party."""
     rooted: int = -1
-    """The round of that root: no link of an earlier one is gone back to."""
+    """Round of that root; earlier links are rejected."""
     leader: bytes = b""
-    """The session of the server that it followed before it was started, by its journal."""
+    """Session of the server followed before the start, from its journal."""
     prepared: secure_sum.SecureSum | None = field(default=None, repr=False)
-    """The kind of sum with what members compute with; None where they need nothing."""
+    """Secure sum with its members' software (CrypTen) loaded; None if they need none."""
 
     software: messages.Software | None = None
-    """Versions that it reports when it joins; None for no report."""
+    """Versions to report when joining; None for no report."""
     trains_last: bool = False
-    """True if training may keep this process from sending: it begins when only the inputs are still due."""
+    """True if training may block sending; it then starts when only the inputs are still due."""
 
     @property
     def sums(self) -> secure_sum.SecureSum:
-        """The run's kind of secure sum."""
+        """Secure sum of the run."""
         return self.prepared or self.plan.sums
 
 
 @dataclass(frozen=True, slots=True)
 class Verifying:
-    """A round that this party has helped to open, while what the server makes of it is to be verified."""
+    """A round that this party helped to open, while its result is to be verified."""
 
     certified: chain.CertifiedRound
     params: F32 = field(repr=False)
-    """The round's models, f32 ``(k d,)``."""
+    """Models of the round, f32 ``(k d,)``."""
     instances: Mapping[ClusterKey, secure_sum.Repeatable]
-    """Its own sums."""
+    """Sums of the party's own clusters."""
     record: charges.RoundPreimage | None = field(default=None, repr=False)
-    """What the certified statement is a digest of: for charges."""
+    """Preimage of the certified statement, for evidence."""
     certificate: tuple[bytes, ...] = field(default=(), repr=False)
-    """Frames of those who endorsed it."""
+    """Frames of the endorsements."""
     attested: bytes = b""
-    """The root that it has attested: one a round."""
+    """Attested root; a party attests one per round."""
     places: tuple[kernel.Place, ...] = ()
-    """Where it has attested it: sums, and the step."""
+    """Places of its attestations: sums, and the step."""
     signed: charges.SignedClaim | None = None
-    """The same claim, as the server signed it."""
+    """The same claim as signed by the server."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     """Announced values of the round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The sealed shares that this party has sent, for another server that opens the same sums."""
+    """Sealed shares that this party sent, kept for a later server that opens the same sums."""
 
     round: int
     message: messages.Release
     leader: bytes
-    """The session of the server that they were sent to last."""
+    """Session of the server that last received them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """State that a party carries from round to round."""
+    """State that a party carries between rounds."""
 
     spent: int
-    """The party takes part in later rounds than this one only."""
+    """Last round that the party will not start again."""
     releases: int = 0
-    """Updates that it has released, or is about to: its account of its privacy budget."""
+    """Updates released or about to be, counted against the privacy budget."""
     model: tuple[int, F32] | None = field(default=None, compare=False, repr=False)
-    """The last model that it was sent, and its round; kept where momentum goes on from the model's step."""
+    """Round and model received last; kept only if momentum starts from the model's step."""
     carry: F64 | None = field(default=None, compare=False, repr=False)
-    """What per-example momentum goes on from in the next training, f64 (d,); None for zeros."""
+    """Start of per-example momentum in the next training, f64 (d,); None for zeros."""
     atom_seed: bytes = b""
-    """Seed of the run's atoms, kept from the first draw that this party saw; empty before, or without."""
+    """Seed of the run's atoms, kept from the first draw seen; empty before, or without atoms."""
     given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
-    """Sums that it has given shares for, in this run and in all that its account knows."""
+    """Sums that the party released shares for, in this run and all runs of its account."""
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
-    """Rounds that took its masked input, and of which it does not know the opened sums."""
+    """Rounds that took the party's masked input and whose opened sums it does not know."""
     unreleased: tuple[tuple[str, int], ...] = ()
-    """Runs of this server, and their rounds, in whose clusters it was, and released no shares. A hello states
-    those before its own round: each of them is over for this party."""
+    """Run and round of this server's rounds that clustered the party and in which it released no shares. A
+    hello states those before its own round, which are over for this party."""
     outcomes: Outcomes = ()
-    """Outcomes of its rounds with this server, as far as they count, over all runs."""
+    """Outcomes of the party's rounds with this server, as far as they count, over all runs."""
     taken: tuple[int, ...] = ()
-    """Rounds that took its input, or for which its update waited, and whose outcome it does not know."""
+    """Rounds with unknown outcome that took the party's input, or for which its update waited."""
     choice: choices.KeptChoice = choices.NO_CHOICE
-    """The task group that it has named, where that is kept (``groups.choice_epsilon``)."""
+    """Task group that the party has named, if it is kept (``groups.choice_epsilon``)."""
     link: chain.ChainLink | None = None
-    """The last link of the chain of models that this party has seen confirmed."""
+    """Last link of the chain of models that this party has seen confirmed."""
     verifying: Verifying | None = None
-    """The last round that it can verify."""
+    """Last round that the party can verify."""
     seen: frozenset[bytes] = frozenset()
-    """Digests of the models that it has worked on; kept where the server is to name the best of them."""
+    """Digests of the models trained on; kept if the server is to name the best of them."""
     leader: bytes = b""
-    """The session of the server that it follows; empty before the first one leads."""
+    """Session of the followed server; empty before the first one leads."""
     named: tuple[int, int, str] | None = field(default=None, repr=False)
-    """Round, task group, and why it could not choose that: what it told a server that another one replaced.
-
-    Another group the second time would tell that it could not choose."""
+    """Round, task group and reason for no choice, as sent to a server that another one replaced. Another
+    group would disclose that the party could not choose."""
     announced: charges.SignedClaim | None = None
-    """The link of the last announcement, as the server signed it."""
+    """Link of the last announcement, as signed by the server."""
     released: Released | None = None
-    """The last shares that it has sent; None with hidden groups, or before."""
+    """Last shares sent; None with hidden groups, or before."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     """Announced values of the round."""
     paused: bool = False
-    """Whether the server has said last that another one goes on later: its silence says nothing then."""
+    """True if the server last announced a pause; its silence is then expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +173,7 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Informed:
-    """The round's model is here; waiting for the invitation."""
+    """Model received; waiting for the invitation."""
 
     past: Past
     round: int
@@ -186,7 +184,7 @@ class Informed:
 
 @dataclass(frozen=True, slots=True)
 class Choosing:
-    """Invited; finding out which task group it is in before it says hello."""
+    """Invited; choosing the task group before the hello."""
 
     past: Past
     round: int
@@ -197,7 +195,7 @@ class Choosing:
 
 @dataclass(frozen=True, slots=True)
 class Greeted:
-    """Hello said with a commitment; waiting for the announcement of all hellos."""
+    """Hello with commitment sent; waiting for the announcement of all hellos."""
 
     past: Past
     round: int
@@ -207,14 +205,14 @@ class Greeted:
     nonce: bytes = field(repr=False)
     hello: messages.Hello
     group: int = field(default=0, repr=False)
-    """Number of the model that it learns; nobody else's business where groups are hidden."""
+    """Number of the model to train; confidential if groups are hidden."""
     groupless: str = field(default="", repr=False)
-    """Why it could not choose that, so that its updates are zeros; empty where it could."""
+    """Reason why the party could not choose and sends zeros; empty if it could."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revealed:
-    """Nonce revealed; waiting for everybody's."""
+    """Nonce revealed; waiting for all nonces."""
 
     past: Past
     round: int
@@ -225,7 +223,7 @@ class Revealed:
     group: int = field(default=0, repr=False)
     groupless: str = field(default="", repr=False)
     unseen: chain.ChainLink | None = None
-    """The link of the round's model, where this party was away when it was confirmed."""
+    """Link of the round's model, if this party missed its confirmation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,64 +238,64 @@ class Working:
     hellos: Mapping[PartyId, messages.Hello]
     nonces: Mapping[PartyId, bytes] = field(repr=False)
     samples: int | None
-    """How many of its own samples the party trains on at most; None for all of them."""
+    """Number of own samples to train on at most; None for all."""
     instances: Mapping[ClusterKey, secure_sum.MemberPhase | None]
-    """None: this party was left out of a retry and is not counted in this round."""
+    """Instances by cluster; None if a retry left this party out, so that the round does not count it."""
     clusters: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
-    """All clusters of the round, as drawn, by the digest of the model of their updates."""
+    """All clusters of the round as drawn, by digest of their updates' model."""
     counting: tuple[clustering.Atom, ...] | None = None
-    """Parties that give metrics, in atoms that each keeps; None where metrics do not go by atoms."""
+    """Parties that send metrics, in their fixed atoms; None if metrics ignore atoms."""
     uploads: tuple[upload.Upload, ...] = ()
-    """By local work, as far as they are done; with hidden groups counts and slots."""
+    """Completed uploads by local work; with hidden groups counts and slots."""
     group: int = field(default=0, repr=False)
     groupless: str = field(default="", repr=False)
     seat: int = field(default=-1, repr=False)
-    """Of a hidden group, once the update is there."""
+    """Seat in a hidden group, set with the update."""
     submit_at: float | None = None
-    """When its masked inputs leave (``Scenario.submit_seconds``); None if each leaves once it is there."""
+    """Time to send all masked inputs (``Scenario.submit_seconds``); None to send each when ready."""
     late_at: float | None = None
-    """When a training that has not ended counts as failed; None once it has passed, or with ``submit_at``."""
+    """Time at which an unfinished training fails; None once passed, or with ``submit_at``."""
     trained: tuple[kernel.Trained, ...] = field(default=(), repr=False)
-    """What ended before that, by local work: encoded, entered and sent in one go."""
+    """Results before ``submit_at``, by local work; encoded, entered and sent together."""
     untrained: bool = False
-    """True if the first training has yet to begin (``PartyContext.trains_last``)."""
+    """True if the first training has yet to start (``PartyContext.trains_last``)."""
     train_at: float | None = None
-    """When it begins at the latest: the server does not say that it has lost an instance."""
+    """Latest start of training: the server does not announce lost instances."""
 
     @property
     def assignment(self) -> clustering.Assignment:
-        """The round's clusters."""
+        """Clusters of the round."""
         return self.drawn.assignment
 
     @property
     def weights(self) -> Mapping[PartyId, float]:
-        """Of everybody who takes part, in (0, 1]."""
+        """Weights of all participants, in (0, 1]."""
         return self.drawn.weights
 
 
 @dataclass(frozen=True, slots=True)
 class Endorsed:
-    """The survivor set is endorsed; waiting for the certificate."""
+    """Survivor set endorsed; waiting for the certificate."""
 
     past: Past
     after: Past
-    """The past once this party has released: momentum may go on from what it has let go."""
+    """State after the release; momentum may start from the released update."""
     round: int
     statement: bytes
     survivors: frozenset[PartyId]
     question: Question
     admission: leakage.Admission
-    """What the ledger says may be opened, and the question that it answers."""
+    """Ledger's answer to ``question``: the sums that may be opened."""
     given: leakage.Given = field(repr=False)
-    """The same sums by the models of their updates: what is about to enter the account."""
+    """The same sums by model of their updates, about to enter the account."""
     instances: Mapping[ClusterKey, secure_sum.InputSent]
-    """Those that may."""
+    """Instances that may be opened."""
     seat: int = field(default=-1, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Its shares for the counts of hidden groups are released; waiting to be told what these are."""
+    """Shares for the counts of hidden groups released; waiting for the counts."""
 
     past: Past
     round: int
@@ -305,9 +303,9 @@ class Counted:
     survivors: frozenset[PartyId]
     question: Question
     seat: int = field(repr=False)
-    """The one that it took."""
+    """Seat that the party took."""
     slots: Mapping[ClusterKey, secure_sum.InputSent]
-    """Instances that are still closed."""
+    """Instances still closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +318,7 @@ PartyPhase = Outside | RunningPhase | Ended
 
 
 def sit_out(phase: RunningPhase, past: Past | None = None) -> Outside:
-    """Leave the round, ``past`` being what the party takes along; what it brought unless given."""
+    """Leave the round with state ``past``, by default that of the phase."""
     return Outside(replace(past or phase.past, spent=phase.round))
 
 

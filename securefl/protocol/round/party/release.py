@@ -1,6 +1,6 @@
-"""A party's checks before it lets go of any share (protocol.md, steps 6-9).
+"""Checks of a party before it releases any share (protocol.md, steps 6-9).
 
-Each check stops an attack by a server that is curious or worse; ``docs/protocol.md`` lists them.
+Each check stops an attack by a curious or active server; ``docs/protocol.md`` lists them.
 """
 
 from collections.abc import Mapping
@@ -96,7 +96,7 @@ def _after(
     instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
     survivors: frozenset[PartyId],
 ) -> phases.Past:
-    """The past of a party that has released."""
+    """Return the party's state after its release."""
     after = with_release(ctx, phase.past, phase.round)
     after = replace(after, given=join_releases(after.given, given))
     if certified is not None:
@@ -141,7 +141,7 @@ def _helps(
     instances: Mapping[reports.ClusterKey, secure_sum.InputSent] | None,
     survivors: frozenset[PartyId],
 ) -> bool:
-    """Whether this party is not counted, and holds shares of updates of others that are."""
+    """Return True if this party is not counted, but holds shares of counted updates."""
     mates = (phase.assignment.clusters[r][j] for r, j in instances or ())
     return ctx.sums.helped and any(survivors.intersection(members) for members in mates)
 
@@ -172,7 +172,7 @@ def on_certificate(
     if quorum is None or len(signers) < quorum:
         raise PeerError(SERVER, f"the certificate has {len(signers)} signatures, {quorum} are needed")
     if not phase.admission.certain:
-        # Who survives may have been chosen to suit the first primes; nobody knew these.
+        # The survivors may have been chosen to suit the first primes; no party knew these in advance.
         seed = leakage.certified_prime_seed(phase.statement, message.endorsements)
         if phase.question.answer(seed).admitted != phase.admission.admitted:
             raise PeerError(SERVER, "the choice of survivors would evade the leakage limits")
@@ -180,7 +180,7 @@ def on_certificate(
 
 
 def _with_certificate(phase: phases.Endorsed, endorsements: tuple[bytes, ...]) -> phases.Endorsed:
-    """The phase whose party keeps what was certified, where rounds are verified."""
+    """Store the certificate, if rounds are verified."""
     verifying = phase.after.verifying
     if verifying is None or verifying.certified.round != phase.round:
         return phase
@@ -191,7 +191,7 @@ def _with_certificate(phase: phases.Endorsed, endorsements: tuple[bytes, ...]) -
 def _question(
     ctx: phases.PartyContext, phase: phases.Working, survivors: frozenset[PartyId]
 ) -> leakage.Question:
-    """The question to the ledger: with everybody's published limits, and this party's own."""
+    """Return the question to the ledger: all published limits, and this party's own."""
     limits = {party: hello.limits for party, hello in phase.hellos.items()}
     return leakage.Question(
         phase.round,
@@ -203,11 +203,11 @@ def _question(
 
 
 def _crossed_by_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given, round_: int) -> str | None:
-    """Return why a round's sums are too many together with earlier ones on the same models, if they are.
+    """Return why a round's sums exceed the limits together with earlier sums on the same models, or None.
 
-    It is each party's own account that says so, never the server's, and parties may know of different sums:
-    so it changes nothing in what is certified, and whoever finds too much sits out. An honest server sends a
-    model twice where a round gave no update; that is no misdeed, and nobody is blamed.
+    The answer comes from the party's own account, never from the server. Accounts differ, so it changes
+    nothing in the certificate: the party sits out. An honest server repeats a model after a round without an
+    update, so no peer is blamed.
     """
     own = leakage.repeat_limits(ctx.plan)
     if own is None:
@@ -230,7 +230,7 @@ def _crossed(admission: Admission) -> PeerError:
 
 
 def _check_survivors(ctx: phases.PartyContext, phase: phases.Working, survivors: frozenset[PartyId]) -> None:
-    """Everybody's limits hold in every instance of the round, not only in this party's own."""
+    """Check all parties' limits in every instance of the round, not only in this party's own."""
     assignment = phase.assignment
     if not survivors <= set(assignment.participants):
         raise PeerError(SERVER, "lists survivors that do not take part")
@@ -264,12 +264,12 @@ def _check_receipts(
     message: messages.Freeze,
     admission: Admission,
 ) -> dict[tuple[reports.ClusterKey, PartyId], messages.Receipt]:
-    """Every survivor of our instances was masked under the lists that we saw; return what was stated.
+    """Check that all survivors of our instances masked under our lists; return their receipts by instance.
 
-    Without it, a server could tell one member that it shares masks with colluders only, and have the honest
-    others release the seed of that member's self mask. "Every survivor" means of the cluster as assigned: one
-    that a retry left out, but that the survivor set names, would be missing from this sum only, and the
-    difference of two reclusterings' totals would be its update.
+    Without this check a server could make one member share masks with colluders only, and have honest members
+    release its self-mask seed. Survivors are those of the cluster as assigned. A survivor that a retry left
+    out would be missing from this sum only, and the difference of two reclusterings' totals would be its
+    update.
     """
     stated = _stated(ctx, instances, message, admission)
     for key, instance in instances.items():
@@ -301,10 +301,10 @@ def _commitments(
     admission: Admission,
     stated: Mapping[tuple[reports.ClusterKey, PartyId], messages.Receipt],
 ) -> dict[reports.ClusterKey, bytes] | None:
-    """What fixes each sum of the round before anything opens; None where sums are not verified.
+    """Return the commitments that fix each sum before anything opens; None if sums are not verified.
 
-    From here on nobody can change a sum, not even its members. What others are told of our own instances is
-    what we have receipts for.
+    No party can change a sum from here on, not even its members. Commitments to our own instances must match
+    our receipts.
     """
     if not ctx.plan.scenario.secure_sum.verified:
         return None
@@ -332,7 +332,7 @@ def _stated(
     message: messages.Freeze,
     admission: Admission,
 ) -> dict[tuple[reports.ClusterKey, PartyId], messages.Receipt]:
-    """What members say they were shown, and have sent, in receipts that they signed: one of each."""
+    """Return the signed receipts of members, at most one each: their lists and inputs."""
     stated: dict[tuple[reports.ClusterKey, PartyId], messages.Receipt] = {}
     for frame in message.receipts:
         delivery = wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)

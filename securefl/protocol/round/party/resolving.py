@@ -1,7 +1,7 @@
-"""Rounds that took a party's masked input: resolved by its own release, or by statements in later hellos.
+"""Rounds that took a party's masked input, until its release or later hellos resolve them.
 
-A sum opens with the shares of ``threshold`` members, whether or not this party is asked for its own. So a
-round is unresolved from its masked input on. While it is, no further update without noise on its model leaves
+A sum opens with ``threshold`` shares, with or without those of this party. A round is therefore unresolved
+from the masked input on. Until it is resolved, the party sends no further update without noise on its model
 (docs/protocol.md, "Rounds without a certificate"; ADR 0058).
 """
 
@@ -28,21 +28,21 @@ BLOCKED = (
 def drawn_clusters_of(
     ctx: phases.PartyContext, params: F32, assignment: clustering.Assignment
 ) -> leakage.Given:
-    """Return all clusters of a round, as drawn, by the digest of the model of their updates."""
+    """Return all clusters of a round as drawn, by digest of their updates' model."""
     every = range(len(assignment.clusters))
     return sums_given(ctx.plan, params, assignment, assignment.participants, every)
 
 
 def with_input(ctx: phases.PartyContext, past: phases.Past, round_: int, drawn: leakage.Given) -> phases.Past:
-    """Return the past of a party whose masked input of a round is about to leave."""
+    """Return the state of a party that is about to send its masked input of a round."""
     one = leakage.UnresolvedRound(ctx.plan.run, round_, drawn, silent_of(ctx.plan), frozenset({ctx.me}))
     return with_taken(ctx, replace(past, unresolved=(*past.unresolved, one)), round_)
 
 
 def with_taken(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
-    """Return the past of a party that is to find out whether the chain of models goes on with a round.
+    """Return the state of a party that watches whether the chain of models contains a round.
 
-    Where rounds are not verified there is no chain.
+    Unverified rounds have no chain.
     """
     if not ctx.plan.scenario.secure_sum.verified:
         return past
@@ -50,7 +50,7 @@ def with_taken(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phas
 
 
 def with_release(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
-    """Return the past of a party that releases its shares of a round, whose sums it now knows."""
+    """Return the state of a party that releases its shares of a round, whose sums it now knows."""
     return replace(
         past,
         unresolved=tuple(one for one in past.unresolved if (one.run, one.round) != (ctx.plan.run, round_)),
@@ -59,9 +59,9 @@ def with_release(ctx: phases.PartyContext, past: phases.Past, round_: int) -> ph
 
 
 def is_blocked(ctx: phases.PartyContext, past: phases.Past, drawn: leakage.Given) -> bool:
-    """Return True if the update of a round must not leave: one on its model may have been opened before.
+    """Return True if the party must not send its update: one on the same model may have been opened.
 
-    Noise that is accounted for is fresh in each round, so that no combination of sums costs more.
+    Accounted noise is fresh in each round, so no combination of sums costs more.
     """
     if not past.unresolved or repeat_limits(ctx.plan) is None:
         return False
@@ -70,10 +70,10 @@ def is_blocked(ctx: phases.PartyContext, past: phases.Past, drawn: leakage.Given
 
 
 def stating(past: phases.Past, hello: messages.Hello) -> messages.Hello:
-    """Return a hello that also states the rounds in which this party has released nothing.
+    """Return the hello with the rounds in which this party has released nothing.
 
-    The party has left each of them for good: the keys that open what its mates sealed to it were in the phase
-    that it left, and nowhere else.
+    The party can no longer release: the keys to its mates' share boxes were in the phase that it left, and
+    nowhere else.
     """
     if not past.unreleased:
         return hello
@@ -87,9 +87,9 @@ def stating(past: phases.Past, hello: messages.Hello) -> messages.Hello:
 def hear_statements(
     ctx: phases.PartyContext, past: phases.Past, hellos: Mapping[PartyId, messages.Hello]
 ) -> tuple[phases.Past, Effects]:
-    """Take the statements of all hellos; enter the clusters that they close.
+    """Read the statements of all hellos; enter the clusters that they close.
 
-    Once no cluster of the party may be open any more, its updates of the round count as not released.
+    When all of the party's clusters of a round are closed, its updates of that round count as not released.
     """
     if not past.unresolved:
         return past, ()
@@ -119,13 +119,13 @@ def hear_statements(
 def count_missing(
     ctx: phases.PartyContext, past: phases.Past, known: ChainLink | None, link: ChainLink
 ) -> tuple[phases.Past, Effects]:
-    """Decide which rounds that took this party's input are missing from the chain; enter those.
+    """Determine which rounds with this party's input are missing from the chain; enter them.
 
     Args:
-        ctx: of the party.
-        past: of the party, once it has heard the statements of all hellos.
-        known: the last link that it had seen confirmed; None if it does not know it.
-        link: the last link now, confirmed.
+        ctx: context of the party.
+        past: state after all hellos' statements.
+        known: last link seen confirmed before; None if unknown.
+        link: last confirmed link now.
     """
     follows = known is not None and known.root in {link.root, link.claim.previous}
     at = link.claim.round

@@ -1,4 +1,4 @@
-"""Shares that a party releases when its checks have passed (protocol.md, step 9): one of each member."""
+"""Release of shares once all checks have passed (protocol.md, step 9): one per member."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,9 +15,9 @@ from securefl.protocol.round.shared.statement import release_context, slots_stat
 
 
 def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Seal one share per member of each instance to the server, once, durably noted before it leaves.
+    """Seal one share per member of each instance to the server, once; journal it first.
 
-    With hidden groups those of the counts only; the slots' follow once it is known how many are in them.
+    With hidden groups release the counts only; slots follow once their counts are known.
     """
     outside = phases.sit_out(phase, phase.after)
     entered: reports.Effects = (kernel.Enter(kernel.SumsGiven(phase.round, phase.given)),)
@@ -42,7 +42,7 @@ def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.Pa
 
 
 def released_again(phase: phases.Outside, said: phases.Released) -> tuple[phases.Outside, reports.Effects]:
-    """Send the same sealed shares to a server that follows the one that they were sent to; once to each."""
+    """Resend the same sealed shares to a later server, once to each."""
     leader = phase.past.leader
     if leader == said.leader:
         return phase, ()
@@ -53,10 +53,10 @@ def released_again(phase: phases.Outside, said: phases.Released) -> tuple[phases
 def on_counts(
     ctx: phases.PartyContext, phase: phases.Counted, place: kernel.Place, message: messages.SlotCounts
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Release the slots of the own cluster that have as many members as everybody demands.
+    """Release the slots of the own cluster that have as many members as each party requires.
 
-    Nothing leaves where the own seat is empty: some member took counts from others. A server that follows
-    the protocol tells the truth; what can be seen to be wrong is refused all the same.
+    Release nothing if the own seat is empty: a member moved counts. An honest server sends true counts;
+    visibly false ones are rejected.
     """
     if place.round != phase.round:
         raise PeerError(SERVER, f"sends group counts of round {place.round} in round {phase.round}")
@@ -111,7 +111,7 @@ def _given(
     among: Mapping[reports.ClusterKey, secure_sum.InputSent],
     released: messages.ReleasedShares,
 ) -> reports.SharesReleased:
-    """Say of whom something leaves: of those that are counted, and of those that have dropped out."""
+    """Return the report of the release: the survivors and dropouts whose secrets it reveals."""
     items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
     given = [
         (instance.setup.members, *ctx.sums.member.exposed_members(instance, item))

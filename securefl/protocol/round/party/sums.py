@@ -1,4 +1,4 @@
-"""A party's work inside its clusters, from the key lists to the masked inputs (protocol.md, steps 3-5)."""
+"""Work of a party in its clusters, from key lists to masked inputs (protocol.md, steps 3-5)."""
 
 from dataclasses import replace
 
@@ -24,14 +24,14 @@ def on_instance_message(
     place: kernel.Place,
     message: messages.SumToMember | messages.Retry,
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Take one message of one of this party's instances."""
+    """Handle a message for one of this party's instances."""
     key = (place.reclustering, place.cluster)
     instance = phase.instances.get(key)
     if place.round != phase.round or instance is None:
         raise PeerError(SERVER, f"sends {type(message).__name__} for a cluster of other parties")
     attempt = instance.setup.instance.attempt
     if isinstance(message, messages.PassedOn) and place.attempt < attempt:
-        # Under way when the instance started over: nobody's fault, and no use.
+        # Sent before the instance was retried; not an error.
         return phase, ()
     if place.attempt != attempt + isinstance(message, messages.Retry):
         raise PeerError(
@@ -50,11 +50,11 @@ def on_instance_message(
 def on_trained(
     ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Encode the work's update, submit it wherever it is due and the masks are known, and go on to the next.
+    """Encode the update, submit it to every ready sum, and start the next training.
 
-    One work follows another: a trainer has one model. Where it came to nothing, zeros go the same way, noise
-    and all: the server chooses the model, and so on which data training fails, and a party that fell silent
-    then would answer it without any noise. Only public facts skip a round.
+    Trainings run in sequence: a trainer has one model. If training fails, zeros with the usual noise are
+    sent. The server chooses the model, so a party that fell silent would disclose something about its data
+    without noise. Only public facts skip a round.
     """
     work = event.work
     if event.round != phase.round:
@@ -97,9 +97,10 @@ def on_trained(
 
 
 def _entered(ctx: phases.PartyContext, phase: phases.Working) -> reports.Effects:
-    """Enter what is about to leave, durably before the first masked input.
+    """Record the update durably before the first masked input.
 
-    A restarted party must not submit a second update, nor one in other atoms; nor metrics in others, ever.
+    A restarted party must not submit a second update, nor one in other atoms; nor metrics in other atoms, in
+    any run.
     """
     seed, atoms = phase.past.atom_seed, phase.counting
     works = clustering.works_of(ctx.plan.scenario.clustering)
@@ -119,7 +120,7 @@ def _entered(ctx: phases.PartyContext, phase: phases.Working) -> reports.Effects
 def _kept(
     ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained
 ) -> tuple[phases.Working, reports.Effects]:
-    """Keep what training ended in, and go on to the next work: nothing of it is done before it may leave."""
+    """Keep the result of a training and start the next; encode nothing before the time to submit."""
     if event.work != len(phase.trained):
         return phase, ()
     current = replace(phase, trained=(*phase.trained, event))
@@ -132,7 +133,7 @@ def _kept(
 def on_late(
     ctx: phases.PartyContext, phase: phases.Working, now: float
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Submit zeros for the trainings that have not ended: silence would answer a question about the data."""
+    """Submit zeros for unfinished trainings: silence would disclose something about the data."""
     current: phases.PartyPhase = replace(phase, late_at=None, untrained=False, train_at=None)
     effects = list[reports.Effects]()
     for work in range(len(phase.uploads), clustering.works_of(ctx.plan.scenario.clustering)):
@@ -146,10 +147,10 @@ def on_late(
 def on_submit(
     ctx: phases.PartyContext, phase: phases.Working, now: float
 ) -> tuple[phases.Working, reports.Effects]:
-    """Let all masked inputs leave at the time that is the same for all parties (``Scenario.submit_seconds``).
+    """Send all masked inputs at the time common to all parties (``Scenario.submit_seconds``).
 
-    Zeros stand for works that have not ended: how long training takes is an answer about the data, too. Both
-    are encoded now, and entered in journal and account: what is done before a message leaves delays it.
+    Zeros replace unfinished works, because training time depends on the data. Encoding and the entries in
+    journal and account happen now for every work, so that their delay is the same.
     """
     current, effects = (
         replace(phase, submit_at=None, trained=(), untrained=False, train_at=None),
@@ -168,15 +169,15 @@ def on_submit(
 
 
 def _sendable(ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained) -> tuple[F64, str]:
-    """What to send of a training, f64 ``(d + w,)`` as it ended, and why it is nothing where it is."""
+    """Return the values to send, f64 ``(d + w,)``, and the reason if they are zeros."""
     nothing = np.zeros(ctx.plan.brought, dtype=np.float64)
     if phase.groupless:
-        # It has trained all the same, so that its answer takes as long as any other.
+        # It trains all the same, so that the answer takes as long as any other.
         return nothing, phase.groupless
     if event.update is None:
         return nothing, event.failure or "training failed"
     if event.update.shape != nothing.shape or event.update.dtype != nothing.dtype:
-        # Where the shape follows from the data, an error here would be an answer about them.
+        # If the shape depends on the data, an error would disclose something about them.
         return nothing, "training ended in an update of another shape or type"
     if not np.isfinite(event.update).all():
         return nothing, "training ended in an update not finite"
@@ -191,7 +192,7 @@ def _on_retry(
     instance: secure_sum.MemberPhase,
     message: messages.Retry,
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Start over with fresh keys. Nothing of the last attempt is ever opened: no share leaves for it."""
+    """Start over with fresh keys. No share is released for the old attempt, so it never opens."""
     members = tuple(PartyId(name) for name in message.members)
     _check_retry(ctx, place, instance, members)
     if ctx.me not in members:
@@ -207,9 +208,10 @@ def _check_retry(
     instance: secure_sum.MemberPhase,
     members: tuple[PartyId, ...],
 ) -> None:
-    """Fewer of the same members, and enough of them, a bounded number of times, before the sketch is known.
+    """Check that a retry has fewer of the same members, enough of them, and attempts left.
 
-    Members from outside the cluster could be colluders enough to open the update before any freeze.
+    A validated sum cannot be retried once the sketch is known. Members from outside the cluster could be
+    enough colluders to open the update before any freeze.
     """
     sums = ctx.plan.scenario.secure_sum
     if place.attempt >= sums.max_attempts:
@@ -250,7 +252,7 @@ def _with(
 def submitted_instances(
     ctx: phases.PartyContext, phase: phases.Working
 ) -> dict[reports.ClusterKey, secure_sum.InputSent] | None:
-    """Return all instances when every one of them has this party's masked input, else None."""
+    """Return all instances if each has this party's masked input, else None."""
     done: dict[reports.ClusterKey, secure_sum.InputSent] = {}
     for key, instance in phase.instances.items():
         sent = None if instance is None else ctx.sums.member.input_sent(instance)

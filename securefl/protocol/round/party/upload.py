@@ -1,6 +1,6 @@
-"""The upload of a party: two parameter vectors to ring words, once per update (data flow, 2 to 6).
+"""Upload of a party: from two parameter vectors to ring words, once per update (data flow, 2 to 6).
 
-The seams are where behaviours (attacks) take hold; honest parties have the honest step there.
+Behaviours (attacks) replace its seams; honest parties use the defaults.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occasion:
-    """Knowledge of a party when it makes an update, all of it public."""
+    """Public facts of an update, for the seams."""
 
     round: int
     work: int
-    """Which local work of the round the update comes from; 0 unless the scenario has ``new_work``."""
+    """Index of the local work; 0 unless the scenario has ``new_work``."""
     before: F32 = field(repr=False)
-    """The round's global parameters, shape (d,)."""
+    """Global parameters of the round, shape (d,)."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
-    """The round's assignment: ``clusters[r][j]`` are the members of cluster j in reclustering r."""
+    """Assignment of the round: ``clusters[r][j]`` are the members of cluster j in reclustering r."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     """Announced values of the round."""
 
@@ -69,30 +69,30 @@ def _said_unchanged(said: F64, _occasion: Occasion) -> F64:
 
 
 Encode = Callable[[RunPlan, F64, Entropy, Occasion], encoding.Encoded]
-"""Rounds an update to integers, at the seam of that name."""
+"""Rounding of an update to integers: the seam ``encode``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seams:
-    """The seams of a party's contribution, at which it may deviate."""
+    """Points of a party's contribution at which a behaviour may deviate."""
 
     update: Callable[[F64, Occasion], F64] = _update_unchanged
     """f64 update before the clip, shape (d,)."""
     clip: Callable[[F64, float | None, Occasion], F64] = _clipped
-    """The clip itself: update and the scenario's L2 bound, None for no bound."""
+    """Clip: update and the scenario's L2 bound, None for no bound."""
     encode: Encode = _rounded
-    """Rounding of the clipped and weighted update; with privacy noise it refuses one that was not clipped."""
+    """Rounding of the clipped and weighted update; with privacy noise it rejects an unclipped one."""
     noise: Callable[[I64, Occasion], I64] = _noise_unchanged
-    """The privacy noise that is about to be added, i64 steps; never asked without any."""
+    """Privacy noise about to be added, i64 steps; called only if the scenario adds noise."""
     without: Callable[[int, int], int] = _no_component_left_out
-    """How many components of removable noise are left out, the first ones: from those that are never taken
-    out of this sum, and the round's number."""
+    """Number of first components of removable noise to leave out, given the number never removed from this
+    sum, and the round."""
     encoded: Callable[[I64, Occasion], I64] = _encoded_unchanged
     """i64 values after encoding and noise, before the ring."""
     said: Callable[[F64, Occasion], F64] = _said_unchanged
-    """f64 metrics of the received model, in samples; never asked where the scenario declares none."""
+    """f64 metrics of the received model, in samples; called only if the scenario declares metrics."""
     release: Callable[[messages.ReleasedShares, int], messages.ReleasedShares] = _shares_unchanged
-    """The shares that are about to be sealed to the server, and the round's number."""
+    """Shares about to be sealed to the server, and the round."""
 
 
 HONEST = Seams()
@@ -100,10 +100,10 @@ HONEST = Seams()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Upload:
-    """One encoded update, the same in all attempts and, unless there is ``new_work``, all reclusterings."""
+    """One encoded update for all attempts and, without ``new_work``, all reclusterings."""
 
     ring: Ring
-    """Shape (d + w,): update and words. It stays at the party unmasked."""
+    """Update and words, shape (d + w,). It leaves the party only masked."""
     saturated: int
     """Coordinates beyond the encoding's range."""
 
@@ -114,16 +114,16 @@ class Upload:
 def make_upload(
     plan: RunPlan, occasion: Occasion, update: F64, weight: float, entropy: Entropy, seams: Seams = HONEST
 ) -> Upload:
-    """Encode what training changed.
+    """Encode an update.
 
     Args:
-        plan: gives clip bound, fixed-point grid and ring.
-        occasion: of this update.
-        update: what training is to add to the parameters; with metrics followed by what the party says of
-            those that it received, f64 ``(d + w,)``.
-        weight: the party's public weight in (0, 1].
-        entropy: of this party, round and work; rounding and noise are drawn from it once.
-        seams: where an attacking party deviates.
+        plan: source of clip bound, fixed-point grid and ring.
+        occasion: facts of this update.
+        update: change of the parameters, followed by the party's metrics of the received model, f64 ``(d +
+            w,)``.
+        weight: public weight of the party in (0, 1].
+        entropy: entropy of this party, round and work; rounding and noise are drawn from it once.
+        seams: deviations of an attacking party.
     """
     expect(update, "update", np.float64, (plan.brought,))
     sent = seams.update(update[: plan.length], occasion)

@@ -1,4 +1,4 @@
-"""A party's part in verifying rounds: it repeats openings and steps, and follows the chain (ADR 0044)."""
+"""Verification at a party: repeat openings and steps, follow the chain (ADR 0044)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ from securefl.protocol.round.shared.statement import proof_context
 
 
 class UnsignedError(PeerError):
-    """What comes as a proof is nothing that the server has signed: it accuses nobody of what it holds."""
+    """A proof that the server has not signed, so that its contents are not evidence."""
 
 
 def on_proof(
@@ -24,11 +24,11 @@ def on_proof(
     place: kernel.Place,
     message: messages.OpeningProof | messages.StepProof,
 ) -> tuple[phases.Past, tuple[reports.RunEffect, ...]]:
-    """Repeat an opening, or the step, and attest what it comes to.
+    """Repeat an opening or the step, and attest the result.
 
     Raises:
-        UnsignedError: it does not open, or the server has not signed what it holds.
-        PeerError: it comes to something else than is claimed, or is nothing for this party to verify.
+        UnsignedError: the proof cannot be decrypted, or the server has not signed its contents.
+        PeerError: the result differs from the claim, or the proof is not for this party.
     """
     verifying, last = past.verifying, past.link
     if verifying is None or last is None or place.round != verifying.certified.round:
@@ -59,13 +59,14 @@ def on_proof(
 def follow(
     ctx: phases.PartyContext, past: phases.Past, place: kernel.Place, message: messages.Announce, model: bytes
 ) -> tuple[phases.Past, chain.ChainLink, bool, tuple[reports.RunEffect, ...]]:
-    """Check the link that an announcement says the round's model is of, as far as this party can.
+    """Check the link that an announcement gives for the round's model, as far as possible.
 
     Returns:
-        What the party carries; the link; whether it has seen it confirmed; what it notes before it says so.
+        The party's state; the link; True if the party knows it is confirmed; entries to record before the
+        reveal.
 
     Raises:
-        PeerError: there is none, it is about another model, or it is not confirmed.
+        PeerError: the link is missing, is about another model, or is not confirmed.
     """
     if not isinstance(message, messages.ChainedAnnounce):
         raise PeerError(SERVER, "starts a round without the chain of its model")
@@ -86,7 +87,7 @@ def _followed(
     if message.claim.model != model:
         raise PeerError(SERVER, "starts a round with a model outside the verified chain")
     verifying, last = past.verifying, past.link
-    # A party that has started again knows root and round of its last link only, from its journal.
+    # From its journal a restarted party knows only root and round of its last link.
     root, reached = (ctx.root, ctx.rooted) if last is None else (last.root, last.claim.round)
     if root and link.root != root and message.claim.round <= reached:
         raise PeerError(SERVER, "starts a round with a model of another or an earlier state")
@@ -94,7 +95,7 @@ def _followed(
         sure = last is not None or link.root == ctx.root
         return replace(past, link=link) if sure else past, link, sure, ()
     if verifying is None or message.claim.previous != last.root:
-        # It was away: more than q others have to say that they have seen it confirmed.
+        # The party was away: more than q others must state that they saw the link confirmed.
         return past, link, False, ()
     check_claim(verifying.certified, last, message.claim)
     chain.check_attests(ctx.plan, verifying.certified, link, message.attests)
@@ -103,7 +104,7 @@ def _followed(
 
 
 def accepted(past: phases.Past, link: chain.ChainLink) -> tuple[phases.Past, tuple[reports.RunEffect, ...]]:
-    """Take a link as confirmed; durably, before anybody is told."""
+    """Accept a link as confirmed, durably before it is sent."""
     after = replace(past, link=link, verifying=None)
     round_ = max(link.claim.round, 0)
     return after, (
@@ -115,7 +116,7 @@ def accepted(past: phases.Past, link: chain.ChainLink) -> tuple[phases.Past, tup
 def vouched(
     ctx: phases.PartyContext, link: chain.ChainLink, reveals: Mapping[PartyId, messages.Reveal]
 ) -> bool:
-    """Whether more than q others say that they have seen the link confirmed: one of them is honest."""
+    """Return True if more than q others state that the link is confirmed: one of them is honest."""
     saying = sums.exact_sum(
         isinstance(said, messages.ChainedReveal) and said.root == link.root and party != ctx.me
         for party, said in reveals.items()
@@ -138,7 +139,7 @@ def _unsealed(ctx: phases.PartyContext, link: chain.ChainLink, place: kernel.Pla
 
 
 _Proven = tuple[SignedClaim, Callable[[], Contents], Callable[[], None]]
-"""The signed claim of a proof, its contents as evidence, and the check that it may fail."""
+"""Signed claim of a proof, its contents as evidence, and the check that it may fail."""
 
 
 def _opening(

@@ -1,1 +1,1 @@
-"""The server's machine."""
+"""State machine of the server."""

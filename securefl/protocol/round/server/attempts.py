@@ -1,4 +1,4 @@
-"""Attempts at the server: who is missing from an instance, and starting over without them (protocol.md)."""
+"""Attempts of an instance at the server: missing members, and retries without them (protocol.md)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,14 +12,14 @@ from securefl.protocol.round.shared import reports
 
 
 def is_at_end(instance: secure_sum.ServerPhase, deadline: float, now: float) -> bool:
-    """Lost, or collecting inputs with nobody left to wait for."""
+    """Return True if the instance is lost, or collects inputs and waits for no member."""
     if isinstance(instance, secure_sum.CollectingInputs):
         return not instance.missing or now >= deadline
     return isinstance(instance, secure_sum.Lost)
 
 
 def due_of(ctx: phases.ServerContext, phase: phases.Summing, key: reports.ClusterKey) -> float:
-    """Return when the step of an instance ends: at its deadline, or earlier by hints."""
+    """Return the time when an instance's step ends: its deadline, or earlier by hints."""
     return due_in(ctx, phase, phase.instances[key], phase.deadlines[key], phase.began[key])
 
 
@@ -30,7 +30,7 @@ def due_in(
     deadline: float,
     began: float,
 ) -> float:
-    """The same for an instance that is not yet in the phase."""
+    """Return the same for an instance that is not yet in the phase."""
     standing, asked = phase.standing, len(phase.view.assignment.participants)
     pace = phase.paces.get(step_of(instance), standing.session.pace)
     return due(
@@ -45,7 +45,7 @@ def due_in(
 
 
 def step_of(instance: secure_sum.ServerPhase) -> str:
-    """The kind of step that an instance is at: what takes as long in all of them."""
+    """Return the kind of an instance's step; all instances take equally long for one kind."""
     return type(instance).__name__
 
 
@@ -56,7 +56,7 @@ def on_complaint(
     message: messages.Complaint,
     instance: secure_sum.ServerPhase,
 ) -> tuple[phases.Summing, reports.Effects]:
-    """Start over without accuser and accused: nobody can prove who of the two lies without opening boxes."""
+    """Start over without accuser and accused: no party can prove its case without opening boxes."""
     key, sender = (event.place.reclustering, event.place.cluster), event.sender
     over = not instance.missing or event.now >= due_of(ctx, phase, key)
     accused, sums = PartyId(message.accused), ctx.plan.sums
@@ -71,11 +71,11 @@ def on_complaint(
 def without_missing(
     ctx: phases.ServerContext, phase: phases.Summing, now: float
 ) -> tuple[phases.Summing, reports.Effects]:
-    """Start over every instance with members that will not survive, where all open or nothing does.
+    """Retry each instance that needs all of its members, without those that will not survive.
 
-    Whoever is missing in one instance is counted in none, so its other instances start over, too. An instance
-    that has no attempt left is lost, and its members with it, which may cascade. Who only waits for one that
-    is missing is not.
+    A party missing in one instance is counted in none, so its other instances start over too. An instance
+    without attempts left is lost together with its members, which may cascade. A party that waits for a
+    missing one is not missing itself.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
     phase, flat = _without_unfinished(phase, now)
@@ -111,7 +111,7 @@ def without_missing(
 
 
 def _without_unfinished(phase: phases.Summing, now: float) -> tuple[phases.Summing, reports.Effects]:
-    """Give up sums that cannot open without those that are missing now."""
+    """Give up sums that cannot open without the members missing now."""
     flat: reports.Effects = ()
     for key, instance in phase.instances.items():
         if isinstance(instance, secure_sum.CollectingInputs) and instance.unfinished:
@@ -129,7 +129,7 @@ def _start_over(
     excluded: frozenset[PartyId],
     now: float,
 ) -> tuple[phases.Summing, reports.Effects]:
-    """Begin the next attempt of an instance, or give it up."""
+    """Start the next attempt of an instance, or give it up."""
     after = secure_sum.retry(instance, excluded, ctx.plan.scenario.secure_sum.max_attempts)
     if isinstance(after, secure_sum.Lost):
         return _with(phase, key, after, now, now), (report_lost(after),)
@@ -138,7 +138,7 @@ def _start_over(
 
 
 def asked_again(before: secure_sum.Setup, after: secure_sum.Setup) -> reports.Effects:
-    """Ask all members of an attempt for the next one, and say who is left out."""
+    """Ask all members of an attempt for the next one, and report those left out."""
     place, left_out = after.place, set(before.members) - set(after.members)
     ask: reports.Effects = tuple(
         kernel.Send(m, place, messages.Retry(members=after.members)) for m in before.members
@@ -163,7 +163,7 @@ def _with(
 
 
 def report_lost(instance: secure_sum.ServerPhase) -> kernel.Report[reports.AnyReport]:
-    """Say that an instance will not be opened."""
+    """Return the report that an instance is lost."""
     i = instance.setup.instance
     reason = instance.reason if isinstance(instance, secure_sum.Lost) else "lost"
     return kernel.Report(reports.InstanceLost(i.round, i.reclustering, i.cluster, reason))

@@ -1,4 +1,4 @@
-"""Connections, as the server hears of them: hints against parties, and the clock of its own (ADR 0032)."""
+"""Connections at the server: hints against parties, and the server's own clock (ADR 0032)."""
 
 from collections.abc import Set
 from dataclasses import replace
@@ -15,9 +15,9 @@ def connected(
     event: kernel.PresenceHint | kernel.Heard | kernel.Offline | kernel.Online,
     expected: Set[PartyId],
 ) -> tuple[phases.RunningPhase, Effects]:
-    """Note that a party's connection broke, as the broker says, or stands, or what became of one's own.
+    """Record that a party's connection broke or works, or a change of the server's own.
 
-    A broker can make up as many other names as it likes, and none of them is kept in mind.
+    Names outside ``expected`` are not stored: a broker can invent any number.
     """
     match event:
         case kernel.Heard(party=party):
@@ -32,7 +32,7 @@ def connected(
         case kernel.Offline():
             return phase, presence.lost()
         case kernel.Online():
-            # All hints are about connections to a broker that this server has lost since.
+            # Hints concern connections to a broker that this server has lost since.
             standing = replace(
                 phase.standing,
                 late=frozenset(),
@@ -42,7 +42,7 @@ def connected(
 
 
 def noted(phase: phases.RunningPhase, party: PartyId) -> phases.RunningPhase:
-    """Forget what speaks against a party's being there: it has just been heard."""
+    """Clear all hints against a party that has just sent a message."""
     standing = phase.standing
     if party not in standing.session.gone and party not in standing.late:
         return phase
@@ -56,7 +56,7 @@ def noted(phase: phases.RunningPhase, party: PartyId) -> phases.RunningPhase:
 
 
 def clocked(phase: phases.RunningPhase, event: kernel.Event[messages.AnyMessage]) -> phases.RunningPhase:
-    """Stop the clock of all deadlines, or let it go on."""
+    """Stop the clock of all deadlines while offline; restart it when online."""
     clock = phase.standing.session.clock
     match event:
         case kernel.Offline():

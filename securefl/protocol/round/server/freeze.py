@@ -1,4 +1,4 @@
-"""The server's freeze: survivors, what the ledger lets open, and what each survivor needs to check it."""
+"""Freeze at the server: survivors, admitted sums, and the data that survivors check."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -19,7 +19,7 @@ def eligible(
     phase: phases.Summing,
     lost: Collection[reports.ClusterKey] = (),
 ) -> frozenset[PartyId]:
-    """Return the largest survivor set that the instances allow as they stand, some of them given up."""
+    """Return the largest survivor set that the instances allow now, without the ``lost`` ones."""
     clusters = {(r, j): m for r, row in enumerate(phase.view.assignment.clusters) for j, m in enumerate(row)}
     return clustering.survivor_set(
         clusters,
@@ -36,15 +36,15 @@ def eligible(
 def freeze(
     ctx: phases.ServerContext, phase: phases.Summing, now: float
 ) -> tuple[phases.Certifying | phases.Releasing, reports.Effects]:
-    """Fix the global survivor set and what may be opened; send each survivor what it needs to check it.
+    """Fix the survivor set and the sums to open; send each survivor the data to check them.
 
-    Where nothing may be opened, or nobody could certify it, the round ends without an opening.
+    If no sum may be opened, or no certificate is possible, the round ends without an opening.
     """
     plan, view, standing = ctx.plan, phase.view, phase.standing
     waiting = {key: i for key, i in phase.instances.items() if isinstance(i, secure_sum.CollectingInputs)}
     survivors = eligible(ctx, phase)
     if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
-        survivors = frozenset()  # nobody would release anything
+        survivors = frozenset()  # no party would release
     question = leakage.Question(
         standing.round, view.assignment, survivors, view.limits, clustering.sums_apart(plan.scenario)
     )
@@ -59,7 +59,7 @@ def freeze(
         statement = bound_statement(statement, commitments.values())
     frozen = phases.Frozen(survivors, statement, admission.head(), alive, commitments)
     dropped = tuple(p for p in view.assignment.participants if p not in able)
-    # Whose update was refused has answered in time, and holds shares that the others' sum needs.
+    # Members whose update was rejected answered in time, and hold shares that the others' sum needs.
     late = standing.late | (frozenset(dropped) - frozen.holders)
     standing = replace(standing, late=late)
     effects: reports.Effects = (
@@ -84,7 +84,7 @@ def _freeze_messages(standing: phases.Standing, frozen: phases.Frozen) -> report
     receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.holders}
     for instance in frozen.instances.values():
         members = instance.setup.members
-        # Who verifies a sum needs to know of every vector in it.
+        # Verifiers of a sum need a receipt of every vector in it.
         told = instance.summed_members if instance.setup.verified else instance.alive
         others = told(frozen.survivors)
         for index in instance.holders(frozen.survivors):

@@ -1,4 +1,4 @@
-"""The server's first half of a round: invite, announce, relay the nonces, draw the clusters."""
+"""First part of a round at the server: invite, announce, relay the nonces, draw the clusters."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from securefl.protocol.round.shared.lateness import late_reason
 def begin_round(
     ctx: phases.ServerContext, standing: phases.Standing, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Send the model to all and invite them; unless the round is void already, or the server is to stop."""
+    """Send the model and an invitation to all parties, unless the round is void or the server pauses."""
     if standing.session.pausing:
         return resuming.pause(standing.session.pausing)
     void = resuming.left_open(ctx, standing)
@@ -42,14 +42,14 @@ def begin_round(
 
 
 def model_of(standing: phases.Standing) -> messages.ModelAnnounce:
-    """The models that the round starts from, as parties take them."""
+    """Return the message with the models that the round starts from."""
     return messages.ModelAnnounce(params=statement.sent_model(standing.params))
 
 
 def invitation(
     ctx: phases.ServerContext, model: bytes, excluded: frozenset[PartyId], values: StartValues
 ) -> messages.Invite:
-    """Ask for a hello with a fresh commitment."""
+    """Return the request for a hello with a fresh commitment."""
     config, names = ctx.plan.config_digest(), tuple(sorted(excluded))
     if not values:
         return messages.Invite(model_digest=model, config_digest=config, excluded=names)
@@ -66,7 +66,7 @@ def invite(
     excluded: frozenset[PartyId],
     now: float,
 ) -> tuple[phases.Greeting, reports.Effects]:
-    """Ask for hellos with fresh commitments."""
+    """Request hellos with fresh commitments."""
     message = invitation(ctx, model, excluded, standing.values)
     standing = replace(standing, session=replace(standing.session, pace=Pace(now)))
     deadline = now + ctx.plan.scenario.deadlines.quorum
@@ -80,7 +80,7 @@ def invite(
 def on_all_sent(
     ctx: phases.ServerContext, phase: phases.Greeting, event: kernel.AllSent
 ) -> tuple[phases.Greeting, reports.Effects]:
-    """Begin to wait: a large model would spend the time of the hellos on its way."""
+    """Start the deadline of hellos once the model is sent: a large model takes long to transfer."""
     if (event.round, event.draw) != (phase.standing.round, phase.draw) or phase.sent:
         return phase, ()
     waiting = replace(phase, sent=True, deadline=event.now + allowed(ctx.plan, "hello"))
@@ -90,15 +90,15 @@ def on_all_sent(
 def invited_again(
     ctx: phases.ServerContext, phase: phases.Greeting, party: PartyId
 ) -> tuple[phases.Greeting, reports.Effects]:
-    """Send the round's model and invitation to a party whose process has started since they left: once.
+    """Resend the round's model and invitation, once, to a party that started after they were sent.
 
-    A few words would be answered with a model each time otherwise.
+    Without that limit each short message would be answered with a model.
     """
     standing, known = phase.standing, phase.hellos.keys() | phase.excluded | phase.again
     if party in known or party not in ctx.plan.roster.parties:
         return phase, ()
     if phase.draw:
-        # It would have to answer the first draw of the round first, which is void.
+        # The party would first have to answer draw 0, which is void.
         return phase, ()
     return replace(phase, again=phase.again | {party}), (
         kernel.Send(party, kernel.Place(standing.round), model_of(standing)),
@@ -118,13 +118,14 @@ def on_hello(
     message: messages.Hello,
     signed: bytes,
 ) -> phases.Greeting:
-    """Take one hello.
+    """Accept a hello.
 
     Raises:
-        PeerError: another server, draw, model, configuration or limits, a second hello, or an excluded party.
+        PeerError: it is for another server, draw, model, configuration or limits, is a second one, or is from
+            an excluded party.
     """
     if wire.epoch_of(message.leader) < phase.standing.epoch:
-        # Under way when this server was started: nobody's fault, and no use.
+        # Sent before this server started; not an error.
         return phase
     if message.leader != phase.standing.session.leader:
         raise PeerError(sender, "sends a Hello for another server")
@@ -148,7 +149,7 @@ def on_hello(
 def close_hellos(
     ctx: phases.ServerContext, phase: phases.Greeting, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Announce everybody who said hello; skip the round when they are too few for it."""
+    """Announce all hellos, or skip the round if there are too few."""
     present = sorted(phase.hellos)
     hellos = {party: phase.hellos[party][0] for party in present}
     atom_seed = phase.standing.atom_seed
@@ -162,7 +163,8 @@ def close_hellos(
             return _wait_on(ctx, phase, tuple(present), reason, now)
         return skip_round(ctx, phase.standing, tuple(present), reason)
     if phase.standing.claims.pending is not None:
-        # Nobody is to train on what is not confirmed: hellos have come meanwhile, so that it costs no time.
+        # Parties must not train on an unconfirmed model. Hellos have arrived meanwhile, so waiting costs no
+        # time.
         return phases.Attesting(phase.standing, now + proving.attesting_time(ctx), phase), ()
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
     standing = replace(
@@ -191,7 +193,7 @@ def close_hellos(
 def _wait_on(
     ctx: phases.ServerContext, phase: phases.Greeting, present: tuple[PartyId, ...], reason: str, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Wait for more parties, and longer in each further round for which there are too few."""
+    """Wait for more parties, longer in each further round with too few."""
     waits = phase.waits + 1
     standing = stepping.alone_for(ctx.plan, phase.standing, 1)
     awaited = kernel.Report(reports.QuorumAwaited(standing.round, reason, standing.quorum.lone_seconds))
@@ -212,10 +214,11 @@ def on_reveal(
     message: messages.Reveal,
     signed: bytes,
 ) -> phases.Revealing:
-    """Take one nonce.
+    """Accept a nonce.
 
     Raises:
-        PeerError: another draw, not announced, a second nonce, or not the one committed to.
+        PeerError: it is for another draw, is from a party not announced, is a second one, or does not match
+            the commitment.
     """
     round_ = phase.standing.round
     if place != kernel.Place(round_, attempt=phase.draw) or sender not in phase.hellos or not signed:
@@ -231,7 +234,7 @@ def on_reveal(
 def close_reveals(
     ctx: phases.ServerContext, phase: phases.Revealing, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Relay all nonces and start the instances; or void the draw if a nonce is missing."""
+    """Relay all nonces and start the instances, or void the draw if a nonce is missing."""
     withheld = tuple(sorted(phase.hellos.keys() - phase.reveals.keys()))
     if withheld:
         return _redraw(ctx, phase, withheld, now)
@@ -297,9 +300,9 @@ def skip_round(
     *,
     alone: bool = False,
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """End a round without an update; too many of them in a row end the run.
+    """End a round without an update; too many in a row end the run.
 
-    ``alone``: for want of parties, which is not counted in rounds but in time.
+    Rounds skipped for lack of parties (``alone``) count in seconds, not in rounds.
     """
     round_ = standing.round
     late = standing.late | (standing.session.gone.keys() - frozenset(present))
@@ -313,6 +316,6 @@ def skip_round(
 
 
 def abort(reason: str) -> tuple[phases.ServerPhase, reports.Effects]:
-    """End the run for everybody."""
+    """Abort the run for all parties."""
     goodbye = messages.Goodbye(reason=reason[:1000], aborted=True)
     return phases.Ended(goodbye), (kernel.Send(EVERYONE, kernel.Place(-1), goodbye), kernel.Aborted(reason))

@@ -1,14 +1,13 @@
-"""Starts of task groups' models without an oracle: one plain model, parted again and again.
+"""Start of task groups' models without an oracle: one model, split repeatedly (docs/adr/0028).
 
-In the first ``groups.warmup`` rounds everybody learns the first model. Then, every ``groups.pace`` rounds,
-the model whose cluster means show most that its members are of several groups is parted along the direction
-in which these means differ: it moves to one side of itself, and a further model begins at the other side.
-Members find out by their loss on which side they are. Once all models are there, the same is done as often
-again, but only for a model of which no sum was opened: nobody learns it any more. It takes no message and no
-sum that a plain round does not have (docs/adr/0028).
+In the first ``groups.warmup`` rounds all parties train the first model. Then, every ``groups.pace`` rounds,
+the model whose cluster means look most like those of several groups is split along their main difference: it
+moves to one side, and a new model starts at the other. Members select a side by their loss. Once all models
+exist, the same number of splits follows, but only to replace a model without an opened sum, which no party
+trains. This needs no message or sum that a plain round lacks.
 
-When a model begins follows from the scenario, not from counts: members that lie about their choice cannot
-hold one back, and none is replaced of which a sum was opened.
+The scenario, not counts, determines when a model starts. So members that lie about their choice cannot delay
+one, and no model with an opened sum is replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +23,12 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 
 MIXED = 1.4
-"""Least ratio of a model that is parted again when all are there: rotated Fashion-MNIST has 1.0 to 1.3 where
-all members are of one group, and 1.5 to 5.3 where they are of two."""
+"""Least ratio of a model that is split once all exist. Rotated Fashion-MNIST has 1.0 to 1.3 for members of
+one group, 1.5 to 5.3 for two."""
 
 
 def models_at(plan: RunPlan, round_: int) -> int:
-    """The number of models that parties choose among in a round: 1 in the warm-up, where nobody chooses."""
+    """Return the number of models to choose from in a round: 1 in the warm-up, without a choice."""
     groups = plan.scenario.groups
     if round_ < groups.warmup:
         return 1
@@ -39,7 +38,7 @@ def models_at(plan: RunPlan, round_: int) -> int:
 
 
 def parts_after(plan: RunPlan, round_: int) -> bool:
-    """Whether a model may be parted at the end of a round."""
+    """Return True if a model may be split at the end of a round."""
     groups = plan.scenario.groups
     since = round_ - (groups.warmup - 1)
     if plan.models == 1 or not groups.warmup or since < 0 or since % groups.pace:
@@ -56,22 +55,22 @@ def parted(
     drawn: Draw,
     totals: Mapping[ClusterKey, int] | None,
 ) -> tuple[F32, F64]:
-    """All models ``(k d,)`` and the optimiser's moments, with a further one if it is time for it.
+    """Return all models ``(k d,)`` and the optimiser's moments, with a split model if one is due.
 
     Args:
-        plan: of the run.
-        round_: that ends.
-        models: behind its step, f32 ``(k d,)``.
-        moments: of the optimiser, f64 ``(s, k d)``.
-        sums: opened in the round, of updates.
-        drawn: its clusters, weights and seed.
-        totals: members in each sum, where groups are hidden.
+        plan: plan of the run.
+        round_: number of the round that ends.
+        models: models after the step, f32 ``(k d,)``.
+        moments: moments of the optimiser, f64 ``(s, k d)``.
+        sums: opened sums of updates of the round.
+        drawn: clusters, weights and seed of the round.
+        totals: members in each sum, if groups are hidden.
     """
     if not parts_after(plan, round_):
         return models, moments
     there = models_at(plan, round_)
     heard = {group_sums.group_of(drawn, opened.key) for opened in sums}
-    # Until all are there it is the next one, whoever says that it has learned it already.
+    # Until all models exist the next one starts, even if some party claims to train it already.
     further = there if there < plan.models else next((g for g in range(there) if g not in heard), None)
     spreads = _spreads(plan, sums, drawn, totals, there)
     if further is None or not spreads:
@@ -94,7 +93,7 @@ def _spreads(
     totals: Mapping[ClusterKey, int] | None,
     there: int,
 ) -> Mapping[int, task_groups.Spread]:
-    """Of the models that are there and of which two sums or more are not screened out."""
+    """Return the spread of each model with two or more sums left after the screen."""
     left = group_sums.screened(plan, sums, drawn, totals)
     found = {}
     for group in range(there):

@@ -1,4 +1,4 @@
-"""Sums of task groups at the server: screening, and stacking into one update (docs/adr/0026 and 0028)."""
+"""Sums of task groups at the server: screen and aggregation into one update (docs/adr/0026 and 0028)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,13 +16,13 @@ from securefl.protocol.round.shared.slots import FIRST_SLOT
 
 
 def group_of(drawn: Draw, key: ClusterKey) -> int:
-    """The group whose updates a sum holds."""
+    """Return the group whose updates a sum contains."""
     tasks = drawn.assignment.tasks
     return tasks[key[1]] if tasks else key[0] - FIRST_SLOT
 
 
 def of_group(sums: Sequence[stacking.ClusterSum], drawn: Draw, group: int) -> list[stacking.ClusterSum]:
-    """Those that hold updates of one group, in their order."""
+    """Return the sums of one group's updates, in their order."""
     return [opened for opened in sums if group_of(drawn, opened.key) == group]
 
 
@@ -34,15 +34,15 @@ def group_stack(
     reference: F64,
     totals: Mapping[ClusterKey, int] | None,
 ) -> ClusterMeans:
-    """The cluster means of one group with a sum or more; f64 ``(c, d)`` and what goes with them.
+    """Return the cluster means of one group with at least one sum, f64 ``(c, d)``.
 
     Args:
-        plan: of the run.
-        sums: opened in the round, of updates of this group (:func:`of_group`).
-        drawn: the round's clusters, weights and seed.
-        group: the model's number.
+        plan: plan of the run.
+        sums: opened sums of this group's updates (:func:`of_group`).
+        drawn: clusters, weights and seed of the round.
+        group: number of the model.
         reference: mean of the past aggregates of all models, f64 ``(k d,)``, for rules with a memory.
-        totals: members in each sum, where groups are hidden.
+        totals: members in each sum, if groups are hidden.
     """
     at = slice(group * plan.length, (group + 1) * plan.length)
     if totals is None:
@@ -53,7 +53,7 @@ def group_stack(
 def _counted_stack(
     plan: RunPlan, sums: Sequence[stacking.ClusterSum], totals: Mapping[ClusterKey, int], reference: F64
 ) -> ClusterMeans:
-    """Means of slots: each sum by its count, whose members are not known."""
+    """Return the means of slots: each sum divided by its count, as its members are unknown."""
     counts = [totals[opened.key] for opened in sums]
     means = [
         plan.fixed_point.decode(encoding.from_ring(opened.ring), float(count))
@@ -70,21 +70,20 @@ def _counted_stack(
 def screened(
     plan: RunPlan, sums: Sequence[stacking.ClusterSum], drawn: Draw, totals: Mapping[ClusterKey, int] | None
 ) -> list[stacking.ClusterSum]:
-    """The sums whose means are at most ``groups.screen`` times as long as the median over all models'.
+    """Return the sums whose means are at most ``groups.screen`` times the median length over all models.
 
-    A group whose shortest mean is longer than that median is measured by its shortest, so that a model on
-    which everybody still moves far is not left without sums; but never more than ``groups.screen`` squared
-    times as long as the median: liars that are in all sums of a group would else have their way with it. Its
-    model then stays as it is.
+    If the shortest mean of a group exceeds that median, it replaces the median for that group: a model with
+    large steps keeps its sums. The bound never exceeds ``groups.screen`` squared times the median, or liars
+    in all sums of a group would control its model. Such a model stays unchanged.
 
     Args:
-        plan: of the run.
-        sums: opened in the round, of updates.
-        drawn: its clusters, weights and seed.
-        totals: members in each sum, where groups are hidden.
+        plan: plan of the run.
+        sums: opened sums of updates of the round.
+        drawn: clusters, weights and seed of the round.
+        totals: members in each sum, if groups are hidden.
 
     Returns:
-        All of them, in their order, where the scenario has no screen.
+        Sums in their order; all if the scenario has no screen.
     """
     factor = plan.scenario.groups.screen
     if factor is None or not sums:
@@ -109,17 +108,17 @@ def aggregate_groups(
     reference: F64,
     totals: Mapping[ClusterKey, int] | None,
 ) -> stacking.RoundAggregate:
-    """Apply the scenario's rule to each group's sums by themselves (Algorithm 1 of BR-IFCA).
+    """Apply the scenario's rule to each group's sums (Algorithm 1 of BR-IFCA).
 
     Sums that are too long among those of all groups are rejected first. A group with fewer sums left than the
     rule needs gets no update.
 
     Args:
-        plan: of the run.
-        sums: all that were opened, of updates.
-        drawn: the round's clusters, weights and seed.
+        plan: plan of the run.
+        sums: all opened sums of updates.
+        drawn: clusters, weights and seed of the round.
         reference: mean of the past aggregates of all models, f64 ``(k d,)``.
-        totals: members in each sum, where groups are hidden.
+        totals: members in each sum, if groups are hidden.
     """
     update, moved = np.zeros(plan.broadcast), np.zeros(plan.broadcast, dtype=np.bool_)
     kept: list[ClusterKey] = []

@@ -1,4 +1,4 @@
-"""Joining: who is there, what they know of the run, and where a server goes on from there."""
+"""Joining: participants present, their progress, and the state that the server continues from."""
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
@@ -14,7 +14,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 def expected(plan: RunPlan) -> Set[PartyId]:
-    """Participants waited for before the first round; without a dealer that there is, no sum opens."""
+    """Return the participants to wait for before the first round; sums that use a dealer need it."""
     parties, dealer = plan.roster.parties.keys(), plan.sums.dealer
     return parties if dealer is None else parties | {dealer}
 
@@ -22,7 +22,7 @@ def expected(plan: RunPlan) -> Set[PartyId]:
 def on_join(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, message: messages.Join
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Take a participant in, and what it says that it has seen of the run; or send it home."""
+    """Accept a participant with its stated progress, or reject it with the reason."""
     reason = _refused(message, ctx.plan.joins_with(sender))
     if reason is not None:
         goodbye: kernel.Send[messages.AnyMessage] = kernel.Send(
@@ -43,7 +43,7 @@ def on_join(
 def on_software(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, message: messages.Software
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Record a party's versions; once the run has begun, report the first ones of a party that differ."""
+    """Record a party's versions; after the start, report a party's first ones if they differ."""
     known = phase.standing.session.software
     if known.get(sender) == message:
         return phase, ()
@@ -55,7 +55,7 @@ def on_software(
 
 
 def _differing(ctx: phases.ServerContext, reported: Mapping[PartyId, messages.Software]) -> reports.Effects:
-    """Return the report on the parties whose versions are not the server's; nothing if there are none."""
+    """Return the report on parties whose versions differ from the server's, if any."""
     if ctx.software is None:
         return ()
     others = tuple((party, _versions(one)) for party, one in sorted(reported.items()) if one != ctx.software)
@@ -69,7 +69,7 @@ def _versions(message: messages.Software) -> reports.Versions:
 def close_joining(
     ctx: phases.ServerContext, phase: phases.Joining, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Lead the run with whoever is there; or end, where it can't begin, or went on without this server."""
+    """Lead the run with the parties present; end if it cannot start, or continued without this server."""
     plan, resumed = ctx.plan, ctx.resumed
     missing = tuple(sorted(plan.roster.parties.keys() - phase.joined))
     joined, dealer = phase.joined - {DEALER}, plan.sums.dealer
@@ -88,7 +88,7 @@ def close_joining(
         ended, effects = gather.abort(lacks) if resumed is None else resuming.pause(lacks)
         return ended, (*known, *effects)
     reason = shortage(plan, joined)
-    # Parties of a run that goes on may be away for a while: rounds wait for them.
+    # Parties of a resumed run may be away for a while: rounds wait for them.
     if reason is not None and resumed is None:
         ended, effects = gather.abort(
             f"{len(joined)} of {len(plan.roster.parties)} parties joined {within}; {reason}"
@@ -103,7 +103,7 @@ def close_joining(
 def _go_on(
     ctx: phases.ServerContext, standing: phases.Standing, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Begin, or go on where an earlier server was: ask for shares, test a model, await verifiers."""
+    """Start, or continue where an earlier server was: request shares, test a model, await verifiers."""
     if ctx.resumed is not None:
         kept = ctx.resumed.checkpoint
         certified, done = kept.certified, kept.done
@@ -120,7 +120,7 @@ def _go_on(
 
 
 def _refused(message: messages.Join, expected: bytes) -> str | None:
-    """Return why a participant cannot join; None where it can."""
+    """Return why a participant cannot join, or None."""
     if not isinstance(message, messages.JoinRun) or message.version != messages.WIRE_VERSION:
         speaks = message.version if isinstance(message, messages.JoinRun) else 1
         return (

@@ -1,4 +1,4 @@
-"""The server as a machine: events change the phase, then every step that is complete or overdue is closed."""
+"""State machine of the server: an event changes the phase, then complete or overdue steps close."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -30,13 +30,13 @@ _STEPS = (phases.Joining, phases.Greeting, phases.Revealing, phases.Certifying, 
 
 
 class ServerMachine:
-    """The server of one run. It sees who takes part, masked inputs, released shares and cluster sums."""
+    """The server of one run. It sees participants, masked inputs, released shares and cluster sums."""
 
     def __init__(self, ctx: phases.ServerContext) -> None:
         self._ctx = ctx
 
     def start(self, now: float) -> tuple[phases.ServerPhase, Effects]:
-        """Call the roll."""
+        """Send the roll call."""
         ctx = self._ctx
         state = self.first() if ctx.resumed is None else ctx.resumed.checkpoint
         standing = replace(state.standing, session=replace(state.standing.session, pace=waiting.Pace(now)))
@@ -50,7 +50,7 @@ class ServerMachine:
         )
 
     def first(self) -> phases.Checkpoint:
-        """Where a new run begins: in no epoch, before the first round."""
+        """Return the state of a new run: no epoch, before the first round."""
         ctx = self._ctx
         moments = server_optimisers.first_moments(ctx.plan.optimiser, ctx.plan.broadcast)
         standing = phases.Standing(0, ctx.initial, moments, values=ctx.plan.first_values)
@@ -65,7 +65,7 @@ class ServerMachine:
     def step(
         self, phase: phases.ServerPhase, event: kernel.Event[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
+        """Handle one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
         if isinstance(phase, phases.Ended):
             return phase, self._too_late(phase, event)
         phase = connections.clocked(phase, event)
@@ -80,7 +80,7 @@ class ServerMachine:
     def _stepped(
         self, phase: phases.RunningPhase, event: kernel.Event[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Take an event that happens at a time online."""
+        """Handle an event, with its time on the online clock."""
         after: phases.ServerPhase = phase
         effects: Effects = ()
         match event:
@@ -101,7 +101,7 @@ class ServerMachine:
     def _worked(
         self, phase: phases.RunningPhase, event: kernel.AllSent | kernel.Consulted | kernel.Evaluated
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Take what this process has done itself, if it is still wanted."""
+        """Handle the result of the server's own work, if the phase still waits for it."""
         ctx = self._ctx
         match event, phase:
             case kernel.AllSent(), phases.Greeting():
@@ -144,14 +144,14 @@ class ServerMachine:
             and ctx.resumed
             and isinstance(event.message, messages.NotForParties)
         ):
-            # It was under way to an earlier server of this run: nobody's fault, and no use.
+            # Sent to an earlier server of this run; not an error.
             return phase, ()
         return self._answered(phase, event)
 
     def _answered(
         self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Take what a party says in a round."""
+        """Handle a party's message in a round."""
         ctx, sender, place = self._ctx, event.sender, event.place
         leads = not isinstance(phase, phases.Joining)
         if (
@@ -184,7 +184,7 @@ class ServerMachine:
         return after, effects
 
     def _too_late(self, phase: phases.Ended, event: kernel.Event[messages.AnyMessage]) -> Effects:
-        """Tell a party that joins after the end how the run has ended."""
+        """Send the end of the run to a party that joins too late."""
         if (
             phase.goodbye is None
             or not isinstance(event, kernel.Received)
@@ -210,7 +210,7 @@ class ServerMachine:
     def _settle(
         self, phase: phases.ServerPhase, effects: Effects, now: float
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Close steps until one has to wait, and say until when."""
+        """Close steps until one has to wait; set its alarm."""
         while True:
             if isinstance(phase, phases.Summing):
                 after, more = sums.advance(self._ctx, phase, now)
@@ -246,9 +246,9 @@ class ServerMachine:
         phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
         missing: Collection[PartyId],
     ) -> float:
-        """The latest end of the step."""
+        """Return the latest end of the step."""
         plan, standing = self._ctx.plan, phase.standing
-        # Whoever has spent its privacy budget says no hello any more: that is known, and no hint.
+        # A party with a spent privacy budget sends no hello: expected, and not a hint.
         spent = spent_by(plan, standing.releases) if isinstance(phase, phases.Greeting) else frozenset()
         if missing and spent.issuperset(missing):
             return min(
@@ -298,7 +298,7 @@ class ServerMachine:
                 assert_never(phase)
 
     def awaited(self, phase: phases.ServerPhase) -> Collection[PartyId]:
-        """Return for whom this phase waits: nobody where it works itself."""
+        """Return the parties that this phase waits for; none while the server itself works."""
         match phase:
             case phases.Summing():
                 return sums.awaited_members(phase)
@@ -311,7 +311,7 @@ class ServerMachine:
                 return self._missing(phase)
 
     def agreed_seconds(self, phase: phases.ServerPhase) -> float:
-        """Return the seconds that a phase lasts by agreement: until all masked inputs leave at once."""
+        """Return the seconds that a phase lasts by agreement: until all masked inputs are sent at once."""
         submit = self._ctx.plan.scenario.submit_seconds
         return (
             submit
@@ -334,7 +334,7 @@ def _untimely(
 
 
 def _pausing(phase: phases.RunningPhase, event: kernel.PauseAsked) -> tuple[phases.ServerPhase, Effects]:
-    """Stop at once where that costs no round, and before the next one otherwise."""
+    """Stop at once if that costs no round, else before the next round."""
     if isinstance(phase, phases.Joining) or (isinstance(phase, phases.Greeting) and not phase.draw):
         return resuming.pause(event.reason)
     return replace(
@@ -345,7 +345,7 @@ def _pausing(phase: phases.RunningPhase, event: kernel.PauseAsked) -> tuple[phas
 def _answers(
     phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
 ) -> Collection[PartyId]:
-    """The parties that have answered the step."""
+    """Return the parties that have answered the step."""
     match phase:
         case phases.Joining():
             return phase.joined
@@ -364,7 +364,7 @@ def _answers(
 def _paced(
     before: phases.RunningPhase, after: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
 ) -> phases.ServerPhase:
-    """Note how long the sender took, if its message is its answer to a step."""
+    """Record the time of an answer to a step."""
     if isinstance(before, phases.Summing) and isinstance(after, phases.Summing):
         return sums.heard(before, after, event)
     if isinstance(before, _STEPS) and isinstance(after, _STEPS):

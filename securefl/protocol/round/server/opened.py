@@ -1,4 +1,4 @@
-"""The opened sums of a round: input of its step."""
+"""Opened sums of a round: input of its step."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from securefl.protocol.round.shared.reports import ClusterKey
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedRound:
-    """All that is open at the end of a round: input of its step."""
+    """Opened sums of a round, with the facts that its step needs."""
 
     drawn: Draw
     """Clusters, weights and seed."""
     survivors: Collection[PartyId]
-    """The frozen survivor set."""
+    """Frozen survivor set."""
     sums: tuple[ClusterSum, ...]
     """Opened sums in the order of (reclustering, cluster)."""
     totals: Mapping[ClusterKey, int] | None = None

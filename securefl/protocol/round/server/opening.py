@@ -1,6 +1,6 @@
-"""The server's last third of a round: certify, collect releases, open, aggregate, step, evaluate, stop.
+"""Last part of a round at the server: certify, collect releases, open, aggregate, step, evaluate, stop.
 
-A rule that needs a gradient of the server's own data gets it between opening and aggregating.
+A rule that needs a gradient of the server's own data gets it between opening and aggregation.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,12 +24,12 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 def is_count(plan: RunPlan, key: reports.ClusterKey) -> bool:
-    """Whether an instance sums counts of hidden groups."""
+    """Return True if an instance sums the counts of hidden groups."""
     return clustering.hides_groups(plan.scenario.groups) and key[0] == clustering.COUNTS
 
 
 def due_now(plan: RunPlan, phase: phases.Releasing) -> Collection[reports.ClusterKey]:
-    """The instances whose shares are being released."""
+    """Return the instances whose shares are being released."""
     instances = phase.frozen.instances
     if not clustering.hides_groups(plan.scenario.groups):
         return instances.keys()
@@ -41,9 +41,9 @@ def due_now(plan: RunPlan, phase: phases.Releasing) -> Collection[reports.Cluste
 def ask_slots(
     ctx: phases.ServerContext, phase: phases.Releasing, sums: Sequence[stacking.ClusterSum], now: float
 ) -> tuple[phases.Releasing, reports.Effects]:
-    """Tell every cluster whose counts were opened which seats are taken; its members know what to release.
+    """Send each cluster the opened seats of its counts; its members then release the slots.
 
-    A cluster whose counts are impossible is told nothing: an honest member would refuse them.
+    A cluster with impossible counts gets no message: honest members would reject it.
     """
     plan, round_ = ctx.plan, phase.standing.round
     limits = (phase.view.limits[party] for party in phase.frozen.survivors)
@@ -68,7 +68,7 @@ def ask_slots(
 def unmask_all(
     ctx: phases.ServerContext, phase: phases.Releasing
 ) -> tuple[proving.Unmasked, reports.Effects]:
-    """Open every sum that is due, as far as its releases allow; what is lost is reported."""
+    """Open each due sum that has enough releases; report the lost ones."""
     frozen, round_, server = phase.frozen, phase.standing.round, ctx.plan.sums.server
     sums: list[stacking.ClusterSum] = []
     opened_by: dict[reports.ClusterKey, secure_sum.OpenedSecrets] = {}
@@ -113,10 +113,10 @@ def _opened(
     key: reports.ClusterKey,
     secrets: secure_sum.OpenedSecrets,
 ) -> Ring:
-    """The sum, of vectors that are added up already, or now.
+    """Return the sum of vectors, added up before or now.
 
     Raises:
-        PeerError: somebody's secret is another one than it advertised.
+        PeerError: a member's secret differs from the one that it advertised.
     """
     server, instance = ctx.plan.sums.server, phase.frozen.instances[key]
     fixed = instance.fixed_sum(phase.frozen.survivors)
@@ -130,10 +130,10 @@ def _opened(
 def on_endorse(
     phase: phases.Certifying, sender: PartyId, place: kernel.Place, message: messages.Endorse, signed: bytes
 ) -> phases.Certifying:
-    """Take one endorsement.
+    """Accept an endorsement.
 
     Raises:
-        PeerError: not a survivor, a second one, or of something else than the frozen statement.
+        PeerError: it is from a party outside the survivors, is a second one, or is of another statement.
     """
     if place != kernel.Place(phase.standing.round) or sender not in phase.frozen.survivors or not signed:
         raise PeerError(sender, "signs the survivors at the wrong time")
@@ -147,7 +147,7 @@ def on_endorse(
 def close_certifying(
     ctx: phases.ServerContext, phase: phases.Certifying, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Send the certificate; without a quorum nothing will be released."""
+    """Send the certificate; without a quorum nothing is released."""
     round_, quorum = phase.standing.round, ctx.plan.limits.quorum or 0
     if len(phase.endorsements) < quorum:
         reason = f"{len(phase.endorsements)} signatures, a certificate needs {quorum}"
@@ -173,10 +173,10 @@ def on_release(
     place: kernel.Place,
     message: messages.Release,
 ) -> tuple[phases.Releasing, reports.Effects]:
-    """Take one survivor's shares. A wrong share in one instance does not spoil the sender's others.
+    """Accept a survivor's shares; a wrong share in one instance leaves the others valid.
 
     Raises:
-        PeerError: not a survivor, a second release, or a box that does not open.
+        PeerError: it is from a party that was not asked, is a second release, or cannot be decrypted.
     """
     if place != kernel.Place(phase.standing.round) or sender not in phase.awaited:
         raise PeerError(sender, "releases shares at the wrong time")
@@ -203,7 +203,7 @@ def on_release(
 
 
 def _stated(phase: phases.Releasing, sender: PartyId) -> bytes:
-    """The statement that the sender's release is bound to."""
+    """Return the statement that the sender's release is bound to."""
     told = next(
         (
             one.seats
@@ -237,9 +237,9 @@ def _checked(
 def close_releasing(
     ctx: phases.ServerContext, phase: phases.Releasing, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Open what can be opened, and check it; then step, or first ask the server's own data if need be.
+    """Open and check the sums; then step, or consult the server's own data first.
 
-    With hidden groups the counts come first, and if any slot may be opened its shares are waited for.
+    With hidden groups the counts open first; then the server waits for the shares of any slots.
     """
     unmasked, effects = unmask_all(ctx, phase)
     if phase.counts is None and clustering.hides_groups(ctx.plan.scenario.groups):
@@ -247,11 +247,11 @@ def close_releasing(
         if asking.awaited:
             return asking, (*effects, *more)
         phase, unmasked, effects = asking, proving.Unmasked(), (*effects, *more)
-    # Shares that their owner has pinned open no sum: that is its fault alone.
+    # Committed shares that open no sum are their owner's fault alone.
     wrong = {PartyId(one.culprit) for one in effects if isinstance(one, kernel.Reject) and one.evidence}
     secure, lost = ctx.plan.scenario.secure_sum, len(phase.frozen.instances) - len(unmasked.sums)
     if secure.verified and lost:
-        # The server is to have no choice among subsets: all certified sums count, or there is no step.
+        # The server must not choose a subset: either all certified sums count, or there is no step.
         reason = f"{text.count(lost, 'certified sum')} could not be opened, but the model needs all of them"
         unmasked, effects = (
             proving.Unmasked(),
@@ -259,7 +259,7 @@ def close_releasing(
         )
     evaluating, more = _close_opened(ctx, phase, unmasked)
     if proving.claimed_otherwise(ctx, evaluating.standing):
-        # Two claims would convict this server, which cannot prove the first one any more.
+        # Two claims would convict this server, which can no longer prove the first one.
         effects = (
             *effects,
             kernel.Report(reports.ClaimRefused(phase.standing.round, proving.CLAIMED_OTHERWISE)),
@@ -267,7 +267,7 @@ def close_releasing(
         evaluating, more = _close_opened(ctx, phase, proving.Unmasked())
     ctx.store.discard_all()
     if wrong:
-        # It costs this round at most; and each of them one round of the run, not the run.
+        # The fault costs at most this round, and each culprit one round of the run.
         standing = evaluating.standing
         standing = replace(
             standing,
@@ -302,10 +302,10 @@ def _close_opened(
 def on_consulted(
     ctx: phases.ServerContext, phase: phases.Consulting, event: kernel.Consulted
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Aggregate with the gradients and step; without them the model stays as it is.
+    """Aggregate with the gradients and step; without gradients keep the model.
 
     Raises:
-        UsageError: not one finite f64 ``(d,)`` gradient for each reclustering asked for: a bug.
+        UsageError: a requested reclustering lacks a finite f64 ``(d,)`` gradient: a bug.
     """
     if event.gradients is None:
         failing = kernel.Report(reports.ConsultingFailed(phase.standing.round, event.failure))
@@ -323,7 +323,7 @@ def _step(
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[phases.Evaluating, reports.Effects]:
-    """Aggregate, step and ask for an evaluation."""
+    """Aggregate, step and request an evaluation."""
     after, done, told = walk.step(ctx.plan, standing, opened, gradients)
     evaluate = kernel.Evaluate(after.round, after.params)
     norm = next(one.update_norm for one in told if isinstance(one, reports.ModelStepped))
@@ -333,7 +333,7 @@ def _step(
 def on_evaluated(
     ctx: phases.ServerContext, phase: phases.Evaluating, event: kernel.Evaluated
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Report the round; then stop, give up, or begin the next one."""
+    """Report the round; then stop, abort, or start the next one."""
     tested = replace(
         phase.done, accuracy=event.accuracy, loss=event.loss, backdoor_success=event.backdoor_success
     )
@@ -353,7 +353,7 @@ def on_evaluated(
 def close_attesting(
     ctx: phases.ServerContext, phase: phases.Attesting, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Go on with the model that verifiers confirm, or without the round that made it."""
+    """Continue with the model if verifiers confirm it, else without its round."""
     standing, pending = phase.standing, phase.standing.claims.pending
     if pending is None:
         raise UsageError("nothing is claimed")
@@ -380,7 +380,7 @@ def close_attesting(
         return begun, (told, noted, *effects)
     greeting = replace(phase.then, standing=standing)
     if lacks is None:
-        # Verifiers do not say again what they have seen confirmed.
+        # Verifiers do not attest a confirmed claim again.
         after, effects = gather.close_hellos(ctx, greeting, now)
         effects = (noted, *effects)
     else:

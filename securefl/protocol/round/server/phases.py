@@ -1,4 +1,4 @@
-"""The phases of the server.
+"""Phases of the server.
 
 ::
 
@@ -37,59 +37,59 @@ NOTHING_REPORTED: Mapping[PartyId, messages.Software] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """Constants of a server machine, given when it is made."""
+    """Constants of a server machine."""
 
     plan: RunPlan
     identity: crypto.Identity = field(repr=False)
-    """Opens the releases that are sealed to the server."""
+    """Key pair that opens releases sealed to the server."""
     store: secure_sum.VectorStore
     initial: F32 = field(repr=False)
     """Parameters before the first round, shape (d,)."""
     entropy: Entropy = field(repr=False)
     resumed: Resumed | None = None
-    """What an earlier server of the run has left behind; None for the first."""
+    """State that an earlier server of the run left; None for the first."""
     software: messages.Software | None = None
-    """Its versions, which those of parties are compared with; None for no comparison."""
+    """Versions to compare with those of parties; None for no comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a server goes on from after it was killed."""
+    """State that a killed server continues from."""
 
     epoch: int
-    """The last one that it has led."""
+    """Last epoch that the server led."""
     standing: Standing
     done: reports.RoundDone | None = None
-    """The round that made the model, if that is still to be tested; None where a round is to begin."""
+    """Report of the round whose model is still to be tested; None if a round is to start."""
     certified: Certified | None = None
-    """The round whose shares were asked for; None where none were."""
+    """Round whose shares were requested; None for none."""
     norm: float | None = None
-    """L2 norm of the update that made the model of ``done``; None if there was no update."""
+    """L2 norm of the update that made the model of ``done``; None without an update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The state of an earlier server of the run, as far as it is written down."""
+    """Stored state of an earlier server of the run."""
 
     checkpoint: Checkpoint
     announced: int = -1
-    """The last round of which the draw was announced."""
+    """Last round whose draw was announced."""
     drew: tuple[tuple[tuple[PartyId, ...], ...], ...] = ()
-    """Its clusters, by reclustering; none where it did not come to that."""
+    """Clusters of that round, by reclustering; empty if not drawn."""
     atom_seed: bytes = b""
-    """Seed of the atoms that were formed in some round, whoever has heard of them; empty for none."""
+    """Seed of the atoms formed in some round, even if no party received it; empty for none."""
     claimed: tuple[int, bytes] = (-1, b"")
-    """Round and root of the last claim that was, or was about to be, proven to anybody."""
+    """Round and root of the last claim that was proven, or was about to be."""
 
     @property
     def last_round(self) -> int:
-        """The last round that the earlier server announced or finished; -1 if there is none."""
+        """Last round that the earlier server announced or finished; -1 if none."""
         return max(self.announced, self.checkpoint.standing.round - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """The word of a party that joins, about what it has seen of the run."""
+    """Progress that a joining party reports."""
 
     epoch: int
     round: int
@@ -102,47 +102,48 @@ class Pending:
     link: ChainLink
     certified: CertifiedRound
     before: Standing
-    """Where the round goes back to if the claim is not confirmed."""
+    """State to return to if the claim is not confirmed."""
     asked: Mapping[kernel.Place, frozenset[PartyId]]
-    """Who is to attest what: a sum, or the step."""
+    """Parties to attest each sum and the step."""
     attests: Mapping[kernel.Place, Mapping[PartyId, bytes]] = field(default_factory=dict, repr=False)
-    """Signed frames."""
+    """Signed frames of the attestations."""
 
 
 @dataclass(frozen=True, slots=True)
 class BestSoFar:
-    """The model of which ``stop.metric`` says most good so far."""
+    """Best model so far by ``stop.metric``."""
 
     round: int
-    """The round that began with it."""
+    """Round that began with it."""
     value: float
     params: F32 = field(repr=False)
 
 
 class FeatureSlot:
-    """State of one round feature, or of one part of the core, that the server carries from round to round."""
+    """State of a round feature, or of a part of the core, that the server carries between rounds."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSession:
-    """State of one server process; no checkpoint holds it."""
+    """State of one server process, in no checkpoint."""
 
     gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
-    """Parties whose connection broke, by the broker's report, and the time: a hint that shortens waiting."""
+    """Parties whose connection broke, as reported by the broker, and the time: a hint that shortens
+    waiting."""
     pace: Pace = field(default_factory=Pace, compare=False)
     """Pace of the present step; in sums, the time when the first of them began."""
     clock: OnlineClock = field(default_factory=OnlineClock)
     """Clock of all times in the server's phases."""
     interrupted: bool = False
-    """Whether the server lost the broker in this round."""
+    """True if the server lost the broker in this round."""
     leader: bytes = b""
-    """Session in the epoch, which hellos are for."""
+    """Session in the epoch, which hellos name."""
     elsewhere: frozenset[PartyId] = frozenset()
     """Parties that send hellos to the server of a later epoch."""
     ahead: frozenset[PartyId] = frozenset()
-    """Parties that have seen the draw of a later round than this server's, by their own statement."""
+    """Parties that state that they saw the draw of a later round than this server's."""
     software: Mapping[PartyId, messages.Software] = field(default_factory=lambda: NOTHING_REPORTED)
     """Versions that parties report."""
     pausing: str = ""
@@ -154,16 +155,16 @@ class Quorum(FeatureSlot):
     """Attendance of the last rounds."""
 
     present: int = 0
-    """Parties that said hello in the last round that had enough of them; 0 before."""
+    """Hellos in the last round with enough of them; 0 before."""
     lone_rounds: int = 0
     """Rounds in a row with too few parties."""
     lone_seconds: float = 0.0
-    """Seconds of waiting for more parties in these rounds, online."""
+    """Online seconds of waiting for more parties in these rounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress(FeatureSlot):
-    """Best model so far, by ``stop.metric`` or by the accuracy on the server's test set."""
+    """Best model so far, by ``stop.metric`` or by accuracy on the server's test set."""
 
     best_accuracy: float = -1.0
     stale_rounds: int = 0
@@ -176,17 +177,17 @@ class ModelProgress(FeatureSlot):
 
 @dataclass(frozen=True, slots=True)
 class Claims(FeatureSlot):
-    """Claims about the models, where rounds are verified."""
+    """Claims about the models, in verified rounds."""
 
     chain: Attested | None = None
     """Last confirmed link of the chain of models."""
     pending: Pending | None = None
-    """Claim of the last round, until it is confirmed or given up."""
+    """Claim of the last round, until confirmed or void."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """State that the server carries from round to round: ten core fields, and one slot for each feature."""
+    """State that the server carries between rounds: core fields, and one slot per feature."""
 
     # In the order of the parts of a checkpoint file.
     round: int
@@ -198,7 +199,7 @@ class Standing:
     updates: int = 0
     """Rounds that gave an update."""
     fruitless_rounds: int = 0
-    """Rounds in a row without any update."""
+    """Rounds in a row without an update."""
     trust: Trust = NO_TRUST
     """Slot of rules with a memory: trust in the parties."""
     suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
@@ -210,21 +211,21 @@ class Standing:
     atom_seed: bytes = b""
     """Slot of hidden groups: seed of the run's atoms; empty before they are formed, or without."""
     barred: frozenset[PartyId] = frozenset()
-    """Slot of exclusion: parties that shared another secret than they advertised and so cost a sum."""
+    """Slot of exclusion: parties that shared another secret than they advertised, which cost a sum."""
     late: frozenset[PartyId] = frozenset()
-    """Parties that missed a deadline and have not sent anything since."""
+    """Parties that missed a deadline and have sent nothing since."""
     quorum: Quorum = field(default_factory=Quorum)
     claims: Claims = field(default_factory=Claims)
     """Slot of verified rounds."""
     epoch: int = 0
-    """Epoch that this server leads; 0 while it leads none."""
+    """Epoch that this server leads; 0 for none."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     """Slot of additions: values that the server announces at the start of the round."""
     session: ServerSession = field(default_factory=ServerSession)
 
     @classmethod
     def parts(cls) -> Mapping[str, tuple[str, Any]]:
-        """Return what outlasts a process: by the name of each part, its slot (or "") and its type."""
+        """Return slot (or "") and type of each part that outlasts a process, by name."""
         found: dict[str, tuple[str, Any]] = {}
         for name, kind in get_type_hints(cls).items():
             if isinstance(kind, type) and issubclass(kind, FeatureSlot):
@@ -234,13 +235,13 @@ class Standing:
         return found
 
     def lasting(self) -> dict[str, Any]:
-        """Return the parts that outlast a process by name."""
+        """Return the parts that outlast a process, by name."""
         parts = self.parts().items()
         return {name: getattr(getattr(self, slot) if slot else self, name) for name, (slot, _) in parts}
 
     @classmethod
     def of(cls, lasting: Mapping[str, Any]) -> Standing:
-        """Return the state with these parts; the others are as in a new run."""
+        """Return the state with these parts, and the others as in a new run."""
         slots: dict[str, dict[str, Any]] = {"": {}}
         for name, (slot, _) in cls.parts().items():
             if name in lasting:
@@ -251,13 +252,13 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """Waiting for the parties to turn up."""
+    """Waiting for parties to join."""
 
     standing: Standing
     joined: frozenset[PartyId]
     deadline: float
     stated: Mapping[PartyId, Stated] = field(default_factory=dict)
-    """What they say that they have seen of the run."""
+    """Progress that parties report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,13 +272,13 @@ class Greeting:
     hellos: Mapping[PartyId, tuple[messages.Hello, bytes]] = field(repr=False)
     """Hello and its signed frame."""
     deadline: float
-    """Until model and invitation have left, ``deadlines.quorum`` from the round's beginning."""
+    """Until model and invitation are sent: ``deadlines.quorum`` from the round's start."""
     sent: bool = False
-    """Whether they have left."""
+    """True if they are sent."""
     waits: int = 0
-    """Deadlines that have passed with too few hellos."""
+    """Deadlines passed with too few hellos."""
     again: frozenset[PartyId] = frozenset()
-    """Parties to whom the model has been sent once more: their processes have started since it left."""
+    """Parties that were sent the model again, as their processes started after it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,40 +296,40 @@ class Revealing:
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
-    """The fixed data of a round once its clusters are drawn."""
+    """Fixed data of a round once its clusters are drawn."""
 
     model: bytes
     announced: bytes
     """Digest of all hellos."""
     limits: Mapping[PartyId, messages.Limits] = field(repr=False)
-    """What each of them demands."""
+    """Leakage limits of each party."""
     drawn: Draw
     samples: Mapping[PartyId, int]
-    """What everybody who is present has declared."""
+    """Declared sample counts of all present parties."""
 
     @property
     def assignment(self) -> clustering.Assignment:
-        """The round's clusters."""
+        """Clusters of the round."""
         return self.drawn.assignment
 
 
 @dataclass(frozen=True, slots=True)
 class Summing:
-    """All R x c instances at work, each at its own step with its own deadline."""
+    """All R x c instances, each at its own step with its own deadline."""
 
     standing: Standing
     view: RoundView
     instances: Mapping[reports.ClusterKey, secure_sum.ServerPhase]
     deadlines: Mapping[reports.ClusterKey, float]
     began: Mapping[reports.ClusterKey, float]
-    """When the step of each began."""
+    """Start of each instance's step."""
     paces: Mapping[str, Pace] = field(default_factory=dict)
-    """By kind of step, over all instances: in one of them too few could answer to know what is usual."""
+    """Pace by kind of step, over all instances: one alone has too few answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """The result of the freeze: the survivor set and the instances that can be opened."""
+    """Result of the freeze: survivor set and instances to open."""
 
     survivors: frozenset[PartyId]
     statement: bytes
@@ -336,26 +337,26 @@ class Frozen:
     """Head of the leakage ledger, as every survivor signs it."""
     instances: Mapping[reports.ClusterKey, secure_sum.CollectingInputs]
     commitments: Mapping[reports.ClusterKey, bytes] = field(default_factory=dict)
-    """What fixes each sum, in the order of their keys; nothing where sums are not verified."""
+    """Commitments that fix each sum, in the order of keys; empty if sums are not verified."""
 
     @property
     def holders(self) -> frozenset[PartyId]:
-        """The parties that have to release: the survivors, and those who hold shares of their updates."""
+        """Parties that must release: survivors, and holders of shares of their updates."""
         instances = self.instances.values()
         return self.survivors.union(*(i.names(i.holders(self.survivors)) for i in instances))
 
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """A round whose shares are asked for, as a server that is started again asks for them once more."""
+    """A round whose shares were requested, for a restarted server to request again."""
 
     view: RoundView
     frozen: Frozen
-    """Of no use are the handles of its inputs: they are another server's."""
+    """Its handles of inputs belong to another server and are invalid."""
     certificate: tuple[bytes, ...]
-    """Signed frames; none where the freeze itself asked for shares."""
+    """Signed frames; empty if the freeze itself requested shares."""
     totals: Mapping[reports.ClusterKey, bytes] = field(repr=False)
-    """Sums of masked vectors, as vectors travel; of sums that are verified ``vectors`` instead."""
+    """Sums of masked vectors in wire format; verified sums have ``vectors`` instead."""
     vectors: Mapping[reports.ClusterKey, Mapping[int, bytes]] = field(repr=False)
     """Masked vectors by member number."""
 
@@ -373,7 +374,7 @@ class Certifying:
 
 @dataclass(frozen=True, slots=True)
 class Releasing:
-    """Collecting released shares. The update is spent, whatever happens now."""
+    """Collecting released shares. The update is spent, whatever happens next."""
 
     standing: Standing
     view: RoundView
@@ -382,15 +383,15 @@ class Releasing:
     shares: Mapping[reports.ClusterKey, Mapping[PartyId, secure_sum.Opening]] = field(repr=False)
     deadline: float
     counts: tuple[reports.SlotsCounted, ...] | None = None
-    """What the counts of hidden groups say, once they are opened and their slots are asked for."""
+    """Opened counts of hidden groups, once their slots are requested."""
     totals: Mapping[reports.ClusterKey, Ring] = field(default_factory=dict, repr=False)
-    """Sums of masked vectors, shape (d,), where they are added up before the shares come."""
+    """Sums of masked vectors, shape (d,), if added up before the shares arrive."""
     again: bool = False
-    """Whether an earlier server has asked for the same shares: what was sent to it may come as well."""
+    """True if an earlier server requested the same shares; its answers may arrive too."""
 
     @property
     def awaited(self) -> frozenset[PartyId]:
-        """Whoever holds shares of what is to be opened; with slots, the survivors of their clusters."""
+        """Holders of shares of the sums to open; with slots, the survivors of their clusters."""
         if self.counts is None:
             return self.frozen.holders
         asked = {one.cluster for one in self.counts if one.slots}
@@ -400,36 +401,36 @@ class Releasing:
 
 @dataclass(frozen=True, slots=True)
 class Consulting:
-    """All is opened; waiting for gradients of the server's own data, which the rule needs."""
+    """Sums opened; waiting for gradients of the server's own data."""
 
     standing: Standing
     opened: OpenedRound
     asked: tuple[int, ...]
-    """The reclusterings, in the order in which gradients come."""
+    """Reclusterings in the order of the gradients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attesting:
-    """Everything else is there; waiting for those who repeat what the last round came to."""
+    """Waiting for attestations of the last round."""
 
     standing: Standing
     deadline: float
     then: Greeting | kernel.Finished | None
-    """What goes on if they confirm it: the next round, or the end. None where a server that was started again
-    begins the next one, with this model or with the one before."""
+    """Next step once they confirm: the next round, or the end. None in a restarted server, which starts the
+    next round with this model or the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluating:
-    """The model has stepped; waiting for its accuracy."""
+    """Model stepped; waiting for its accuracy."""
 
     standing: Standing
     done: reports.RoundDone
-    """With accuracy and loss still to be filled in."""
+    """Report of the round, without accuracy and loss."""
     norm: float | None = None
     """L2 norm of the aggregated update; None if there was none."""
     again: bool = False
-    """Whether a server tests it that was started again."""
+    """True if a restarted server tests the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +438,7 @@ class Ended:
     """The run is over."""
 
     goodbye: messages.Goodbye | None
-    """What everybody was told, and whoever joins late is told again. None where the run goes on."""
+    """Message sent to all parties, and to late joiners. None if the run continues elsewhere."""
 
 
 RunningPhase = (

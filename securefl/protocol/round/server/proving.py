@@ -1,4 +1,4 @@
-"""The server's part in verified rounds: it claims, proves, and collects what verifiers attest (ADR 0044)."""
+"""Verified rounds at the server: claim, prove, and collect attestations (ADR 0044)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,14 +31,14 @@ CLAIMED_OTHERWISE = "before it was started again the server claimed another outc
 
 @dataclass(frozen=True, slots=True)
 class Unmasked:
-    """All sums of a round that opened, and the secrets that opened them."""
+    """All opened sums of a round, and the secrets that opened them."""
 
     sums: tuple[ClusterSum, ...] = ()
     secrets: Mapping[reports.ClusterKey, secure_sum.OpenedSecrets] = field(default_factory=dict, repr=False)
 
 
 def certified_of(view: phases.RoundView, frozen: phases.Frozen, round_: int) -> CertifiedRound:
-    """Return what is certified of a round."""
+    """Return the certified facts of a round."""
     return CertifiedRound(round_, frozen.statement, view.drawn, frozen.survivors, frozen.commitments)
 
 
@@ -50,15 +50,15 @@ def claim_step(
     frozen: phases.Frozen,
     unmasked: Unmasked,
 ) -> tuple[phases.Standing, reports.Effects]:
-    """Claim what a round came to, and prove it to whoever is to attest it; durably noted before that.
+    """Claim the result of a round, and prove it to its verifiers; journal it first.
 
     Args:
-        ctx: of the server.
-        before: what the round began with.
-        after: with the new model.
-        view: of the round.
-        frozen: its survivors and what fixes every sum.
-        unmasked: its sums: all, or all but as many as may be lost.
+        ctx: context of the server.
+        before: state before the round.
+        after: state with the new model.
+        view: fixed data of the round.
+        frozen: survivors and commitments of the round.
+        unmasked: opened sums: all, or all but the number that may be lost.
     """
     run, round_, certified = ctx.plan.run, before.round, certified_of(view, frozen, before.round)
     chain = before.claims.chain
@@ -91,7 +91,7 @@ def claim_step(
 
 
 def claimed_otherwise(ctx: phases.ServerContext, standing: phases.Standing) -> bool:
-    """Whether an earlier server has claimed another outcome of the round: from more sums, or from fewer."""
+    """Return True if an earlier server claimed another result of the round, from other sums."""
     resumed, pending = ctx.resumed, standing.claims.pending
     if resumed is None or pending is None:
         return False
@@ -107,17 +107,18 @@ def on_attest(
     message: messages.Attest,
     signed: bytes,
 ) -> phases.Standing:
-    """Take one verifier's word.
+    """Accept a verifier's attestation.
 
     Raises:
-        PeerError: nothing is to be attested, another root is, or not by this party, or not again.
+        PeerError: nothing is to be attested, the root differs, or the party may not attest this, or did
+            already.
     """
     pending = standing.claims.pending
     if pending is None:
         if standing.claims.chain is not None and message.root == standing.claims.chain.link.root:
             return standing  # enough others were faster
         if ctx.resumed is not None and ctx.resumed.claimed == (place.round, message.root):
-            return standing  # an earlier server claimed it; it is asked for again with this one's proofs
+            return standing  # claimed by an earlier server; this one's proofs request it again
         raise PeerError(sender, f"confirms a result of round {place.round} that the server did not send")
     if message.root != pending.link.root or not may_attest(ctx.plan, pending.certified, place, sender):
         raise PeerError(sender, f"confirms a part of round {place.round} that it should not verify")
@@ -129,12 +130,12 @@ def on_attest(
 
 
 def unconfirmed(ctx: phases.ServerContext, pending: phases.Pending) -> str | None:
-    """Return what the claim lacks; None where it is confirmed."""
+    """Return what the claim lacks, or None if it is confirmed."""
     return lacking(ctx.plan, pending.certified, pending.link.claim, pending.attests)
 
 
 def awaited_attests(ctx: phases.ServerContext, pending: phases.Pending) -> Collection[PartyId]:
-    """Return for whom the claim waits: nobody once it is confirmed."""
+    """Return the parties that the claim waits for; none once it is confirmed."""
     if unconfirmed(ctx, pending) is None:
         return frozenset()
     given = pending.attests
@@ -142,18 +143,18 @@ def awaited_attests(ctx: phases.ServerContext, pending: phases.Pending) -> Colle
 
 
 def attesting_time(ctx: phases.ServerContext) -> float:
-    """Return the seconds that verifiers have once everything else is there."""
+    """Return the seconds that verifiers have once everything else is ready."""
     return allowed(ctx.plan, "verify")
 
 
 def confirmation(pending: phases.Pending) -> reports.ClaimConfirmed:
-    """Return the report of a claim that is confirmed."""
+    """Return the report of a confirmed claim."""
     verifiers = {party for given in pending.attests.values() for party in given}
     return reports.ClaimConfirmed(pending.certified.round, pending.link.root, len(verifiers))
 
 
 def without_claim(standing: phases.Standing) -> phases.Standing:
-    """Return the standing as if the step that nobody confirmed had not been made."""
+    """Return the state from before the unconfirmed step."""
     pending = standing.claims.pending
     if pending is None:
         return standing
@@ -172,7 +173,7 @@ def without_claim(standing: phases.Standing) -> phases.Standing:
 
 
 def confirmed(ctx: phases.ServerContext, standing: phases.Standing) -> phases.Standing:
-    """Return the standing with its claim as the last link, and no more attests than that takes."""
+    """Return the state with its claim as the last link, and only as many attestations as needed."""
     pending = standing.claims.pending
     if pending is None:
         return standing
@@ -189,7 +190,7 @@ def confirmed(ctx: phases.ServerContext, standing: phases.Standing) -> phases.St
 def chained(
     ctx: phases.ServerContext, standing: phases.Standing, draw: int, announce: messages.Announce
 ) -> messages.Announce:
-    """Return the announcement with the last link and who attests it, where rounds are verified."""
+    """Return the announcement with the last link and its attestations, if rounds are verified."""
     chain = standing.claims.chain
     if chain is None:
         return announce
@@ -213,7 +214,7 @@ def _prove_opening(
 ) -> list[kernel.Send[messages.AnyMessage]]:
     added = instance.summed_members(certified.survivors)
     alive = certified.alive(key)
-    # Anybody does, as long as they are enough; it is another part of the cluster in each round.
+    # Any members will do if they are enough; each round takes another part of the cluster.
     start = certified.round % len(alive)
     asked = (alive[start:] + alive[:start])[: feasibility.openers_asked(ctx.plan.scenario, len(alive))]
     vectors = _joined(ctx.store, [instance.inputs[index] for index in added])

@@ -1,9 +1,9 @@
-"""Openings that outlive the server: what it keeps before it asks for shares, and asking again (ADR 0056).
+"""Openings that survive a restart of the server: stored state, and the repeated request (ADR 0056).
 
-Once survivors are certified there is one set of sums that their shares open, whoever asks. A server that is
-started again asks for the same shares, and gets the same sealed boxes: the round is not void, and nobody
-gives away more than it has. Void it still is with hidden groups, whose shares are asked for in two steps, and
-where masked inputs of a verified round are more than the server's memory for vectors.
+Certified survivors fix one set of sums that their shares open, whichever server asks. A restarted server
+requests the same shares and receives the same sealed boxes: the round is not void, and no party discloses
+more. The round is void with hidden groups, whose shares take two requests, and if the masked inputs of a
+verified round exceed the server's memory for vectors.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from securefl.protocol.round.shared import leakage, reports
 from securefl.protocol.round.shared.draw import drawn_report
 
 KEPT_BYTES = 2**30
-"""Most bytes of masked inputs that the server keeps in memory; above this it spools them to disk."""
+"""Most bytes of masked inputs that the server keeps in memory; beyond it spools to disk."""
 
 
 def begin_releasing(
@@ -30,15 +30,15 @@ def begin_releasing(
     certificate: tuple[bytes, ...],
     now: float,
 ) -> tuple[phases.Releasing, reports.Effects]:
-    """Await the shares that open the round's sums; return the effect that writes down what is to be opened.
+    """Wait for the shares that open the round's sums; return the effect that stores the sums' data.
 
     Args:
-        ctx: of the server.
-        standing: of the round.
-        view: of the round.
-        frozen: who survived, and what may be opened.
-        certificate: signed frames; none where the freeze itself asks for shares.
-        now: the time.
+        ctx: context of the server.
+        standing: state of the round.
+        view: fixed data of the round.
+        frozen: survivors and sums that may be opened.
+        certificate: signed frames; empty if the freeze itself requests shares.
+        now: time in seconds.
     """
     deadline = now + ctx.plan.scenario.deadlines.release
     releasing = phases.Releasing(standing, view, frozen, frozenset(), {}, deadline)
@@ -56,7 +56,7 @@ def begin_releasing(
 def ask_again(
     ctx: phases.ServerContext, standing: phases.Standing, certified: phases.Certified, now: float
 ) -> tuple[phases.Releasing, reports.Effects]:
-    """Ask for the shares of a round that an earlier server has asked for, and say again what the round is."""
+    """Request the shares that an earlier server requested, and report the round again."""
     round_, view, frozen = standing.round, certified.view, _stored(ctx, certified)
     setups = {key: one.setup for key, one in frozen.instances.items()}
     totals = {
@@ -80,7 +80,7 @@ def ask_again(
 
 
 def _totals(ctx: phases.ServerContext, frozen: phases.Frozen) -> dict[reports.ClusterKey, Ring]:
-    """The sums of masked vectors, which say no more than one of them; none of sums that are verified."""
+    """Return the sums of masked vectors, which reveal no more than one of these; none for verified sums."""
     return {
         key: secure_sum.added_up(instance.fixed_sum(frozen.survivors), instance.vectors(ctx.store))
         for key, instance in frozen.instances.items()
@@ -91,7 +91,7 @@ def _totals(ctx: phases.ServerContext, frozen: phases.Frozen) -> dict[reports.Cl
 def _vectors(
     ctx: phases.ServerContext, frozen: phases.Frozen
 ) -> Mapping[reports.ClusterKey, Mapping[int, bytes]] | None:
-    """The masked vectors of sums that are verified, which prove them; None where they are too many."""
+    """Return the masked vectors that prove verified sums; None if they are too large."""
     verified = {key: one for key, one in frozen.instances.items() if one.setup.verified}
     size = sums.exact_sum(
         len(one.inputs) * one.setup.length * one.setup.ring_bits // 8 for one in verified.values()
@@ -105,7 +105,7 @@ def _vectors(
 
 
 def _stored(ctx: phases.ServerContext, certified: phases.Certified) -> phases.Frozen:
-    """What was frozen, its vectors in this server's store."""
+    """Return the frozen round with its vectors in this server's store."""
     frozen = certified.frozen
     instances = dict(frozen.instances)
     for key, vectors in certified.vectors.items():

@@ -1,9 +1,9 @@
-"""Resumption of a server: the epoch that it leads, where it goes on, and what becomes of an open round.
+"""Resumption of a server: its epoch, its starting point, and the outcome of an open round.
 
-A server that was killed goes on from the last :class:`Checkpoint` that is written down. It asks who is there,
-and leads the epoch after every one that anybody states (ADR 0054). A round of which the draw was announced is
-void, and its updates count as released, unless its shares were asked for
-(:mod:`securefl.protocol.round.server.reopening`); one in which parties had only been invited begins again.
+A restarted server continues from the last stored :class:`Checkpoint`. It sends a roll call, and leads the
+epoch after the highest stated one (ADR 0054). A round with an announced draw is void and its updates count as
+released, unless its shares were requested (:mod:`securefl.protocol.round.server.reopening`). A round with
+invitations only starts again.
 """
 
 from collections.abc import Mapping
@@ -21,38 +21,38 @@ from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.statement import model_digest
 
 MAX_LEAP: Final = 2**16
-"""Epochs beyond one's own that are believed: who lies must not use them all up."""
+"""Largest believed distance to a stated epoch: a lying party must not exhaust the epochs."""
 VOID: Final = "the server was started again in it: what parties may have released counts, and opens nothing"
 _NOTHING: Final = -1
 
 Clusters = tuple[tuple[tuple[PartyId, ...], ...], ...]
-"""Members of every cluster, by reclustering."""
+"""Members of each cluster, by reclustering."""
 
 
 def keep(standing: phases.Standing, phase: phases.Evaluating | None = None) -> kernel.Keep:
-    """The effect that writes down where the server goes on: before a round, or before its model is tested."""
+    """Return the effect that stores the state: before a round, or before its model is tested."""
     state = phases.Checkpoint(standing.epoch, standing)
     return kernel.Keep(state if phase is None else replace(state, done=phase.done, norm=phase.norm))
 
 
 def next_epoch(own: int, stated: Mapping[PartyId, phases.Stated]) -> int:
-    """Return the epoch to lead: the one after every epoch that is known.
+    """Return the epoch to lead: the one after all known epochs.
 
     Args:
-        own: the last one that this server knows that it has led; 0 for none.
-        stated: what parties know.
+        own: last epoch that this server knows it led; 0 for none.
+        stated: progress that parties report.
     """
     believed = (one.epoch for one in stated.values() if one.epoch <= own + MAX_LEAP)
     return min(max(own, *believed, 0) + 1, wire.MAX_EPOCH)
 
 
 def outlived(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reached: int) -> str | None:
-    """Return why this server's state is older than the run; None where it is not.
+    """Return why this server's state is older than the run, or None.
 
     Args:
-        plan: of the run.
-        stated: what parties know. More than collude have to say so, or one of them could stop every server.
-        reached: the round that would be next.
+        plan: plan of the run.
+        stated: progress that parties report. More than q must agree, or one colluder could stop any server.
+        reached: round that would be next.
     """
     rounds = sorted((one.round for one in stated.values()), reverse=True)
     seen = next(iter(rounds[plan.scenario.secure_sum.colluders :]), _NOTHING)
@@ -64,7 +64,7 @@ def outlived(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reached: in
 def overtaken(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, round_: int
 ) -> phases.Standing | kernel.Aborted:
-    """Note what a party says that it has seen of the run once this server leads; see :func:`outlived`."""
+    """Record a party's progress beyond that of this leading server; see :func:`outlived`."""
     standing = phase.standing
     reached = standing.round + isinstance(phase, phases.Evaluating)
     if round_ <= reached:
@@ -85,9 +85,9 @@ def _older(seen: int, reached: int) -> str:
 def replaced(
     ctx: phases.ServerContext, standing: phases.Standing, sender: PartyId, leader: bytes
 ) -> phases.Standing | kernel.Aborted:
-    """Note that a party follows the server of a later epoch; where more than collude do, this one is done.
+    """Record that a party follows a later server; end this one if more than q parties do.
 
-    It says goodbye to nobody: the run goes on.
+    It sends no goodbye: the run continues.
     """
     elsewhere = standing.session.elsewhere | {sender}
     if len(elsewhere) <= ctx.plan.scenario.secure_sum.colluders:
@@ -100,7 +100,7 @@ def replaced(
 
 
 def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.Joining, reports.Effects]:
-    """Lead the next epoch, durably before anybody hears of it."""
+    """Lead the next epoch, durably before any message in it."""
     resumed = ctx.resumed
     known = 0 if resumed is None else resumed.checkpoint.epoch
     epoch = next_epoch(known, phase.stated)
@@ -128,7 +128,7 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
 
 
 def _last_claim(ctx: phases.ServerContext, standing: phases.Standing) -> reports.Effects:
-    """Say again what was confirmed last: an earlier server may have had no time to note it in a row."""
+    """Report the last confirmed claim again: an earlier server may not have recorded it."""
     if standing.claims.chain is None or standing.claims.chain.link.claim.round < 0:
         return ()
     link, frames = standing.claims.chain.link, standing.claims.chain.frames
@@ -139,12 +139,12 @@ def _last_claim(ctx: phases.ServerContext, standing: phases.Standing) -> reports
 
 
 def drew_step(clusters: Clusters) -> str:
-    """Return the step of the journal entry of a draw: its clusters, by reclustering."""
+    """Return the journal step of a draw: its clusters, by reclustering."""
     return kernel.DREW + " ".join("/".join(",".join(members) for members in row) for row in clusters)
 
 
 def drawn_clusters(step: str) -> Clusters:
-    """Return the clusters that :func:`drew_step` has written; none of any other step."""
+    """Return the clusters written by :func:`drew_step`; empty for any other step."""
     if not step.startswith(kernel.DREW):
         return ()
     rows = step.removeprefix(kernel.DREW).split()
@@ -154,9 +154,9 @@ def drawn_clusters(step: str) -> Clusters:
 def left_open(
     ctx: phases.ServerContext, standing: phases.Standing
 ) -> tuple[phases.Evaluating, reports.Effects] | None:
-    """End a round that an earlier server has announced the draw of; None for any other.
+    """End a round whose draw an earlier server announced; None for any other.
 
-    Whoever was drawn may have released its update, so that it counts. Nobody is at fault; the model stays.
+    Drawn parties may have released their updates, so these count. No party is at fault; the model stays.
     """
     resumed = ctx.resumed
     if resumed is None or standing.round > resumed.announced:
@@ -181,7 +181,7 @@ def left_open(
 
 
 def unheard_atoms(ctx: phases.ServerContext, atom_seed: bytes) -> bool:
-    """Whether atoms were formed as an earlier server was killed, so that maybe nobody has heard of them."""
+    """Return True if an earlier server may have been killed before any party received its atoms."""
     resumed = ctx.resumed
     return (
         resumed is not None and atom_seed == resumed.atom_seed and not resumed.checkpoint.standing.atom_seed
@@ -189,7 +189,7 @@ def unheard_atoms(ctx: phases.ServerContext, atom_seed: bytes) -> bool:
 
 
 def pause(reason: str) -> tuple[phases.Ended, reports.Effects]:
-    """Stop where another server goes on, and ask everybody to wait for it."""
+    """Stop, and ask all parties to wait for the next server."""
     return phases.Ended(None), (
         kernel.Report(reports.RunPaused(reason)),
         kernel.Send(EVERYONE, kernel.Place(-1), messages.Pause(reason=reason[:1000])),

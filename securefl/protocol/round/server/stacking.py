@@ -1,4 +1,4 @@
-"""Stacking of opened sums into rows for a robust rule, and the mean of the rule over reclusterings."""
+"""Cluster means of opened sums as rows for a robust rule, and the rule's mean over reclusterings."""
 
 import functools
 from collections import Counter
@@ -26,12 +26,12 @@ from securefl.protocol.round.server.features.trust import (
 from securefl.protocol.round.shared.plan import RunPlan
 
 NO_GRADIENTS: Mapping[int, F64] = MappingProxyType({})
-"""For rules that look at no data of the server's."""
+"""Gradients for rules that use no data of the server."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterSum:
-    """One opened sum: what the server learns, and all that it learns, about its members."""
+    """One opened sum: all that the server learns about its members."""
 
     reclustering: int
     cluster: int
@@ -47,26 +47,26 @@ class ClusterSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundAggregate:
-    """The mean of the rule's results over the reclusterings that had enough clusters."""
+    """Mean of the rule's results over the reclusterings with enough clusters."""
 
     update: F64 | None
-    """Shape (d,); None when no reclustering had what the rule needs: clusters, perhaps a gradient."""
+    """Shape (d,); None if no reclustering had enough clusters, or the gradient that the rule needs."""
     kept: tuple[tuple[int, int], ...]
     rejected: tuple[tuple[int, int], ...]
-    """(reclustering, cluster) pairs that the rule left out of those that no check excluded."""
+    """(reclustering, cluster) pairs that the rule left out, among those that no check excluded."""
     trust: Trust = NO_TRUST
-    """What is known of the parties after this round."""
+    """Trust in the parties after this round."""
     moved: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=np.bool_))
-    """Which coordinates the update is about: with task groups those of groups that have one."""
+    """Coordinates that the update covers: with task groups, those of groups with an update."""
 
 
 def counted(
     plan: RunPlan, sums: Sequence[ClusterSum], excluded: Collection[tuple[int, int]] = ()
 ) -> Sequence[ClusterSum]:
-    """The sums that the rule sees: all but the (reclustering, cluster) pairs that a check (step 12) excluded.
+    """Return the sums that the rule sees: those that no check (step 12) excluded.
 
-    The inner-product rule sees these as well, with a mean of zero: its gamma is a share of all sums (Xiang et
-    al. 2023, Algorithm 2).
+    The inner-product rule sees excluded sums too, with a mean of zero: its gamma is a share of all sums
+    (Xiang et al. 2023, Algorithm 2).
     """
     if isinstance(plan.scenario.aggregation.rule, robust.InnerProduct):
         return sums
@@ -74,7 +74,7 @@ def counted(
 
 
 def usable(plan: RunPlan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
-    """The reclusterings with enough opened clusters for the rule."""
+    """Return the reclusterings with enough opened clusters for the rule."""
     rows = Counter(opened.reclustering for opened in sums)
     needed = robust.clusters_needed_by(plan.scenario.aggregation)
     return tuple(r for r in range(plan.scenario.clustering.reclusterings) if rows[r] >= needed)
@@ -125,14 +125,14 @@ def aggregate_round(
     """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14).
 
     Args:
-        plan: of the run.
-        sums: all that were opened.
-        weights: of the parties.
-        seed: the round's certified seed, for what pre-aggregation draws.
-        reference: f64 ``(d,)``, a mean of past aggregates: what the optimiser makes of its moments.
-        gradients: of the server's own data by reclustering, f64 ``(d,)``; a rule that needs one leaves out
-            every reclustering that has none.
-        trust: what is known of the parties from the rounds before.
+        plan: plan of the run.
+        sums: all opened sums.
+        weights: weights of the parties.
+        seed: certified seed of the round, for the draws of pre-aggregation.
+        reference: mean of past aggregates from the optimiser's moments, f64 ``(d,)``.
+        gradients: gradients of the server's own data by reclustering, f64 ``(d,)``. A rule that needs one
+            skips reclusterings without it.
+        trust: trust in the parties before the round.
         excluded: (reclustering, cluster) pairs that failed a check (:func:`counted`).
         unit: length in the parameters' unit that is encoded as 1.
     """
@@ -143,7 +143,7 @@ def aggregate_round(
         rows = {r: opened for r, opened in rows.items() if r in gradients}
     drawn = {r: crypto.digest("pre-aggregation", seed, r) for r in rows}
 
-    # A rule with a memory asks twice. Stacks are large: with many reclusterings they are made twice, too.
+    # A rule with a memory asks twice. Stacks are large: with many reclusterings they are also made twice.
     @functools.lru_cache(maxsize=1)
     def stack(r: int) -> ClusterMeans:
         return stack_of(plan, rows[r], weights, reference, gradients.get(r), excluded, unit=unit)
@@ -153,7 +153,7 @@ def aggregate_round(
         trust, gradients = smoothed(trust, rule, gradients)
         if rule.select == "accumulated" and rows:
             trust = faded(trust, rule)
-            # All reclusterings first: what a party earns in one of them counts in the choice of all.
+            # All reclusterings first: credit earned in one of them counts in all.
             survivors = {r: [one.survivors for one in opened] for r, opened in rows.items()}
             for r, clusters in survivors.items():
                 trust = credited(trust, clusters, robust.earned_by(aggregation, rule, stack(r), drawn[r]))

@@ -1,4 +1,4 @@
-"""The global step of the models, rounds without an update, and the reasons to abort a run."""
+"""Global step of the models, rounds without an update, and the reasons to abort a run."""
 
 import sys
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ from securefl.protocol.round.shared.allowance import allowed
 from securefl.protocol.round.shared.plan import RunPlan
 
 MAX_FRUITLESS = 3
-"""Rounds in a row with enough parties, and without any update, after which the run is aborted.
+"""Rounds in a row with enough parties but no update after which the run aborts.
 
-Those do not count whose sums would have been enough if the checks had left none out, nor those in which the
-server lost the broker. Rounds with too few parties are counted in time: ``deadlines.quorum``.
+Rounds that failed only because of checks or a lost broker do not count. Rounds with too few parties count in
+time: ``deadlines.quorum``.
 """
 
 
@@ -29,8 +29,8 @@ def without_update(standing: Standing, *, spoilt: bool) -> Standing:
 
     Args:
         standing: state before it.
-        spoilt: True if the round does not count as fruitless: parties whose sums fail the checks, or too few
-            parties, must not end the run by that.
+        spoilt: True if the round does not count: parties must not end the run with sums that fail the checks,
+            or by absence.
     """
     if spoilt or standing.session.interrupted:
         return standing
@@ -59,17 +59,17 @@ def aggregate(
 
 
 def optimised(plan: RunPlan, standing: Standing, update: F64) -> tuple[F32, F64]:
-    """Return parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` that the optimiser makes of an update."""
+    """Return the optimiser's parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` after an update."""
     return server_optimisers.server_step(
         plan.optimiser, standing.params, standing.moments, update, standing.round, plan.averaged
     )
 
 
 def waits_of(plan: RunPlan, standing: Standing) -> int:
-    """The number of hello deadlines that a round waits for enough parties: twice that of the one before.
+    """Return the hello deadlines that a round waits for enough parties, doubled each round.
 
-    A round that too few come to is a round less: while parties stay away, few of them are spent. The last
-    round of a run that has learned nothing yet waits for as long as ``deadlines.quorum`` allows.
+    A round with too few parties is lost, and absent parties make such rounds costly. The last round of a run
+    without any update waits as long as ``deadlines.quorum`` allows.
     """
     if standing.round + 1 >= plan.scenario.stop.rounds and not standing.updates:
         return sys.maxsize
@@ -77,7 +77,7 @@ def waits_of(plan: RunPlan, standing: Standing) -> int:
 
 
 def alone_for(plan: RunPlan, standing: Standing, waits: int) -> Standing:
-    """The standing after so many further waits with too few parties."""
+    """Return the state after ``waits`` further waits with too few parties."""
     return replace(
         standing,
         quorum=replace(
@@ -87,12 +87,12 @@ def alone_for(plan: RunPlan, standing: Standing, waits: int) -> Standing:
 
 
 def without_quorum(plan: RunPlan, standing: Standing) -> bool:
-    """Whether there have been too few parties for as long as ``deadlines.quorum`` allows."""
+    """Return True if there were too few parties for as long as ``deadlines.quorum`` allows."""
     return standing.quorum.lone_seconds >= plan.scenario.deadlines.quorum
 
 
 def lone_round(plan: RunPlan, standing: Standing) -> Standing:
-    """The standing after all waits of a round to which nobody else will come."""
+    """Return the state after all waits of a round that no further party joins."""
     for _ in range(waits_of(plan, standing)):
         standing = alone_for(plan, standing, 1)
         if without_quorum(plan, standing):
@@ -101,7 +101,7 @@ def lone_round(plan: RunPlan, standing: Standing) -> Standing:
 
 
 def abort_reason(plan: RunPlan, standing: Standing) -> str:
-    """Return the reason for which a run cannot go on after a round; empty if it can."""
+    """Return why a run cannot continue after a round; empty if it can."""
     if standing.fruitless_rounds >= MAX_FRUITLESS:
         reason = f"no sum could be used in {MAX_FRUITLESS} rounds in a row"
         if not standing.updates:
@@ -111,6 +111,6 @@ def abort_reason(plan: RunPlan, standing: Standing) -> str:
         seconds = plan.scenario.deadlines.quorum
         return f"too few parties for a round in {seconds:g} s online (deadlines.quorum)"
     if not np.isfinite(standing.params).all():
-        # No party could learn from it, and parties that cannot train send zeros: no round would show it.
+        # No party could train on it; they would send zeros, so no later round would show the fault.
         return "the model is no longer finite: lower server_optimiser.learning_rate"
     return ""

@@ -1,4 +1,4 @@
-"""The server's middle of a round: R x c instances side by side, until the survivor set is frozen."""
+"""Middle part of a round at the server: R x c instances in parallel, until the freeze."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def on_instance_message(
     event: kernel.Received[messages.AnyMessage],
     message: messages.SumToServer,
 ) -> tuple[phases.Summing, reports.Effects]:
-    """Take one member's message for one instance; its step is closed by :func:`advance`."""
+    """Accept a member's message for one instance; :func:`advance` closes the step."""
     sender, place = event.sender, event.place
     key = (place.reclustering, place.cluster)
     instance = phase.instances.get(key)
@@ -25,7 +25,7 @@ def on_instance_message(
         raise PeerError(sender, f"sends {type(message).__name__} for a cluster that does not exist")
     attempt = instance.setup.instance.attempt
     if place.attempt < attempt:
-        # Under way when the instance started over: nobody's fault, and no use.
+        # Sent before the instance was retried; not an error.
         return phase, ()
     if place.attempt > attempt:
         raise PeerError(sender, f"sends {type(message).__name__} of attempt {place.attempt}")
@@ -37,7 +37,7 @@ def on_instance_message(
 
 
 def awaited_members(phase: phases.Summing) -> frozenset[PartyId]:
-    """Return whose messages some instance still waits for."""
+    """Return the parties that some instance still waits for."""
     missing = (instance.missing for instance in phase.instances.values())
     return frozenset(party for some in missing for party in some)
 
@@ -53,7 +53,7 @@ def collects(phase: phases.Summing) -> bool:
 def advance(
     ctx: phases.ServerContext, phase: phases.Summing, now: float
 ) -> tuple[phases.Summing | phases.Certifying | phases.Releasing, reports.Effects]:
-    """Close every instance step that is complete or past its deadline; freeze when all are at their end."""
+    """Close each instance step that is complete or overdue; freeze when all are at their end."""
     instances, deadlines, began = dict(phase.instances), dict(phase.deadlines), dict(phase.began)
     effects: list[reports.Effects] = []
     for key in phase.instances:
@@ -79,7 +79,7 @@ def advance(
 def heard(
     before: phases.Summing, after: phases.Summing, event: kernel.Received[messages.AnyMessage]
 ) -> phases.Summing:
-    """Note how long a member took, if its message is what a step of an instance lacked of it."""
+    """Record the time of a message that an instance's step waited for."""
     key, party = (event.place.reclustering, event.place.cluster), event.sender
     instance, now = before.instances.get(key), after.instances.get(key)
     if instance is None or now is None or type(instance) is not type(now):
@@ -98,9 +98,9 @@ def _all_at_end(ctx: phases.ServerContext, phase: phases.Summing, now: float) ->
 
 
 def next_deadline(ctx: phases.ServerContext, phase: phases.Summing, now: float) -> float:
-    """Return when the first instance that still waits for somebody stops waiting.
+    """Return when the first instance that waits for a party stops waiting.
 
-    Instances at their end have deadlines in the past; waking for those would never let time pass.
+    Instances at their end have past deadlines; waking for these would stop time.
     """
     ends = {key: attempts.due_of(ctx, phase, key) for key in phase.instances}
     return min(end for key, end in ends.items() if not attempts.is_at_end(phase.instances[key], end, now))
@@ -109,7 +109,7 @@ def next_deadline(ctx: phases.ServerContext, phase: phases.Summing, now: float) 
 def _close(
     ctx: phases.ServerContext, instance: secure_sum.ServerPhase, now: float
 ) -> tuple[secure_sum.ServerPhase, float, reports.Effects]:
-    """End the current step of one instance with those who answered."""
+    """End an instance's current step with the members that answered."""
     plan = ctx.plan
     closed = plan.sums.server.close(instance, plan.scenario.secure_sum.max_attempts)
     after, place = closed.phase, closed.phase.setup.place

@@ -1,8 +1,7 @@
-"""Waiting at the server: until everybody answered, or a deadline that hints may bring forward (ADR 0032).
+"""Waiting at the server: until all answers, a deadline, or an earlier end by hints (ADR 0032).
 
-Hints (a broken connection, a missed deadline) only shorten the wait for those whom they concern, and only
-once enough others have answered for their time to be known. They never decide who takes part: whoever answers
-in time is counted, hint or not.
+Hints (a broken connection, a missed deadline) shorten the wait for the parties concerned, once enough others
+have answered to know the usual time. They never exclude a party that answers in time.
 """
 
 from __future__ import annotations
@@ -16,37 +15,37 @@ from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.plan import RunPlan
 
 GRACE = 0.5
-"""Seconds that the server still waits after the last answer when only parties with a hint are missing."""
+"""Seconds that the server waits after the last answer if only parties with hints are missing."""
 RETURN = 1.5
-"""Seconds that a party has to come back after its connection broke: to connect, subscribe, and say so."""
+"""Seconds that a party has to return after its connection broke: connect, subscribe, report."""
 PATIENCE = 2.0
-"""No step is shorter than this many times what those who answered it have usually taken."""
+"""Least length of a step, in multiples of the usual time of its answers."""
 
 _NOBODY: Mapping[PartyId, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The pace of answers in a step of a round."""
+    """Pace of answers in a step of a round."""
 
     began: float = 0.0
-    """When it was asked for; of a kind of step that has no one beginning, when the first was."""
+    """Time of the request; for a kind of step without a common start, that of the first."""
     took: Mapping[PartyId, float] = field(default_factory=lambda: _NOBODY)
-    """Seconds, by who has answered."""
+    """Seconds of each answer."""
     last: float = -math.inf
-    """When the last of them did."""
+    """Time of the last answer."""
 
     def answered(self, party: PartyId, now: float, began: float | None = None) -> Pace:
-        """The pace with one more answer; of several by one party the slowest counts."""
+        """Return the pace with one more answer; a party's slowest counts."""
         seconds = max(now - (self.began if began is None else began), self.took.get(party, 0.0))
         return replace(self, took={**self.took, party: seconds}, last=now)
 
 
 def least_answers(plan: RunPlan, asked: int) -> int:
-    """The answers needed of ``asked`` parties in a step before a hint may shorten it.
+    """Return the answers needed of ``asked`` parties before a hint may shorten a step.
 
-    The quorum of certificates, under a curious server a majority; in any case more than collude, so that
-    these are never among themselves.
+    The quorum of certificates, under a curious server a majority; always more than q, so that at least one is
+    honest.
     """
     quorum = plan.limits.quorum
     usual = asked // 2 + 1 if quorum is None else quorum
@@ -62,19 +61,19 @@ def due(
     least: int,
     began: float | None = None,
 ) -> float:
-    """Return when a step ends: at its deadline, or earlier when nobody but hinted parties is missing.
+    """Return when a step ends: at its deadline, or earlier if only parties with hints are missing.
 
-    How long it takes is told by the ``least``-th answer, and by the median: one of the ``least`` fastest is
-    honest, whoever else hurries. No step ends before twice that, nor before who is gone could be back.
+    The usual time is the larger of the ``least``-th answer and the median: one of the ``least`` fastest is
+    honest. No step ends before twice that time, nor before disconnected parties could return.
 
     Args:
-        deadline: of the step.
-        missing: who has not answered.
-        late: who has missed a deadline.
-        gone: whose connection broke, and when, as the broker says.
-        pace: of the step, and of others of its kind.
-        least: how many must have answered (:func:`least_answers`).
-        began: when the step began, where that is not ``pace.began``.
+        deadline: deadline of the step.
+        missing: parties that have not answered.
+        late: parties that missed a deadline.
+        gone: parties whose connection broke, with the time, as reported by the broker.
+        pace: pace of this step, or of steps of its kind.
+        least: number of answers needed (:func:`least_answers`).
+        began: start of the step, if not ``pace.began``.
     """
     if not missing or len(pace.took) < least:
         return deadline
