@@ -1,4 +1,4 @@
-"""The global round: the machines of server, party and dealer, and what they share."""
+"""Round protocol: state machines of server, party and dealer, and their shared rules."""
 
 import lazy_loader
 

@@ -26,7 +26,7 @@ Reports = tuple[reports.AnyReport, ...]
 
 
 def screen(plan: RunPlan, standing: Standing, opened: OpenedRound) -> tuple[Standing, OpenedRound, Reports]:
-    """Check the opened sums; return the state, the round with failed sums excluded, and the reports."""
+    """Check the opened sums; return the state, the round without failed sums, and the reports."""
     checked = [(feature, feature.screen(plan, standing.round, opened)) for feature in FEATURES]
     told = tuple(one for _, found in checked for one in found)
     failed = frozenset((one.reclustering, one.cluster) for one in told if not one.ok)
@@ -69,12 +69,8 @@ def update(
 ) -> tuple[Standing, RoundStep]:
     """Aggregate the opened sums and step.
 
-    Args:
-        plan: plan of the run.
-        standing: state at the start of the round.
-        opened: screened sums of the round.
-        gradients: f64 ``(d,)`` by reclustering, for those of :func:`to_consult`. If one is missing, a rule
-            that needs it is not applied, and the round gives no update.
+    ``gradients`` are f64 ``(d,)``, one for each of :func:`to_consult`. If one is missing, a rule that needs
+    it is not applied, and the round gives no update.
 
     Returns:
         The state with the new model, and the input of the step.
@@ -129,12 +125,7 @@ def void(
 def end(
     plan: RunPlan, standing: Standing, done: reports.RoundDone
 ) -> tuple[Standing, kernel.Finished | kernel.Aborted | None]:
-    """Decide if the run ends with this round, and how.
-
-    Args:
-        plan: plan of the run.
-        standing: state after the round's step.
-        done: report of the round with its model's accuracy, None if the server tests nothing.
+    """Decide if and how the run ends with this round; ``done`` has the accuracy of its model.
 
     Returns:
         The state (of the next round if the run continues), and the end or None.

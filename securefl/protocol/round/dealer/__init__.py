@@ -1,1 +1,1 @@
-"""The dealer's machine."""
+"""State machine of the dealer."""

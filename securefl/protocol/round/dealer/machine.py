@@ -1,4 +1,4 @@
-"""The dealer as a machine: it deals what members of a sum compute with, and nothing else (ADR 0024)."""
+"""State machine of the dealer, which deals the triples of validated sums (ADR 0024)."""
 
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -29,9 +29,9 @@ class Dealing:
     """Waiting for requests."""
 
     dealt: frozenset[kernel.Place] = frozenset()
-    """Attempts that it has dealt for: never a second time."""
+    """Attempts dealt for; each is served once."""
     paused: bool = False
-    """Whether the server has said last that another one goes on later."""
+    """True if the server last announced a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ DealerPhase = Dealing | Ended
 
 
 class DealerMachine:
-    """The dealer of one run."""
+    """Dealer of one run."""
 
     def __init__(self, run: RunId, scenario: Scenario, roster: crypto.Roster, entropy: Entropy) -> None:
-        """Refuse a run that has nothing to deal for.
+        """Reject a run whose sums need no dealer.
 
         Raises:
-            ConfigError: its sums have no dealer.
+            ConfigError: the sums have no dealer.
         """
         self._sums = dealt_sums(scenario)
         self._run = run
@@ -69,7 +69,7 @@ class DealerMachine:
     def step(
         self, phase: DealerPhase, event: kernel.Event[AnyMessage]
     ) -> tuple[DealerPhase, reports.Effects]:
-        """Take one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
+        """Handle one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
         if isinstance(phase, Ended):
             return phase, ()
         match event:
@@ -118,7 +118,7 @@ class DealerMachine:
             case DealRequest() as request:
                 return self._deal(phase, event.place, request, awake)
             case _:
-                # Sent to everybody: models, invitations, announcements.
+                # Broadcasts: models, invitations, announcements.
                 return phase, (awake,)
 
     def _deal(
@@ -134,10 +134,10 @@ class DealerMachine:
 
 
 def dealt_sums(scenario: Scenario) -> secure_sum.SecureSum:
-    """The kind of sum that the dealer deals for.
+    """Return the secure sum that the dealer deals for.
 
     Raises:
-        ConfigError: its members compute with nothing that is dealt.
+        ConfigError: the sum needs no dealer.
     """
     sums = secure_sum.sums_of(scenario)
     if sums.dealer is None:

@@ -24,13 +24,7 @@ def false_claim(past: phases.Past, signed: charges.SignedClaim, contents: charge
 def shown_opening(
     known: secure_sum.Repeatable, message: messages.OpeningProof, plain: bytes
 ) -> charges.ShownOpening:
-    """Return the contents of an opening.
-
-    Args:
-        known: the cluster's sum.
-        message: message with the opening.
-        plain: decrypted secrets of the opening.
-    """
+    """Return the contents of an opening, with its secrets ``plain`` decrypted."""
     return charges.ShownOpening(
         attempt=known.setup.instance.attempt,
         members=known.setup.members,

@@ -21,14 +21,11 @@ def carries(plan: RunPlan, what: str) -> bool:
 def global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
     """Return minus the global model's last step over the server's learning rate (an uphill direction).
 
-    Args:
-        plan: plan of the run.
-        before: model of the last round, f32 ``(d,)``.
-        after: model of this round, f32 ``(d,)``.
+    Models are f32 ``(d,)``.
 
     Returns:
-        f64 ``(d,)``, at the scale of an update. None (zeros) if a model is not finite: the server sends the
-        models, and they must not make a party raise.
+        f64 ``(d,)``, at the scale of an update. None (zeros) if a model is not finite: the server's models
+        must not make a party raise.
     """
     with np.errstate(invalid="ignore"):
         step: F64 = before.astype(np.float64) - after

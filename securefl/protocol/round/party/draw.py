@@ -39,10 +39,7 @@ SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal)
 def on_model(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.ModelAnnounce
 ) -> phases.PartyPhase:
-    """Accept the model of a newer round, in any phase.
-
-    A party that started during the round may receive the same model twice.
-    """
+    """Accept the model of a newer round in any phase; a party started meanwhile may get one twice."""
     if isinstance(phase, _DRAWING) and place.round == phase.round:
         again = statement.read_model(ctx.plan, message.params)
         if statement.model_digest(again, phase.past.values) == phase.model:
@@ -60,12 +57,10 @@ def on_model(
 def on_best(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.BestModel
 ) -> reports.Effects:
-    """Keep the best model that the server sends.
-
-    Under an active server it must be a model that this party has trained on.
+    """Keep the best model that the server sends; an active server's must be known to this party.
 
     Raises:
-        PeerError: the model has another length, was not expected, or is unknown to this party.
+        PeerError: the model is unexpected or unknown, or has another length.
     """
     if len(message.params) != 4 * ctx.plan.broadcast or ctx.plan.scenario.stop.metric is None:
         raise PeerError(SERVER, f"sends a best model of {len(message.params)} bytes, which was not expected")
@@ -165,8 +160,7 @@ def on_chosen(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Send the hello with the chosen task group, which stays for all draws of this round.
 
-    A party that cannot choose sends a hello too, with any group: its absence would disclose something about
-    its data.
+    A party that cannot choose sends a hello too: its absence would disclose something about its data.
     """
     if event.round != phase.round:
         return phase, ()
@@ -280,7 +274,7 @@ def _check_hellos(
 def on_reveals(
     ctx: phases.PartyContext, phase: phases.Revealed, place: kernel.Place, message: messages.Reveals
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Recompute seed and clusters, draw keys for each instance of this party, and start training."""
+    """Recompute seed and clusters, draw this party's keys for each instance, and start training."""
     at = kernel.Place(phase.round, attempt=phase.draw)
     reveals = read_said(ctx, at, place, message.reveals, messages.Reveal)
     nonces = {p: r.nonce for p, r in reveals.items()}
@@ -387,8 +381,8 @@ def begin_instance(
 ) -> tuple[secure_sum.MemberPhase, messages.KeyAdvert]:
     """Draw the fresh keys of one attempt of one instance.
 
-    With validation the weights bound the members' inputs. They follow from the hellos, and ``binding``
-    commits to these: parties with different hellos agree on no key.
+    ``binding`` commits to the hellos, so to the weights, which bound inputs if validated. Parties with
+    different hellos agree on no key.
     """
     setup, entropy = ctx.plan.setup(place, members, binding), randomness.instance_entropy(ctx.entropy, place)
     return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
@@ -398,7 +392,7 @@ def certified_draw(ctx: phases.PartyContext, phase: phases.Revealed, nonces: Map
     """Return the clusters and weights that follow from all nonces.
 
     Raises:
-        PeerError: a nonce is missing (the draw is void) or does not match its commitment.
+        PeerError: a nonce is missing or does not match its commitment.
     """
     plan = ctx.plan
     if nonces.keys() != phase.hellos.keys():
@@ -437,8 +431,8 @@ def read_said(
     """Return each party's message of a kind, from relayed frames.
 
     Raises:
-        PeerError: the list is untimely, or a frame is not authentic, is of another draw, is not from a party,
-            or is a party's second one.
+        PeerError: the list is untimely, or a frame is not authentic, is of another draw, or is not the one
+            frame of a party.
     """
     if place != due:
         raise PeerError(SERVER, f"sends lists of {kind.__name__} at the wrong time")

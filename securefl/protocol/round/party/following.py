@@ -1,8 +1,7 @@
 """Server that a party follows: one session in each epoch, never an earlier one (ADR 0054).
 
-A new server cannot continue a round whose draw another server announced: revealed nonces would let it choose
-the clusters. It may repeat an invitation to a round without an announced draw, and request the shares of
-certified sums (ADR 0056).
+A new server cannot continue a round with an announced draw: revealed nonces would let it choose the clusters.
+It may repeat an invitation, and request the shares of certified sums (ADR 0056).
 """
 
 from dataclasses import replace
@@ -38,11 +37,10 @@ def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Sen
 def asked_only(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]) -> bool:
     """Return True if the message comes from a server in epoch 0, which leads nothing, and must be ignored.
 
-    Such a server may send a roll call. It may end or pause the run of a party that has followed no other
-    server.
+    Such a server may send a roll call, and end or pause the run of a party that has followed no server.
 
     Raises:
-        PeerError: the message may only come from a server that leads.
+        PeerError: only a server that leads may send the message.
     """
     if (
         not event.session

@@ -25,14 +25,13 @@ WITHOUT_IT = "the server went on without what it sent: it came too late, or was 
 def patience(scenario: Scenario) -> float:
     """Return the seconds of server silence after which a party leaves.
 
-    Twice the longest time that an honest server may be silent to one party: all parties join, draws are
-    repeated, another instance takes all its attempts, the rule consults the server's own data, and too few
-    parties are present. The transfer time of large vectors is added to this.
+    Twice an honest server's longest silence: all parties join, draws are repeated, another instance takes all
+    its attempts, the rule consults the server's data, too few parties are present. Large vectors extend it.
     """
     d = scenario.deadlines
     draws = (draw.MAX_REDRAWS + 1) * (d.hello + d.reveal)
     attempts = scenario.secure_sum.max_attempts * (d.keys + d.shares + d.training)
-    # The step has no deadline of its own: the server trains on its own data as parties do on theirs.
+    # The step has no deadline: the server trains on its own data as parties do on theirs.
     consulting = d.training if robust.needs_server_gradient(scenario.aggregation.rule) else 0.0
     checking = secure_sum.sums_of(scenario).checking(d)
     return 2 * (d.join + draws + attempts + checking + d.certify + d.release + consulting + d.quorum)

@@ -46,17 +46,17 @@ class PartyContext:
     allowed: int | None = None
     """Updates that the party's own budget allows in this run; None without one."""
     given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
-    """Sums that the party released shares for before its start, from its account."""
+    """Sums with released shares before the start, from its account."""
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
     """Rounds whose opened sums are unknown, from its account."""
     unreleased: tuple[tuple[str, int], ...] = ()
-    """Run and round of this server's rounds in which the party released no shares, from its account."""
+    """Run and round of this server's rounds without a release, from its account."""
     outcomes: Outcomes = ()
-    """Outcomes of the party's rounds with this server over all runs, from its account."""
+    """Outcomes of rounds with this server over all runs, from its account."""
     taken: tuple[int, ...] = ()
     """Rounds of this run with unknown outcome, from its account."""
     kept: tuple[clustering.Atom, ...] = ()
-    """Atoms in which parties have sent metrics, from its account; a party never changes its own."""
+    """Known atoms of metrics, from its account; the party's own never changes."""
     choice: choices.KeptChoice = choices.NO_CHOICE
     """Task group named before the start, from its journal."""
     identity: crypto.Identity | None = field(default=None, repr=False)
@@ -68,14 +68,14 @@ class PartyContext:
     rooted: int = -1
     """Round of that root; earlier links are rejected."""
     leader: bytes = b""
-    """Session of the server followed before the start, from its journal."""
+    """Session of the followed server, from its journal."""
     prepared: secure_sum.SecureSum | None = field(default=None, repr=False)
     """Secure sum with its members' software (CrypTen) loaded; None if they need none."""
 
     software: messages.Software | None = None
     """Versions to report when joining; None for no report."""
     trains_last: bool = False
-    """True if training may block sending; it then starts when only the inputs are still due."""
+    """True if training may block sending; it then starts last, when only inputs are due."""
 
     @property
     def sums(self) -> secure_sum.SecureSum:
@@ -85,7 +85,7 @@ class PartyContext:
 
 @dataclass(frozen=True, slots=True)
 class Verifying:
-    """A round that this party helped to open, while its result is to be verified."""
+    """A round that this party helped to open and may verify."""
 
     certified: chain.CertifiedRound
     params: F32 = field(repr=False)
@@ -131,29 +131,29 @@ class Past:
     atom_seed: bytes = b""
     """Seed of the run's atoms, kept from the first draw seen; empty before, or without atoms."""
     given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
-    """Sums that the party released shares for, in this run and all runs of its account."""
+    """Sums with released shares, in this run and all runs of its account."""
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
-    """Rounds that took the party's masked input and whose opened sums it does not know."""
+    """Rounds that took the masked input and whose opened sums are unknown."""
     unreleased: tuple[tuple[str, int], ...] = ()
-    """Run and round of this server's rounds that clustered the party and in which it released no shares. A
-    hello states those before its own round, which are over for this party."""
+    """Run and round of this server's rounds that clustered the party without a release. A hello states those
+    before its own round, which are over."""
     outcomes: Outcomes = ()
-    """Outcomes of the party's rounds with this server, as far as they count, over all runs."""
+    """Outcomes of rounds with this server over all runs, as far as they count."""
     taken: tuple[int, ...] = ()
-    """Rounds with unknown outcome that took the party's input, or for which its update waited."""
+    """Rounds with unknown outcome that took the input, or for which the update waited."""
     choice: choices.KeptChoice = choices.NO_CHOICE
-    """Task group that the party has named, if it is kept (``groups.choice_epsilon``)."""
+    """Named task group, if kept (``groups.choice_epsilon``)."""
     link: chain.ChainLink | None = None
-    """Last link of the chain of models that this party has seen confirmed."""
+    """Last link of the chain of models seen confirmed."""
     verifying: Verifying | None = None
-    """Last round that the party can verify."""
+    """Last round that can be verified."""
     seen: frozenset[bytes] = frozenset()
-    """Digests of the models trained on; kept if the server is to name the best of them."""
+    """Digests of the models trained on, if the server is to name the best."""
     leader: bytes = b""
     """Session of the followed server; empty before the first one leads."""
     named: tuple[int, int, str] | None = field(default=None, repr=False)
-    """Round, task group and reason for no choice, as sent to a server that another one replaced. Another
-    group would disclose that the party could not choose."""
+    """Round, task group and reason for no choice, as sent to a server that was replaced. Another group would
+    disclose that the party could not choose."""
     announced: charges.SignedClaim | None = None
     """Link of the last announcement, as signed by the server."""
     released: Released | None = None
@@ -223,7 +223,7 @@ class Revealed:
     group: int = field(default=0, repr=False)
     groupless: str = field(default="", repr=False)
     unseen: chain.ChainLink | None = None
-    """Link of the round's model, if this party missed its confirmation."""
+    """Link of the round's model, if its confirmation was missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +238,9 @@ class Working:
     hellos: Mapping[PartyId, messages.Hello]
     nonces: Mapping[PartyId, bytes] = field(repr=False)
     samples: int | None
-    """Number of own samples to train on at most; None for all."""
+    """Most own samples to train on; None for all."""
     instances: Mapping[ClusterKey, secure_sum.MemberPhase | None]
-    """Instances by cluster; None if a retry left this party out, so that the round does not count it."""
+    """Instances by cluster; None if a retry left this party out: the round does not count it."""
     clusters: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """All clusters of the round as drawn, by digest of their updates' model."""
     counting: tuple[clustering.Atom, ...] | None = None
@@ -252,7 +252,7 @@ class Working:
     seat: int = field(default=-1, repr=False)
     """Seat in a hidden group, set with the update."""
     submit_at: float | None = None
-    """Time to send all masked inputs (``Scenario.submit_seconds``); None to send each when ready."""
+    """Time to send all masked inputs (``Scenario.submit_seconds``); None: each when ready."""
     late_at: float | None = None
     """Time at which an unfinished training fails; None once passed, or with ``submit_at``."""
     trained: tuple[kernel.Trained, ...] = field(default=(), repr=False)

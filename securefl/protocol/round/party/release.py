@@ -205,9 +205,8 @@ def _question(
 def _crossed_by_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given, round_: int) -> str | None:
     """Return why a round's sums exceed the limits together with earlier sums on the same models, or None.
 
-    The answer comes from the party's own account, never from the server. Accounts differ, so it changes
-    nothing in the certificate: the party sits out. An honest server repeats a model after a round without an
-    update, so no peer is blamed.
+    Only the party's own account counts. Accounts differ, so the certificate does not change: the party sits
+    out. An honest server repeats a model after a round without an update, so no peer is blamed.
     """
     own = leakage.repeat_limits(ctx.plan)
     if own is None:
@@ -266,10 +265,9 @@ def _check_receipts(
 ) -> dict[tuple[reports.ClusterKey, PartyId], messages.Receipt]:
     """Check that all survivors of our instances masked under our lists; return their receipts by instance.
 
-    Without this check a server could make one member share masks with colluders only, and have honest members
-    release its self-mask seed. Survivors are those of the cluster as assigned. A survivor that a retry left
-    out would be missing from this sum only, and the difference of two reclusterings' totals would be its
-    update.
+    Otherwise a server could make one member share masks with colluders only, and have others release its
+    self-mask seed. Survivors are those of the cluster as assigned. One that a retry left out would be missing
+    from this sum only: the difference of two reclusterings' totals would be its update.
     """
     stated = _stated(ctx, instances, message, admission)
     for key, instance in instances.items():
@@ -303,8 +301,7 @@ def _commitments(
 ) -> dict[reports.ClusterKey, bytes] | None:
     """Return the commitments that fix each sum before anything opens; None if sums are not verified.
 
-    No party can change a sum from here on, not even its members. Commitments to our own instances must match
-    our receipts.
+    No member can change a sum from here on. Those of our own instances must match our receipts.
     """
     if not ctx.plan.scenario.secure_sum.verified:
         return None

@@ -1,8 +1,8 @@
 """Rounds that took a party's masked input, until its release or later hellos resolve them.
 
-A sum opens with ``threshold`` shares, with or without those of this party. A round is therefore unresolved
-from the masked input on. Until it is resolved, the party sends no further update without noise on its model
-(docs/protocol.md, "Rounds without a certificate"; ADR 0058).
+``threshold`` shares open a sum, with or without this party's. So a round is unresolved from the masked input
+on. Meanwhile the party sends no further update without noise on its model (docs/protocol.md, "Rounds without
+a certificate"; ADR 0058).
 """
 
 from collections.abc import Mapping
@@ -40,10 +40,7 @@ def with_input(ctx: phases.PartyContext, past: phases.Past, round_: int, drawn: 
 
 
 def with_taken(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
-    """Return the state of a party that watches whether the chain of models contains a round.
-
-    Unverified rounds have no chain.
-    """
+    """Return the state of a party that watches for a round in the chain of models, if verified."""
     if not ctx.plan.scenario.secure_sum.verified:
         return past
     return replace(past, taken=(*past.taken, round_))
@@ -72,8 +69,7 @@ def is_blocked(ctx: phases.PartyContext, past: phases.Past, drawn: leakage.Given
 def stating(past: phases.Past, hello: messages.Hello) -> messages.Hello:
     """Return the hello with the rounds in which this party has released nothing.
 
-    The party can no longer release: the keys to its mates' share boxes were in the phase that it left, and
-    nowhere else.
+    It can no longer release: the keys to its mates' share boxes were only in the phase that it left.
     """
     if not past.unreleased:
         return hello
@@ -89,7 +85,7 @@ def hear_statements(
 ) -> tuple[phases.Past, Effects]:
     """Read the statements of all hellos; enter the clusters that they close.
 
-    When all of the party's clusters of a round are closed, its updates of that round count as not released.
+    If all of the party's clusters of a round are closed, its updates count as not released.
     """
     if not past.unresolved:
         return past, ()
@@ -121,11 +117,7 @@ def count_missing(
 ) -> tuple[phases.Past, Effects]:
     """Determine which rounds with this party's input are missing from the chain; enter them.
 
-    Args:
-        ctx: context of the party.
-        past: state after all hellos' statements.
-        known: last link seen confirmed before; None if unknown.
-        link: last confirmed link now.
+    ``known`` is the last link seen confirmed before (None if unknown), ``link`` the last one now.
     """
     follows = known is not None and known.root in {link.root, link.claim.previous}
     at = link.claim.round

@@ -52,9 +52,9 @@ def on_trained(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Encode the update, submit it to every ready sum, and start the next training.
 
-    Trainings run in sequence: a trainer has one model. If training fails, zeros with the usual noise are
-    sent. The server chooses the model, so a party that fell silent would disclose something about its data
-    without noise. Only public facts skip a round.
+    A trainer has one model, so trainings run in sequence. If one fails, zeros with the usual noise are sent:
+    the server chooses the model, so silence would disclose something about the data. Only public facts skip a
+    round.
     """
     work = event.work
     if event.round != phase.round:
@@ -99,8 +99,7 @@ def on_trained(
 def _entered(ctx: phases.PartyContext, phase: phases.Working) -> reports.Effects:
     """Record the update durably before the first masked input.
 
-    A restarted party must not submit a second update, nor one in other atoms; nor metrics in other atoms, in
-    any run.
+    A restarted party must not submit a second update, nor metrics in other atoms, ever.
     """
     seed, atoms = phase.past.atom_seed, phase.counting
     works = clustering.works_of(ctx.plan.scenario.clustering)
@@ -149,8 +148,8 @@ def on_submit(
 ) -> tuple[phases.Working, reports.Effects]:
     """Send all masked inputs at the time common to all parties (``Scenario.submit_seconds``).
 
-    Zeros replace unfinished works, because training time depends on the data. Encoding and the entries in
-    journal and account happen now for every work, so that their delay is the same.
+    Zeros replace unfinished works, because training time depends on the data. Every work is encoded and
+    recorded now, for equal delay.
     """
     current, effects = (
         replace(phase, submit_at=None, trained=(), untrained=False, train_at=None),
@@ -210,8 +209,8 @@ def _check_retry(
 ) -> None:
     """Check that a retry has fewer of the same members, enough of them, and attempts left.
 
-    A validated sum cannot be retried once the sketch is known. Members from outside the cluster could be
-    enough colluders to open the update before any freeze.
+    Once the sketch is known there is no retry. Other members could be enough colluders to open the update
+    before the freeze.
     """
     sums = ctx.plan.scenario.secure_sum
     if place.attempt >= sums.max_attempts:

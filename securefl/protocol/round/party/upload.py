@@ -85,8 +85,8 @@ class Seams:
     noise: Callable[[I64, Occasion], I64] = _noise_unchanged
     """Privacy noise about to be added, i64 steps; called only if the scenario adds noise."""
     without: Callable[[int, int], int] = _no_component_left_out
-    """Number of first components of removable noise to leave out, given the number never removed from this
-    sum, and the round."""
+    """Number of first components of removable noise to leave out, given the number never removed, and the
+    round."""
     encoded: Callable[[I64, Occasion], I64] = _encoded_unchanged
     """i64 values after encoding and noise, before the ring."""
     said: Callable[[F64, Occasion], F64] = _said_unchanged
@@ -114,16 +114,10 @@ class Upload:
 def make_upload(
     plan: RunPlan, occasion: Occasion, update: F64, weight: float, entropy: Entropy, seams: Seams = HONEST
 ) -> Upload:
-    """Encode an update.
+    """Encode an update, f64 ``(d + w,)``: change of the parameters, then metrics of the received model.
 
-    Args:
-        plan: source of clip bound, fixed-point grid and ring.
-        occasion: facts of this update.
-        update: change of the parameters, followed by the party's metrics of the received model, f64 ``(d +
-            w,)``.
-        weight: public weight of the party in (0, 1].
-        entropy: entropy of this party, round and work; rounding and noise are drawn from it once.
-        seams: deviations of an attacking party.
+    ``weight`` is public, in (0, 1]. Rounding and noise are drawn once from ``entropy``, of this party, round
+    and work.
     """
     expect(update, "update", np.float64, (plan.brought,))
     sent = seams.update(update[: plan.length], occasion)

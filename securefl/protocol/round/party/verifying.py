@@ -62,8 +62,7 @@ def follow(
     """Check the link that an announcement gives for the round's model, as far as possible.
 
     Returns:
-        The party's state; the link; True if the party knows it is confirmed; entries to record before the
-        reveal.
+        The party's state; the link; True if it is known to be confirmed; entries to record before the reveal.
 
     Raises:
         PeerError: the link is missing, is about another model, or is not confirmed.
@@ -192,7 +191,7 @@ def _signed(
     message: messages.OpeningProof | messages.StepProof,
     contents: bytes,
 ) -> SignedClaim:
-    """Return what the server has signed of a message, if that is what it sends."""
+    """Return the server's signed claim of a proof with these contents, after a check of the signature."""
     signed = SignedClaim(claim=message.claim, place=place, contents=contents, signature=message.signature)
     signed_claim.check_signed(signed, ctx.plan.roster, ctx.plan.run)
     return signed

@@ -74,8 +74,8 @@ def without_missing(
     """Retry each instance that needs all of its members, without those that will not survive.
 
     A party missing in one instance is counted in none, so its other instances start over too. An instance
-    without attempts left is lost together with its members, which may cascade. A party that waits for a
-    missing one is not missing itself.
+    without attempts left is lost with its members, which may cascade. A party that waits for a missing one is
+    not missing itself.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
     phase, flat = _without_unfinished(phase, now)

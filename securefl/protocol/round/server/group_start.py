@@ -1,12 +1,12 @@
 """Start of task groups' models without an oracle: one model, split repeatedly (docs/adr/0028).
 
 In the first ``groups.warmup`` rounds all parties train the first model. Then, every ``groups.pace`` rounds,
-the model whose cluster means look most like those of several groups is split along their main difference: it
-moves to one side, and a new model starts at the other. Members select a side by their loss. Once all models
-exist, the same number of splits follows, but only to replace a model without an opened sum, which no party
-trains. This needs no message or sum that a plain round lacks.
+one model is split: that with the most divided cluster means. It moves to one side along their main
+difference, and a new model starts at the other. Members select a side by their loss. Once all models exist,
+as many splits follow, but only to replace a model without an opened sum, which no party trains. This needs no
+message or sum that a plain round lacks.
 
-The scenario, not counts, determines when a model starts. So members that lie about their choice cannot delay
+The scenario, not counts, determines when a model starts: members that lie about their choice cannot delay
 one, and no model with an opened sum is replaced.
 """
 
@@ -55,16 +55,10 @@ def parted(
     drawn: Draw,
     totals: Mapping[ClusterKey, int] | None,
 ) -> tuple[F32, F64]:
-    """Return all models ``(k d,)`` and the optimiser's moments, with a split model if one is due.
+    """Return all models f32 ``(k d,)`` and the optimiser's moments f64 ``(s, k d)``, one split if due.
 
-    Args:
-        plan: plan of the run.
-        round_: number of the round that ends.
-        models: models after the step, f32 ``(k d,)``.
-        moments: moments of the optimiser, f64 ``(s, k d)``.
-        sums: opened sums of updates of the round.
-        drawn: clusters, weights and seed of the round.
-        totals: members in each sum, if groups are hidden.
+    ``models`` and ``moments`` are those after the round's step; ``totals`` are the members in each sum if
+    groups are hidden.
     """
     if not parts_after(plan, round_):
         return models, moments

@@ -36,13 +36,8 @@ def group_stack(
 ) -> ClusterMeans:
     """Return the cluster means of one group with at least one sum, f64 ``(c, d)``.
 
-    Args:
-        plan: plan of the run.
-        sums: opened sums of this group's updates (:func:`of_group`).
-        drawn: clusters, weights and seed of the round.
-        group: number of the model.
-        reference: mean of the past aggregates of all models, f64 ``(k d,)``, for rules with a memory.
-        totals: members in each sum, if groups are hidden.
+    ``reference`` is the mean of the past aggregates of all models, f64 ``(k d,)``, for rules with a memory.
+    ``totals`` are the members in each sum if groups are hidden.
     """
     at = slice(group * plan.length, (group + 1) * plan.length)
     if totals is None:
@@ -76,14 +71,7 @@ def screened(
     large steps keeps its sums. The bound never exceeds ``groups.screen`` squared times the median, or liars
     in all sums of a group would control its model. Such a model stays unchanged.
 
-    Args:
-        plan: plan of the run.
-        sums: opened sums of updates of the round.
-        drawn: clusters, weights and seed of the round.
-        totals: members in each sum, if groups are hidden.
-
-    Returns:
-        Sums in their order; all if the scenario has no screen.
+    Without a screen all sums are returned, in their order.
     """
     factor = plan.scenario.groups.screen
     if factor is None or not sums:
@@ -110,15 +98,8 @@ def aggregate_groups(
 ) -> stacking.RoundAggregate:
     """Apply the scenario's rule to each group's sums (Algorithm 1 of BR-IFCA).
 
-    Sums that are too long among those of all groups are rejected first. A group with fewer sums left than the
-    rule needs gets no update.
-
-    Args:
-        plan: plan of the run.
-        sums: all opened sums of updates.
-        drawn: clusters, weights and seed of the round.
-        reference: mean of the past aggregates of all models, f64 ``(k d,)``.
-        totals: members in each sum, if groups are hidden.
+    Sums that are too long among all groups are rejected first. A group with fewer sums left than the rule
+    needs gets no update. ``reference`` and ``totals`` are as for :func:`group_stack`.
     """
     update, moved = np.zeros(plan.broadcast), np.zeros(plan.broadcast, dtype=np.bool_)
     kept: list[ClusterKey] = []

@@ -52,13 +52,7 @@ def claim_step(
 ) -> tuple[phases.Standing, reports.Effects]:
     """Claim the result of a round, and prove it to its verifiers; journal it first.
 
-    Args:
-        ctx: context of the server.
-        before: state before the round.
-        after: state with the new model.
-        view: fixed data of the round.
-        frozen: survivors and commitments of the round.
-        unmasked: opened sums: all, or all but the number that may be lost.
+    ``unmasked`` has all sums of the round, or all but the number that may be lost.
     """
     run, round_, certified = ctx.plan.run, before.round, certified_of(view, frozen, before.round)
     chain = before.claims.chain
@@ -154,7 +148,7 @@ def confirmation(pending: phases.Pending) -> reports.ClaimConfirmed:
 
 
 def without_claim(standing: phases.Standing) -> phases.Standing:
-    """Return the state from before the unconfirmed step."""
+    """Return the state before the unconfirmed step."""
     pending = standing.claims.pending
     if pending is None:
         return standing

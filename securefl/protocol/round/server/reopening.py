@@ -1,9 +1,9 @@
 """Openings that survive a restart of the server: stored state, and the repeated request (ADR 0056).
 
 Certified survivors fix one set of sums that their shares open, whichever server asks. A restarted server
-requests the same shares and receives the same sealed boxes: the round is not void, and no party discloses
-more. The round is void with hidden groups, whose shares take two requests, and if the masked inputs of a
-verified round exceed the server's memory for vectors.
+receives the same sealed boxes: the round is not void, and no party discloses more. The round is void with
+hidden groups, whose shares take two requests, and if the masked inputs of a verified round exceed
+:data:`KEPT_BYTES`.
 """
 
 from collections.abc import Mapping
@@ -32,13 +32,7 @@ def begin_releasing(
 ) -> tuple[phases.Releasing, reports.Effects]:
     """Wait for the shares that open the round's sums; return the effect that stores the sums' data.
 
-    Args:
-        ctx: context of the server.
-        standing: state of the round.
-        view: fixed data of the round.
-        frozen: survivors and sums that may be opened.
-        certificate: signed frames; empty if the freeze itself requests shares.
-        now: time in seconds.
+    ``certificate`` has signed frames; it is empty if the freeze itself requests shares.
     """
     deadline = now + ctx.plan.scenario.deadlines.release
     releasing = phases.Releasing(standing, view, frozen, frozenset(), {}, deadline)

@@ -38,9 +38,7 @@ def keep(standing: phases.Standing, phase: phases.Evaluating | None = None) -> k
 def next_epoch(own: int, stated: Mapping[PartyId, phases.Stated]) -> int:
     """Return the epoch to lead: the one after all known epochs.
 
-    Args:
-        own: last epoch that this server knows it led; 0 for none.
-        stated: progress that parties report.
+    ``own`` is the last epoch that this server knows it led, 0 for none.
     """
     believed = (one.epoch for one in stated.values() if one.epoch <= own + MAX_LEAP)
     return min(max(own, *believed, 0) + 1, wire.MAX_EPOCH)
@@ -49,10 +47,8 @@ def next_epoch(own: int, stated: Mapping[PartyId, phases.Stated]) -> int:
 def outlived(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reached: int) -> str | None:
     """Return why this server's state is older than the run, or None.
 
-    Args:
-        plan: plan of the run.
-        stated: progress that parties report. More than q must agree, or one colluder could stop any server.
-        reached: round that would be next.
+    More than q parties must have passed the round ``reached``, the next one here, or one colluder could stop
+    any server.
     """
     rounds = sorted((one.round for one in stated.values()), reverse=True)
     seen = next(iter(rounds[plan.scenario.secure_sum.colluders :]), _NOTHING)

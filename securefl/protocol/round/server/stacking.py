@@ -128,10 +128,10 @@ def aggregate_round(
         plan: plan of the run.
         sums: all opened sums.
         weights: weights of the parties.
-        seed: certified seed of the round, for the draws of pre-aggregation.
-        reference: mean of past aggregates from the optimiser's moments, f64 ``(d,)``.
-        gradients: gradients of the server's own data by reclustering, f64 ``(d,)``. A rule that needs one
-            skips reclusterings without it.
+        seed: certified seed of the round, for pre-aggregation.
+        reference: mean of past aggregates, from the optimiser's moments, f64 ``(d,)``.
+        gradients: f64 ``(d,)`` from the server's data, by reclustering. A rule that needs one skips
+            reclusterings without it.
         trust: trust in the parties before the round.
         excluded: (reclustering, cluster) pairs that failed a check (:func:`counted`).
         unit: length in the parameters' unit that is encoded as 1.

@@ -27,10 +27,8 @@ time: ``deadlines.quorum``.
 def without_update(standing: Standing, *, spoilt: bool) -> Standing:
     """Return the state after a round without an update.
 
-    Args:
-        standing: state before it.
-        spoilt: True if the round does not count: parties must not end the run with sums that fail the checks,
-            or by absence.
+    A ``spoilt`` round does not count: parties must not end the run with sums that fail the checks, or by
+    absence.
     """
     if spoilt or standing.session.interrupted:
         return standing
@@ -68,8 +66,8 @@ def optimised(plan: RunPlan, standing: Standing, update: F64) -> tuple[F32, F64]
 def waits_of(plan: RunPlan, standing: Standing) -> int:
     """Return the hello deadlines that a round waits for enough parties, doubled each round.
 
-    A round with too few parties is lost, and absent parties make such rounds costly. The last round of a run
-    without any update waits as long as ``deadlines.quorum`` allows.
+    Few absences then cost few rounds. The last round of a run without any update waits as long as
+    ``deadlines.quorum`` allows.
     """
     if standing.round + 1 >= plan.scenario.stop.rounds and not standing.updates:
         return sys.maxsize

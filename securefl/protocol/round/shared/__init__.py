@@ -1,1 +1,1 @@
-"""Calculations of a round that server, party and simulation make alike."""
+"""Rules that the machines of server, party and dealer share."""

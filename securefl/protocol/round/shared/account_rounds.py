@@ -1,9 +1,9 @@
-"""Rounds that accounts carry, by the share of parties that drop out of a round.
+"""Rounds that accounts allow, by dropout rate.
 
-Without noise: how often a model can repeat before parties wait for another one. A model repeats after rounds
-that bring no update. Each party's account then judges the sums of all these rounds together
-(``docs/protocol.md``, "Rounds without a certificate"). How many it allows depends on the clusters and on who
-drops out, so it is tried on random draws. With noise: how many releases of a budget are in opened sums.
+Without noise: rounds on one model before parties wait for another. A model repeats after rounds without an
+update, and each account then judges their sums together (``docs/protocol.md``, "Rounds without a
+certificate"). The number comes from random draws with dropouts. With noise: releases of a budget that end in
+opened sums.
 """
 
 from collections.abc import Iterator
@@ -26,15 +26,15 @@ from securefl.scenario import Scenario
 
 DROPOUT_RATES = (0.0, 0.05, 0.2)
 MOST_ROUNDS = 50
-"""Rounds on one model that are tried; more count as this many."""
+"""Most rounds on one model to try."""
 _TRIES = 3
 _LARGEST = 60
-"""Parties of a federation that is tried: of 60 in clusters of 12 it takes a second, of 100 in 25 six."""
+"""Largest federation to try: 60 parties in clusters of 12 take one second, 100 in clusters of 25 six."""
 _MODEL = bytes(32)
 
 
 def on_accounts(scenario: Scenario) -> Iterator[header.Sentence]:
-    """Yield the sentences on the rounds that accounts carry at each of :data:`DROPOUT_RATES`."""
+    """Yield the sentences on the rounds that accounts allow at each of :data:`DROPOUT_RATES`."""
     releases = scenario.privacy.releases
     if scenario.privacy.unit != "none" and releases is not None:
         shown = ", ".join(
@@ -58,17 +58,16 @@ def on_accounts(scenario: Scenario) -> Iterator[header.Sentence]:
 
 
 def least_kept(scenario: Scenario, rate: float) -> float:
-    """Return the least probability, over the planned clusters, that one keeps ``min_survivors``."""
+    """Return the least probability, over the planned clusters, of keeping ``min_survivors``."""
     fewest = scenario.secure_sum.min_survivors
     return min(odds.cluster_kept_at(atoms, rate, fewest) for atoms in set(planned_atoms(scenario)))
 
 
 def carried_rounds(scenario: Scenario, rate: float) -> int:
-    """Return the rounds on one model whose sums accounts allow together, the median of a few random draws.
+    """Return the rounds on one model that accounts allow together: the median of a few random draws.
 
-    Args:
-        scenario: a feasible one, without noise, atoms or fixed clusters.
-        rate: probability that a party drops out of a round before its input.
+    The scenario is feasible, without noise, atoms or fixed clusters. Parties drop out before their input with
+    probability ``rate``.
     """
     return median_low(_carried(scenario, rate, number) for number in range(_TRIES))
 
@@ -100,7 +99,7 @@ def _drops_out(seed: bytes, party: PartyId, rate: float) -> bool:
 
 
 def _is_limited(scenario: Scenario) -> bool:
-    """Return True if accounts judge sums on a model that repeats, and random draws show how."""
+    """Return True if accounts judge sums on a repeated model, and random draws can show how."""
     clustering = scenario.clustering
     return (
         scenario.privacy.unit == "none"

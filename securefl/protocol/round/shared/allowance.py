@@ -1,4 +1,4 @@
-"""Time allowed for the steps of a run: their deadlines, and never less than their vectors need."""
+"""Time allowed for the steps of a run: their deadlines, extended for large vectors."""
 
 import math
 from typing import Literal
@@ -8,23 +8,23 @@ from securefl.methods import clustering, feasibility
 from securefl.protocol.round.shared.plan import RunPlan
 
 Step = Literal["hello", "shares", "training", "verify"]
-"""Steps in which vectors travel: the model, what members of a sum send each other, and what they submit."""
+"""Steps that transfer vectors: the model, members' messages and inputs, proofs."""
 
 RATE = 1e6
-"""Bytes a second that each party's connection carries at least."""
+"""Least bandwidth of each party's connection, in bytes per second."""
 
 
 def allowed(plan: RunPlan, step: Step) -> float:
-    """Seconds for a step: its deadline, or what its vectors take at :data:`RATE` if that is longer."""
+    """Return the seconds for a step: its deadline, or its vectors' transfer at :data:`RATE` if longer."""
     wanted: float = getattr(plan.scenario.deadlines, step)
     return max(wanted, vector_bytes(plan, step) / RATE)
 
 
 def vector_bytes(plan: RunPlan, step: Step) -> int:
-    """Bytes of vectors that pass one party's connection in a step, at most.
+    """Return the most bytes of vectors through one party's connection in a step.
 
-    In ``hello`` the models come, four bytes a parameter; in ``verify`` proofs. In the others there are words
-    for each coordinate of each of its sums, as many times as the kind of sum says.
+    ``hello`` has the models, four bytes per parameter; ``verify`` proofs; other steps the words of each of
+    the party's sums, times the factor of the secure sum.
     """
     if step == "hello":
         return 4 * plan.broadcast
@@ -38,16 +38,16 @@ def vector_bytes(plan: RunPlan, step: Step) -> int:
 
 
 def proof_bytes(plan: RunPlan) -> tuple[int, int]:
-    """Bytes of vectors in the proof of one opening, and in that of a step, at most; 0 where nobody verifies.
+    """Return the most bytes of vectors in the proof of an opening and in that of a step; 0 if not verified.
 
-    All vectors of a cluster; all sums of a round, the optimiser's moments, eight bytes a parameter each, and
-    the next model, four bytes a parameter.
+    Opening: all vectors of a cluster. Step: all sums of a round, the optimiser's moments (eight bytes per
+    parameter each), and the next model (four bytes per parameter).
     """
     proofs = feasibility.proofs_of(plan.scenario, plan.limits.ring_bits, plan.length)
     return proofs.opening, proofs.step
 
 
 def extra(plan: RunPlan) -> float:
-    """Seconds by which a round may exceed the sum of its deadlines, for its vectors."""
+    """Return the seconds by which vectors may extend a round beyond its deadlines."""
     steps: tuple[Step, ...] = ("hello", "shares", "training", "verify")
     return math.fsum(allowed(plan, step) - float(getattr(plan.scenario.deadlines, step)) for step in steps)

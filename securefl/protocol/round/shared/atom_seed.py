@@ -1,10 +1,9 @@
-"""The atom seed of a run: that of its first atom draw whose nonces were all revealed.
+"""Atom seed of a run: that of its first atom draw with all nonces revealed.
 
-The certified seed of that draw forms the atoms of the whole roster. Each party that saw it keeps it, durably
-before it submits anything, and states it in every later hello; so the hellos of a round, which all see
-alike, say which atoms it has. A party that was not there takes the seed that more than q others state: one of
-them is honest. No honest party ever takes part under two seeds, so that its updates are only opened with its
-atom mates.
+The certified seed of that draw forms the atoms of the whole roster. Each party that saw it stores it before
+any submission, and states it in every later hello. Hellos are the same for all, so they determine the atoms.
+An absent party adopts the seed that more than q others state: one is honest. No honest party takes part under
+two seeds, so its updates open only together with its atom mates'.
 """
 
 from collections import Counter
@@ -19,18 +18,13 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, messages.Hello], known: bytes) -> bytes:
-    """Return the seed of a round's atoms.
+    """Return the seed of a round's atoms; if its draw forms them, the agreed statement of kept atoms.
 
-    Where this round's draw is to be the atom draw: the statement of kept atoms that goes into it, or nothing.
-
-    Args:
-        plan: of the run.
-        hellos: of everybody who was announced.
-        known: the seed that whoever asks keeps; empty for none. A party's own hello states it.
+    ``known`` is the caller's own seed, which a party's hello states; empty for none.
 
     Raises:
-        PeerError: two seeds are stated; or one, but not the known one, or not by enough parties for somebody
-            who knows none; or one with labels of another roster.
+        PeerError: hellos state two seeds, not the known one, or one of another roster; or too few confirm it
+            to a party without one.
     """
     stated = Counter(hello.atom_seed for hello in hellos.values() if clustering.is_founded(hello.atom_seed))
     if len(stated) > 1 or (known and stated and known not in stated):
@@ -49,7 +43,7 @@ def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, messages.Hello], known:
 
 
 def forgotten(hellos: Mapping[PartyId, messages.Hello], known: bytes) -> str | None:
-    """Return why there can be no round although enough are there; None where somebody knows the atoms."""
+    """Return why there can be no round although enough parties are present, or None."""
     if known and not any(clustering.is_founded(hello.atom_seed) for hello in hellos.values()):
         return "none of them was there when the atoms were formed"
     return None

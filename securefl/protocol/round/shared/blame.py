@@ -1,8 +1,8 @@
-"""Judgement of charges, with the roster and the scenario alone (ADR 0044, Evidence).
+"""Judgement of evidence from roster and scenario alone (ADR 0044, Evidence).
 
-Each value of a charge is signed, or the preimage of a signed digest; otherwise it proves nothing. The server
-signs a claim together with all contents that it proves it with, so that any failure of signed contents is
-the server's fault, whichever process holds them. No machine judges: ``securefl verify`` does, after the run.
+Each value is signed, or is the preimage of a signed digest; otherwise it proves nothing. The server signs a
+claim together with its proof's contents, so any failure of these is its fault, whichever process holds them.
+``securefl verify`` judges after the run; no machine does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +22,11 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 class ConvictsNobodyError(SecureflError):
-    """A charge proves nothing against anybody: one line says why."""
+    """Evidence that proves no fault; the message states why."""
 
 
 class Conviction(NamedTuple):
-    """Who broke the protocol, and how."""
+    """Culprit and fault."""
 
     culprit: str
     what: str
@@ -35,13 +35,10 @@ class Conviction(NamedTuple):
 def convicts(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None = None) -> Conviction:
     """Return the process that a charge convicts.
 
-    Args:
-        charge: from any process.
-        plan: of the run, from its scenario, its roster and the model's length.
-        first: first link of the chain of models; needed only if another first model is announced.
+    ``first`` is the first link of the chain of models, needed only if another first model is announced.
 
     Raises:
-        ConvictsNobodyError: it is not signed, is of another run or scenario, or shows no fault.
+        ConvictsNobodyError: the charge is unsigned, is of another run or scenario, or shows no fault.
     """
     try:
         match charge:
@@ -54,7 +51,7 @@ def convicts(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | Non
     except PeerError as error:
         raise ConvictsNobodyError(f"proves nothing: {error.reason}") from error
     except UsageError as error:
-        # Unsigned values need not fit together.
+        # Unsigned values need not be consistent.
         raise ConvictsNobodyError(f"proves nothing: {error}") from error
 
 
@@ -67,7 +64,7 @@ def fixed_round(
     survivors: frozenset[PartyId],
     commitments: Sequence[bytes],
 ) -> chain.CertifiedRound | None:
-    """Return the round that a freeze fixes; None if it has not one commitment for each sum that may open."""
+    """Return the round that a freeze fixes; None without one commitment per sum that may open."""
     limits = {name: hello.limits for name, hello in hellos.items()}
     question = leakage.Question(
         round_, drawn.assignment, survivors, limits, clustering.sums_apart(plan.scenario)
@@ -86,10 +83,10 @@ def fixed_round(
 def certified_round(
     plan: RunPlan, signed: charges.SignedClaim, record: charges.RoundPreimage
 ) -> chain.CertifiedRound:
-    """Return the round that a claim's statement is about.
+    """Return the round of a claim's statement.
 
     Raises:
-        ConvictsNobodyError: the record is not what the statement is a digest of.
+        ConvictsNobodyError: the statement is not the digest of the record.
     """
     round_, hellos = signed.claim.round, {PartyId(name): hello for name, hello in record.hellos}
     nonces = {PartyId(name): nonce for name, nonce in record.nonces}
@@ -138,7 +135,7 @@ def _false_claim(charge: charges.FalseClaim, plan: RunPlan, first: chain.ChainLi
     except PeerError as error:
         return Conviction(SERVER, error.reason)
     repeat = _repeat_of(signed, contents, charge.record, plan, certified)
-    # From here on all is signed by the server or follows from what is.
+    # From here on everything is signed by the server, or follows from signed values.
     try:
         repeat()
     except repeating.RoundingError as error:
@@ -155,7 +152,7 @@ def _repeat_of(
     plan: RunPlan,
     certified: chain.CertifiedRound,
 ) -> Callable[[], None]:
-    """Return the check of the contents, once the server's signature is known to cover them."""
+    """Return the check of the contents, once the server's signature covers them."""
     match contents:
         case charges.Announced():
             link = chain.link_of(plan.run, signed.claim)
@@ -167,12 +164,12 @@ def _repeat_of(
 
 
 def _announces(signed: charges.SignedClaim) -> bool:
-    """Whether it was signed in an announcement: in a proof the round is the claim's."""
+    """Return True if it was signed in an announcement; in a proof the round is the claim's."""
     return signed.claim.round < signed.place[0]
 
 
 def _two_claims(one: charges.SignedClaim, signed: charges.SignedClaim, plan: RunPlan) -> str:
-    """Return how two claims contradict each other; nothing if both may be true."""
+    """Return how two claims contradict each other; empty if both may be true."""
     for first, other in ((one, signed), (signed, one)):
         root, round_ = chain.link_of(plan.run, first.claim).root, first.place[0]
         differ = root != chain.link_of(plan.run, other.claim).root
@@ -190,7 +187,7 @@ def _two_claims(one: charges.SignedClaim, signed: charges.SignedClaim, plan: Run
 
 
 def _is_of_another_round(charge: charges.FalseClaim, plan: RunPlan) -> bool:
-    """Return True if a quorum has endorsed another statement of the claimed round."""
+    """Return True if a quorum endorsed another statement of the claimed round."""
     claim, quorum = charge.signed.claim, plan.limits.quorum
     signers, statements = set[PartyId](), set[bytes]()
     for frame in charge.endorsements:
@@ -206,7 +203,7 @@ def _is_of_another_round(charge: charges.FalseClaim, plan: RunPlan) -> bool:
 def _other_model(
     signed: charges.SignedClaim, shown: charges.Announced, plan: RunPlan, first: chain.ChainLink | None
 ) -> str:
-    """Return what is wrong with the model that an announcement came with; nothing if it may be true."""
+    """Return the fault of an announced model; empty if it may be true."""
     if not _announces(signed) or signed.contents != signed_claim.announced_contents(
         shown.model, shown.attests
     ):
@@ -337,7 +334,7 @@ def _bad_deal(charge: secure_sum.DealtSecrets, plan: RunPlan) -> Conviction:
 def _other_secret(
     setup: secure_sum.Setup, owner: int, kind: int, held: Mapping[int, bytes], advert: messages.KeyAdvert
 ) -> str:
-    """Return how the secret of some shares differs from the advertised one; nothing if it does not."""
+    """Return how the secret of some shares differs from the advertised one; empty if it does not."""
     try:
         secret = crypto.combine({holder + 1: share for holder, share in held.items()}, setup.threshold)
     except crypto.BadShareError as error:
@@ -348,7 +345,7 @@ def _other_secret(
     elif kind == 1:
         same = crypto.KeyPair.from_private(secret).public == advert.mask_key
     else:
-        # It need not share what it has not advertised.
+        # Secrets that were not advertised need not be shared.
         same = number >= len(stated) or setup.noise_digest(owner, number, secret) == stated[number]
     return (
         ""

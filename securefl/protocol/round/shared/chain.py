@@ -1,6 +1,6 @@
-"""The chain of models: a root for each round, over what its sums, its step and its model came to (ADR 0044).
+"""Chain of models: a root per round over the results of its sums, step and model (ADR 0044).
 
-Server and parties compute it alike. A claim is a link that the server proposes; it is confirmed once enough
+Server and parties compute it alike. A claim is a link that the server proposes. It is confirmed once enough
 members of each cluster attest their sum, and enough of a committee the step.
 """
 
@@ -23,22 +23,22 @@ from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.statement import model_digest
 
 LOST = bytes(32)
-"""In place of the digest of a sum that did not open."""
+"""Digest of a sum that did not open."""
 NO_LINK = bytes(32)
-"""The root before the first."""
+"""Root before the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedRound:
-    """A round whose survivors and sums are certified, as server and survivors know it."""
+    """A round with certified survivors and sums, as server and survivors know it."""
 
     round: int
     statement: bytes
-    """What the certificate is about."""
+    """Statement that the certificate signs."""
     drawn: Draw
     survivors: frozenset[PartyId]
     commitments: Mapping[ClusterKey, bytes]
-    """What fixes each sum that may be opened, by reclustering and cluster."""
+    """Commitment to each sum that may be opened, by reclustering and cluster."""
 
     def alive(self, key: ClusterKey) -> tuple[PartyId, ...]:
         """Return the survivors of one cluster."""
@@ -60,7 +60,7 @@ class Attested:
 
     link: ChainLink
     frames: tuple[bytes, ...] = field(default=(), repr=False)
-    """Of :class:`securefl.protocol.messages.verification.Attest`, as signed; none for the first model."""
+    """Signed :class:`securefl.protocol.messages.verification.Attest` frames; empty for the first model."""
 
 
 def link_of(run: RunId, claim: messages.RoundClaim) -> ChainLink:
@@ -69,7 +69,7 @@ def link_of(run: RunId, claim: messages.RoundClaim) -> ChainLink:
 
 
 def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
-    """Return what the chain begins with, where rounds are verified: the first model, f32 ``(k d,)``."""
+    """Return the first link for the first model, f32 ``(k d,)``; None if rounds are not verified."""
     if not plan.scenario.secure_sum.verified:
         return None
     moments = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
@@ -85,20 +85,15 @@ def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
 
 
 def sent_state(moments: F64, values: StartValues) -> bytes:
-    """Return the input of a step besides the model as it is sent.
-
-    Args:
-        moments: of the server optimiser, f64 ``(s, k d)``.
-        values: that features announce.
-    """
+    """Return the input of a step besides the model: moments f64 ``(s, k d)`` and announced values."""
     return moments.astype("<f8", copy=False).tobytes() + value_bytes(values)
 
 
 def read_state(plan: RunPlan, sent: bytes) -> tuple[F64, StartValues]:
-    """Return what :func:`sent_state` was made of.
+    """Return moments and values from :func:`sent_state`.
 
     Raises:
-        PeerError: it is of another length.
+        PeerError: the state has another length.
     """
     kept, size = plan.optimiser.moments, plan.optimiser.moments * plan.broadcast
     if len(sent) != 8 * (size + len(plan.first_values)):
@@ -118,12 +113,12 @@ def sum_digest(run: RunId, round_: int, key: ClusterKey, ring: Ring) -> bytes:
 
 
 def opening_attests(plan: RunPlan, alive: int) -> int:
-    """Return how many members of a cluster have to attest its sum: one more than collude in it at most."""
+    """Return the attestations that a cluster's sum needs: one more than colluders in it."""
     return min(plan.scenario.secure_sum.colluders_per_cluster + 1, alive)
 
 
 def committee(plan: RunPlan, certified: CertifiedRound) -> tuple[PartyId, ...]:
-    """Return who repeats the round's step."""
+    """Return the parties that repeat the round's step."""
     drawn = certified.drawn
     return clustering.committee_of(plan.scenario, drawn.seed, drawn.assignment.participants)
 
@@ -134,13 +129,9 @@ def lacking(
     claim: messages.RoundClaim,
     by: Mapping[kernel.Place, Collection[PartyId]],
 ) -> str | None:
-    """Return what a claim lacks to be confirmed; None where it is.
+    """Return what a claim lacks to be confirmed, or None.
 
-    Args:
-        plan: of the run.
-        certified: the round that the claim is about.
-        claim: with one digest for each of its sums.
-        by: who has attested and may, by the place of a sum, or that of the round for its step.
+    ``by`` has the parties with valid attestations, by place of a sum, or of the round for its step.
     """
     for key, stated in zip(certified.commitments, claim.sums, strict=True):
         found = len(by.get(kernel.Place(claim.round, *key), ()))
@@ -156,7 +147,7 @@ def lacking(
 
 
 def may_attest(plan: RunPlan, certified: CertifiedRound, place: kernel.Place, party: PartyId) -> bool:
-    """Whether a party's word counts for a sum, or for the step."""
+    """Return True if a party's attestation counts for a sum, or for the step."""
     if place == kernel.Place(certified.round):
         return party in committee(plan, certified)
     key = (place.reclustering, place.cluster)
@@ -171,7 +162,8 @@ def check_attests(plan: RunPlan, certified: CertifiedRound, link: ChainLink, fra
     """Check that enough parties attest a claim.
 
     Raises:
-        PeerError: something else than attests of this root by those who may, one twice, or too few.
+        PeerError: a frame is no attestation of this root by a verifier, a verifier occurs twice, or too few
+            attest.
     """
     by: dict[kernel.Place, set[PartyId]] = {}
     for frame in frames:

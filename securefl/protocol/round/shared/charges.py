@@ -1,7 +1,7 @@
-"""Charges: evidence that a process keeps of what it refused, for ``securefl verify`` (ADR 0044, Evidence).
+"""Charges: stored evidence of a fault, for ``securefl verify`` (ADR 0044, Evidence).
 
-A charge holds signed values and preimages of signed digests, so that any reader can judge it. The machine
-that refuses makes it and does not judge it. It is not a message.
+A charge contains signed values and preimages of signed digests, so any reader can judge it. The machine that
+rejects a message makes the charge without judging it, and never sends it.
 """
 
 from typing import TypeAlias
@@ -13,48 +13,48 @@ from securefl.protocol import kernel, messages, secure_sum
 
 
 class ChargePart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """Base of what charges consist of: a closed set of fields, and a ``repr`` of sizes only."""
+    """Base of the parts of charges: a closed set of fields, with sizes as ``repr``."""
 
     __repr__ = messages.Message.__repr__
 
 
 class SignedClaim(ChargePart, frozen=True, kw_only=True):
-    """A claim as the server signed it in a proof, or in an announcement."""
+    """A claim as the server signed it in a proof or announcement."""
 
     claim: messages.RoundClaim
     place: tuple[int, int, int, int]
-    """Round, reclustering, cluster, attempt: of the sum or the step that is proven; of the draw whose
-    announcement it is. The round is the claim's exactly in proofs."""
+    """Round, reclustering, cluster, attempt: of the proven sum or step, or of the announced draw. The round
+    is the claim's only in proofs."""
     contents: bytes
-    """Digest of what is proven, or of the model and the attests that are announced."""
+    """Digest of the proof, or of announced model and attestations."""
     signature: bytes
 
 
 class RoundPreimage(ChargePart, frozen=True, kw_only=True):
-    """What the certified statement of a round is the digest of: the claim that names it pins all of this."""
+    """Preimage of a round's certified statement; a claim with that statement fixes all fields."""
 
     draw: int
     model: bytes
     """Digest of the round's models."""
     hellos: tuple[tuple[messages.Name, messages.Hello | messages.StatingHello], ...]
-    """Of everybody who was announced."""
+    """All announced hellos."""
     nonces: tuple[tuple[messages.Name, bytes], ...]
-    """As committed to in the hellos."""
+    """Nonces that the hellos commit to."""
     survivors: tuple[messages.Name, ...]
     commitments: tuple[bytes, ...]
 
 
 class Announced(ChargePart, frozen=True, kw_only=True):
-    """Contents of an announcement that a party refused."""
+    """Contents of a rejected announcement."""
 
     model: bytes
-    """Digest of the models that were sent."""
+    """Digest of the sent models."""
     attests: tuple[bytes, ...]
-    """Frames."""
+    """Frames of the attestations."""
 
 
 class ShownOpening(ChargePart, frozen=True, kw_only=True):
-    """Contents of an opening that a party refused."""
+    """Contents of a rejected opening."""
 
     attempt: int
     members: tuple[messages.Name, ...]
@@ -64,46 +64,46 @@ class ShownOpening(ChargePart, frozen=True, kw_only=True):
     adverts: tuple[bytes, ...]
     receipts: tuple[bytes, ...]
     opened: bytes
-    """The secrets, as they were before they were sealed."""
+    """Decrypted secrets."""
     vectors: bytes
 
 
 class ShownStep(ChargePart, frozen=True, kw_only=True):
-    """Contents of a step that a party refused."""
+    """Contents of a rejected step."""
 
     previous: messages.RoundClaim
     params: bytes
     """Start of the round, as its digest covers it."""
     step: bytes
-    """Sums and moments, as they were before they were sealed."""
+    """Decrypted sums and moments."""
 
 
 Contents: TypeAlias = Announced | ShownOpening | ShownStep
 
 
 class FalseClaim(ChargePart, frozen=True, kw_only=True):
-    """A signed claim of the server that a party refused, and the signed values that it may contradict."""
+    """A signed claim of the server that a party rejected, and the signed values that it may contradict."""
 
     signed: SignedClaim
     earlier: tuple[SignedClaim, ...]
-    """Claims that the party took before."""
+    """Claims that the party accepted before."""
     endorsements: tuple[bytes, ...]
     """Certificate of the last round that the party can verify: frames."""
     record: RoundPreimage | None
-    """Preimage of the statement of that round; None if there is none."""
+    """Preimage of the statement of that round, or None."""
     contents: Contents
-    """Contents that the server signed with the claim."""
+    """Contents signed with the claim."""
 
 
 class TwoWords(ChargePart, frozen=True, kw_only=True):
-    """Two frames of one party that no honest one signs both of."""
+    """Two conflicting frames signed by one party (equivocation)."""
 
     first: bytes
     second: bytes
 
 
 Charge: TypeAlias = FalseClaim | TwoWords | secure_sum.DealtSecrets
-"""The closed set."""
+"""The closed set of charges."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -111,15 +111,15 @@ _decoder: msgspec.msgpack.Decoder[Charge] = msgspec.msgpack.Decoder(Charge)
 
 
 def charge_bytes(charge: Charge) -> bytes:
-    """Return a charge as it is kept in a file."""
+    """Return a charge as stored in a file."""
     return _encoder.encode(charge)
 
 
 def charge_from(raw: bytes) -> Charge:
-    """Return the charge that a file holds.
+    """Return the charge in a file.
 
     Raises:
-        ValueError: it holds none, or not in the one encoding of it.
+        ValueError: the file has no charge, or not in canonical encoding.
     """
     try:
         charge = _decoder.decode(raw)
@@ -133,14 +133,7 @@ def charge_from(raw: bytes) -> Charge:
 def contradiction(
     at: kernel.Place, first: messages.AnyMessage, place: kernel.Place, second: messages.AnyMessage
 ) -> str:
-    """Return how two messages that one party signed contradict each other; nothing if both may be honest.
-
-    Args:
-        at: place of the first one.
-        first: a message.
-        place: of the second one.
-        second: another message.
-    """
+    """Return how two messages signed by one party conflict; empty if an honest party may sign both."""
     differ = at == place and first != second
     match first, second:
         case messages.Attest(), messages.Attest() if at.round == place.round and first != second:

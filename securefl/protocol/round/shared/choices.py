@@ -1,8 +1,8 @@
-"""Choices of task groups that are told: when they are made, and what is answered (docs/adr/0041).
+"""Open choices of task groups: their rounds and answers (docs/adr/0041).
 
-An open choice is a release: the server makes the models, and asks with each set of them which fits best.
-With ``groups.choice_epsilon`` a party answers by randomised response, at a few rounds that follow from the
-scenario, and keeps its answer between them. Their epsilons add up.
+An open choice is a release: the server makes the models, and asks each party which fits best. With
+``groups.choice_epsilon`` a party answers by randomised response, in a few rounds that the scenario fixes, and
+keeps its answer between them. Their epsilons add up.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from securefl.scenario import Groups, Scenario, tells_groups
 
 
 class KeptChoice(NamedTuple):
-    """A party's last answer."""
+    """Last answer of a party."""
 
     made: int = 0
-    """Choices up to it, the rounds that it was away for included: none of those is made up for."""
+    """Choices so far, including those in rounds that the party missed; these are not made up for."""
     group: int = 0
 
 
@@ -29,9 +29,9 @@ NO_CHOICE = KeptChoice()
 
 
 def choices_due(groups: Groups, round_: int) -> int:
-    """The number of choices that parties of a scenario have to make up to a round, this one included.
+    """Return the choices due up to a round, inclusive.
 
-    One whenever a further model has begun, and ``groups.choices`` from the round on in which all are there.
+    One when a further model starts, and ``groups.choices`` from the round in which all models exist.
     """
     partings = groups.count - 2 if groups.warmup else 0
     since = round_ - groups.warmup - partings * groups.pace
@@ -41,7 +41,7 @@ def choices_due(groups: Groups, round_: int) -> int:
 
 
 def chooses(plan: RunPlan, round_: int, kept: KeptChoice) -> bool:
-    """Whether a party chooses in a round; otherwise it names the group that it named before."""
+    """Return True if a party chooses in a round; otherwise it repeats its last group."""
     if models_at(plan, round_) == 1:
         return False
     return plan.scenario.groups.choice_epsilon is None or kept.made < choices_due(
@@ -50,14 +50,7 @@ def chooses(plan: RunPlan, round_: int, kept: KeptChoice) -> bool:
 
 
 def answer(plan: RunPlan, round_: int, preferred: int | None, own: entropy.Entropy) -> int:
-    """The group that a party names, having chosen; any, where no model has a finite loss.
-
-    Args:
-        plan: of the run.
-        round_: the round's number.
-        preferred: the model that fits its data best; None where none is finite.
-        own: the party's entropy.
-    """
+    """Return the group that a party names, given its best model; random if no model has a finite loss."""
     there, epsilon = models_at(plan, round_), plan.scenario.groups.choice_epsilon
     if preferred is None:
         return any_group(own, round_, there)
@@ -69,7 +62,7 @@ def answer(plan: RunPlan, round_: int, preferred: int | None, own: entropy.Entro
 
 
 def told_epsilon(scenario: Scenario) -> float | None:
-    """Epsilon of all task groups that a party names in a run, pure and of its whole data; None: unbounded."""
+    """Return the pure epsilon of a party's group choices in a run, of its whole data; None: unbounded."""
     groups = scenario.groups
     if groups.choice_epsilon is None:
         return None
@@ -77,7 +70,7 @@ def told_epsilon(scenario: Scenario) -> float | None:
 
 
 def on_choices(scenario: Scenario) -> Iterator[header.Sentence]:
-    """Yield the sentence on what open choices reveal of parties; none where groups are hidden."""
+    """Yield the sentence on the leakage of open choices; none if groups are hidden."""
     groups, epsilon = scenario.groups, told_epsilon(scenario)
     if not tells_groups(groups):
         return

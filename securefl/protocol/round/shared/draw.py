@@ -1,4 +1,4 @@
-"""The draw from a round's nonces, for the server and every party alike: seed, clusters, weights."""
+"""Draw from a round's nonces, equal for server and parties: seed, clusters, weights."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,33 +30,29 @@ from securefl.protocol.round.shared.reports import ClustersDrawn
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The draw of a round, fixed once all nonces are known."""
+    """Draw of a round, fixed once all nonces are known."""
 
     seed: bytes
-    """The certified seed, 32 bytes: public once the clusters have been drawn from it."""
+    """Certified seed, 32 bytes; public once the clusters are drawn."""
     assignment: Assignment
     weights: Mapping[PartyId, float]
-    """Of the participants, in (0, 1]."""
+    """Weights of the participants, in (0, 1]."""
     resting: tuple[PartyId, ...]
-    """Who is present but was not drawn, is in no whole atom, or has too few of its fixed cluster there."""
+    """Parties present but not drawn, in no whole atom, or with too small a fixed cluster."""
     atom_seed: bytes = b""
-    """The seed of the run's atoms, and labels of those that are kept, public; empty where there are none."""
+    """Seed of the run's atoms and labels of kept ones, public; empty without atoms."""
     number: int = 0
-    """How many draws of the round were void before this one."""
+    """Number of void draws of the round before this one."""
     cap: int | None = None
-    """U: the declared count that weighs 1; None where all weigh the same."""
+    """U: declared count of weight 1; None if all weigh the same."""
     groups: Mapping[PartyId, int] = field(default_factory=lambda: NO_GROUPS)
-    """The task groups of everybody who is present, where they are told."""
+    """Open task groups of all parties present."""
 
 
 def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b"") -> str | None:
-    """Return what those who are present lack for a round; None when they can make one, as far as is known.
+    """Return what the present parties lack for a round; None if nothing as far as known.
 
-    Args:
-        plan: of the run.
-        present: parties.
-        atom_seed: seed of the run's atoms. Before they are formed, or where their sizes differ, it may turn
-            out only after the draw that nobody takes part.
+    Before the atoms form, or if their sizes differ, the draw may still find that no party takes part.
     """
     if len(present) < plan.majority:
         return f"{plan.majority} are needed: more than half of the roster"
@@ -64,7 +60,7 @@ def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b""
 
 
 def _unfit_for(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) -> str | None:
-    """Return what those who are present lack for clusters."""
+    """Return what the present parties lack for clusters."""
     if plan.scenario.clustering.atoms > 1:
         formed = is_founded(atom_seed)
         counted = (
@@ -88,7 +84,7 @@ def _unfit_for(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) ->
 
 
 def unfit(plan: RunPlan, present: Collection[PartyId], drawn: Draw) -> str:
-    """Return why nobody was drawn, as the reason of a round without clusters."""
+    """Return why no party was drawn, as the reason of a round without clusters."""
     lacking = shortage(plan, present, drawn.atom_seed)
     most = plan.limits.max_cluster_size
     return f"{len(present)} parties are there; {lacking or f'whole atoms fit no clusters of {most} or fewer'}"
@@ -104,23 +100,23 @@ def draw_round(
     atom_seed: bytes = b"",
     groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> Draw:
-    """Return the round's clusters and weights.
+    """Return clusters and weights of the round.
 
-    Fixed clusters do not follow from the nonces; the seed does all the same, for what else is drawn from it.
-    Where too few atoms are whole, nobody takes part.
+    Fixed clusters ignore the nonces, but the seed still follows from them, for other draws. No party takes
+    part if too few atoms are whole.
 
     Args:
-        plan: of the run.
-        round_: the round's number.
-        draw: how many draws of this round were void before this one.
+        plan: plan of the run.
+        round_: number of the round.
+        draw: number of void draws of this round before this one.
         model: digest of the round's model.
-        nonces: of everybody who is present.
-        samples: declared sample counts of everybody who is present.
-        atom_seed: seed of the run's atoms; where this draw forms them, the statement of those that are kept.
-        groups: task groups of everybody who is present, where they are told.
+        nonces: nonces of all parties present.
+        samples: declared sample counts of all parties present.
+        atom_seed: seed of the run's atoms; the statement of kept ones if this draw forms them.
+        groups: open task groups of all parties present.
 
     Raises:
-        PeerError: a sample count that nobody may declare.
+        PeerError: a sample count is outside its limits.
     """
     seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest)
     if plan.scenario.clustering.atoms == 1:
@@ -141,19 +137,10 @@ def weighed_draw(
     atom_seed: bytes = b"",
     groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> Draw:
-    """Return the draw of clusters that are known, with everybody's weight.
-
-    Args:
-        plan: of the run.
-        draw: how many draws of this round were void before this one.
-        seed: certified, 32 bytes.
-        assignment: the clusters.
-        samples: declared sample counts of everybody who is present.
-        atom_seed: seed of the run's atoms.
-        groups: task groups of everybody who is present, where they are told.
+    """Return the draw of known clusters, with all weights; arguments as for :func:`draw_round`.
 
     Raises:
-        PeerError: a sample count that nobody may declare.
+        PeerError: a sample count is outside its limits.
     """
     weighting, drawn = plan.scenario.weighting, assignment.participants
     resting = tuple(sorted(samples.keys() - set(drawn)))
@@ -170,21 +157,17 @@ def clusters_of(
     atom_seed: bytes,
     groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> Assignment:
-    """Return the clusters that follow from a round's certified seed, for whoever draws or audits them.
+    """Return the clusters that follow from a round's certified seed (32 bytes), for draws and audits.
 
-    Args:
-        plan: of the run.
-        seed: 32 bytes, of the round.
-        present: everybody who said hello.
-        atom_seed: seed of the run's atoms; empty where there are none.
-        groups: task groups of everybody who is present, where they are told.
+    ``present`` are the parties that sent a hello, ``groups`` their open task groups. ``atom_seed`` is empty
+    without atoms.
     """
     clustering = plan.scenario.clustering
     if tells_groups(plan.scenario.groups):
         return draw_inside_groups(plan, seed, present, groups)
     if atom_seed:
         unions = _unions(plan, seed, atom_seed, present)
-        # With hidden groups the same clusters for the counts and for each slot.
+        # With hidden groups, counts and every slot use the same clusters.
         again = 1 + plan.models if hides_groups(plan.scenario.groups) else 1
         return replace(unions, clusters=unions.clusters * again)
     if clustering.fixed:
@@ -196,7 +179,7 @@ def clusters_of(
 def _formed_by(plan: RunPlan, seed: bytes, statement: bytes) -> bytes:
     """Return the seed of the atoms that a draw forms, around the kept ones of a statement.
 
-    Where no clusters of such atoms fit, their members wait.
+    If no clusters of kept atoms fit, their members sit out.
     """
     parties = plan.roster.parties
     kept = kept_in(statement, parties)
@@ -223,18 +206,12 @@ def _unions(plan: RunPlan, seed: bytes, atom_seed: bytes, present: Collection[Pa
 
 
 def usable_samples(plan: RunPlan, drawn: Draw) -> int | None:
-    """The most samples that an honest party trains on; None for all (``weighting.use``)."""
+    """Return the most samples that an honest party trains on; None for all (``weighting.use``)."""
     return drawn.cap if plan.scenario.weighting.use == "truncated" else None
 
 
 def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> ClustersDrawn:
-    """Return the report of a draw, the same at the server and at every party.
-
-    Args:
-        round_: the round's number.
-        drawn: what follows from its nonces.
-        samples: declared sample counts of everybody who is present.
-    """
+    """Return the report of a draw, equal at server and parties."""
     assignment = drawn.assignment
     counts = tuple(sorted(samples.items()))
     return ClustersDrawn(

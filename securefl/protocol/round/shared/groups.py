@@ -16,7 +16,7 @@ NO_GROUPS: Mapping[PartyId, int] = {}
 
 
 def fits_groups(plan: RunPlan, group: int) -> bool:
-    """Whether a hello may state ``group``."""
+    """Return True if a hello may state ``group``."""
     return (
         0 <= group < plan.models
         if clustering.tells_groups(plan.scenario.groups)
@@ -25,19 +25,14 @@ def fits_groups(plan: RunPlan, group: int) -> bool:
 
 
 def model_of(plan: RunPlan, params: F32, group: int) -> F32:
-    """One group's model, f32 ``(d,)``, of all models f32 ``(k d,)``: a view."""
+    """Return one group's model, f32 ``(d,)``, as a view of all models f32 ``(k d,)``."""
     return params[group * plan.length : (group + 1) * plan.length]
 
 
 def any_group(own: entropy.Entropy, round_: int, groups: int) -> int:
-    """One of ``groups`` at random: of a party that has no finite loss, and sends zeros there.
+    """Return a random group for a party without a finite loss, which sends zeros there.
 
-    It takes part all the same, as whether a loss is finite is for nobody to know.
-
-    Args:
-        own: the party's entropy.
-        round_: the round's number.
-        groups: models that there are in it.
+    It takes part all the same: a finite loss must not be observable.
     """
     return int.from_bytes(group_entropy(own, round_).draw(8), "big") % groups
 
@@ -45,15 +40,10 @@ def any_group(own: entropy.Entropy, round_: int, groups: int) -> int:
 def draw_inside_groups(
     plan: RunPlan, seed: bytes, present: Collection[PartyId], groups: Mapping[PartyId, int]
 ) -> clustering.Assignment:
-    """Draw clusters inside each group, the lowest group first; a group too small for one waits.
+    """Draw clusters inside each group in ascending order; groups too small for one wait.
 
-    Where all clusters together have fewer parties than a round needs, nobody takes part.
-
-    Args:
-        plan: of the run.
-        seed: the round's certified seed; each group's clusters follow from a digest of it.
-        present: everybody who revealed a nonce.
-        groups: of each of them, as stated in its hello.
+    Each group's clusters follow from a digest of ``seed``. No party takes part if all clusters together have
+    fewer parties than a round needs.
     """
     clusters: list[tuple[PartyId, ...]] = []
     tasks: list[int] = []
@@ -73,12 +63,12 @@ def draw_inside_groups(
 
 
 def _wanted(plan: RunPlan, members: int) -> int:
-    """The most of a group's members whose clusters are as small as they have to be; 0 if there is none."""
+    """Return the most members of a group that form clusters of the smallest possible size, or 0."""
     size = plan.scenario.clustering.size
     return clustering.most_fitting(members, size, size, clustering.max_cluster_size(plan.scenario))
 
 
 def likeliest_group(losses: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int | None:
-    """The model of least loss, f64 ``(k,)``, the lowest number of several; None where none is finite."""
+    """Return the model of least loss, f64 ``(k,)``, the lowest number of several; None if none is finite."""
     finite = np.isfinite(losses)
     return int(np.where(finite, losses, np.inf).argmin()) if finite.any() else None

@@ -1,23 +1,20 @@
-"""Reasons of late messages: expected after a pause or on a slow link, and no sign of misbehaviour."""
+"""Reasons of late messages: expected after a pause or on a slow link, not a sign of misbehaviour."""
 
 from typing import Final
 
 LATE: Final = "late: "
-"""Beginning of each reason of this kind."""
+"""Prefix of these reasons."""
 BEFORE_RESTART: Final = LATE + "meant for the server before it was started again"
 
 
 def late_reason(kind: str, round_: int, doing: str) -> str:
     """Return the reason for a message of a step that has ended.
 
-    Args:
-        kind: of the message.
-        round_: that it belongs to.
-        doing: state of the receiver, as in "the server is consulting".
+    ``doing`` is the state of the receiver, as in "the server is consulting".
     """
     return f"{LATE}{kind} of round {round_}, {doing}"
 
 
 def without_late(reason: str) -> str | None:
-    """Return the rest of a reason for lateness; None for any other reason."""
+    """Return a lateness reason without its prefix; None for any other reason."""
     return reason.removeprefix(LATE) if reason.startswith(LATE) else None

@@ -1,4 +1,4 @@
-"""The leakage decision (protocol.md, step 8): what may be opened, for server, party and simulation alike."""
+"""Leakage decision (protocol.md, step 8): sums that may be opened, for server, party and simulation."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ TRIED_DRAWS = 3
 
 
 def demands(limits: Mapping[PartyId, messages.Limits]) -> dict[PartyId, leakage.LeakageLimits]:
-    """Parties' demands by their published limits: nothing where they only report."""
+    """Return the parties' limits; none for parties that only report."""
     return {
         party: leakage.LeakageLimits(said.k_anonymity, said.colluders, said.leverage / messages.MILLION)
         for party, said in limits.items()
@@ -30,12 +30,11 @@ def demands(limits: Mapping[PartyId, messages.Limits]) -> dict[PartyId, leakage.
 
 
 def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
-    """Return what a party demands of sums on a model that repeats; None where it only reports.
+    """Return a party's limits for sums on a repeated model; None if it only reports.
 
-    None with privacy noise, too: that is drawn afresh in each round, and epsilon accounts for each of them,
-    whatever sums are combined. Checks that leave out all sums of a round keep its model, and would end such
-    runs. None in statistics rounds, whose updates are zeros: what their metrics tell is bounded by the atoms
-    that parties keep, in any number of rounds.
+    None with privacy noise, which is fresh each round, so epsilon accounts for every combination of sums;
+    limits would end runs whose checks exclude all sums of a round. None in statistics rounds, whose updates
+    are zeros: kept atoms bound the leakage of their metrics in any number of rounds.
     """
     me = PartyId("own")
     return (
@@ -47,23 +46,19 @@ def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of what may be opened, answered from public signed data."""
+    """Question to the ledger: sums that may be opened, from public signed data."""
 
     round: int
     assignment: Assignment
     survivors: frozenset[PartyId]
-    """The frozen survivor set."""
+    """Frozen survivor set."""
     limits: Mapping[PartyId, messages.Limits]
-    """By party, as published in its hello."""
+    """Published limits of each party's hello."""
     new_work: bool
-    """Whether each reclustering sums an update of its own."""
+    """True if each reclustering sums its own update."""
 
     def answer(self, seed: bytes | None = None) -> leakage.Admission:
-        """Decide which reclusterings may be opened.
-
-        Args:
-            seed: what primes follow from; of the question itself unless given.
-        """
+        """Decide which reclusterings may be opened; by default derive the primes' seed from the question."""
         own = crypto.digest("ledger prime", self.round, self.assignment.digest(), *sorted(self.survivors))
         return leakage.admit(
             self.assignment,
@@ -78,7 +73,7 @@ class Question:
 def opened_keys(
     assignment: Assignment, survivors: Collection[PartyId], admitted: Collection[int]
 ) -> tuple[reports.ClusterKey, ...]:
-    """The instances that may be opened: those with survivors, of reclusterings that are admitted."""
+    """Return the instances that may be opened: those with survivors in admitted reclusterings."""
     alive = frozenset(survivors)
     return tuple(
         (r, j)
@@ -95,14 +90,10 @@ def sums_given(
     survivors: Collection[PartyId],
     admitted: Collection[int],
 ) -> leakage.Given:
-    """Sums of a round that count as opened, by the digest of the model that their updates were trained on.
+    """Return the sums of a round that count as opened, by digest of their updates' model.
 
-    Args:
-        plan: of the run.
-        params: all models of the round, f32 ``(k d,)``.
-        assignment: the round's clusters. Where they say their task groups, each has its group's model.
-        survivors: the certified survivor set.
-        admitted: reclusterings that may be opened.
+    ``params`` are all models of the round, f32 ``(k d,)``. With open task groups each cluster has its group's
+    model.
     """
     tasks, alive = assignment.tasks, frozenset(survivors)
     models = {
@@ -116,15 +107,15 @@ def sums_given(
 
 
 def certified_prime_seed(statement: bytes, endorsements: Iterable[bytes]) -> bytes:
-    """Return what primes follow from once the survivors are certified, 32 bytes.
+    """Return the seed of the primes once the survivors are certified, 32 bytes.
 
-    Nobody who had a say in who survives knew it: it takes honest parties' signatures of that very set.
+    No party that influenced the survivors knew it: it takes honest parties' signatures of that set.
     """
     return crypto.digest("certified ledger prime", statement, *sorted(endorsements))
 
 
 def withheld(round_: int, decided: leakage.Admission) -> tuple[reports.SumsWithheld, ...]:
-    """The report of withheld reclusterings: nothing where all are admitted."""
+    """Return the report of withheld reclusterings; empty if all are admitted."""
     if not decided.withheld:
         return ()
     crossed = {r: tuple(dict.fromkeys(one.party for one in found)) for r, found in decided.withheld.items()}
@@ -132,7 +123,7 @@ def withheld(round_: int, decided: leakage.Admission) -> tuple[reports.SumsWithh
 
 
 def first_crossing(decided: leakage.Admission) -> str:
-    """Return whose limit is crossed first, and how; nothing where all is admitted."""
+    """Return the first crossed limit and its party; empty if all are admitted."""
     for found in decided.withheld.values():
         others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         return f"{found[0].party}, {found[0].reason}{others}"
@@ -140,10 +131,10 @@ def first_crossing(decided: leakage.Admission) -> str:
 
 
 def tried_draws(scenario: Scenario) -> tuple[int, ...]:
-    """Try a few draws of clusters without dropouts: how many reclusterings each allows, fewest first.
+    """Return the reclusterings that a few trial draws without dropouts allow, fewest first.
 
-    The draws are the same for everybody and have nothing to do with those of a run. Nothing is tried where
-    there is no choice: one reclustering, new work for each, atoms, or leakage that is only reported.
+    The draws are the same in all processes and unrelated to those of a run. Nothing is tried without a
+    choice: one reclustering, new work for each, atoms, or leakage that is only reported.
 
     Raises:
         ConfigError: no draw allows all reclusterings of the scenario.
@@ -152,7 +143,7 @@ def tried_draws(scenario: Scenario) -> tuple[int, ...]:
 
 
 def _tried(scenario: Scenario) -> tuple[leakage.Admission, ...]:
-    """The openings in each of the draws of :func:`tried_draws`."""
+    """Return the openings in each of the draws of :func:`tried_draws`."""
     clustering = scenario.clustering
     planned = clustering.reclusterings
     sheltered = works_of(scenario.clustering) > 1 or clustering.atoms > 1
@@ -177,7 +168,7 @@ def _tried(scenario: Scenario) -> tuple[leakage.Admission, ...]:
 
 
 def on_draws(scenario: Scenario) -> Iterator[header.Sentence]:
-    """Yield the sentences on tried draws: reclusterings that are opened, and updates that q colluders find.
+    """Yield the sentences on trial draws: opened reclusterings, and updates that q colluders find.
 
     Raises:
         ConfigError: as :func:`tried_draws`.
@@ -192,7 +183,7 @@ def on_draws(scenario: Scenario) -> Iterator[header.Sentence]:
 
 
 def _on_colluders(scenario: Scenario, tried: tuple[leakage.Admission, ...]) -> Iterator[header.Sentence]:
-    """Yield the number of updates that q colluders find in opened sums; clusters are random: the first q."""
+    """Yield the number of updates that q colluders (the first: clusters are random) find in opened sums."""
     colluders = scenario.secure_sum.colluders
     if not colluders:
         return

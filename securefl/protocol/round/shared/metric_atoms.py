@@ -1,7 +1,7 @@
-"""Metrics without noise: they open over atoms that parties keep over all their runs (ADR 0060).
+"""Metrics without noise, opened over atoms that parties keep in all runs (ADR 0060).
 
-A party whose atom is not in the run as a whole sends zeros in place of metrics. Who does so follows from the
-run's atoms, so that its mates know it.
+A party whose atom is not completely in the run sends zeros as metrics. This follows from the run's atoms, so
+its mates know it.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,7 +19,7 @@ CONFLICT = (
 
 
 def keeps_atoms(plan: RunPlan) -> bool:
-    """Return True if the run's metrics open over atoms that parties keep: they have no noise."""
+    """Return True if the run's metrics have no noise and open over kept atoms."""
     scenario = plan.scenario
     evaluation = scenario.evaluation
     return (
@@ -37,19 +37,14 @@ def fewest_counted(plan: RunPlan) -> int:
 
 
 def statement_in(plan: RunPlan, me: PartyId, atoms: Collection[clustering.Atom]) -> bytes:
-    """Return what a party states of the atoms that it knows, before the run has any; empty for nothing."""
+    """Return a party's statement of its known atoms before the run has any; empty for none."""
     if not atoms or not keeps_atoms(plan):
         return b""
     return clustering.statement_of(clustering.kept_by(me, atoms, plan.roster.parties), plan.roster.parties)
 
 
 def agreed_statement(plan: RunPlan, stated: Mapping[PartyId, bytes]) -> bytes:
-    """Return the statement on which the parties of a draw agree; empty for none.
-
-    Args:
-        plan: of the run.
-        stated: by party that said hello, its ``atom_seed``.
-    """
+    """Return the statement of atoms on which the hellos of a draw agree; empty for none."""
     if not any(stated.values()) or not keeps_atoms(plan):
         return b""
     fewest, size = fewest_counted(plan), plan.scenario.clustering.atoms
@@ -61,12 +56,7 @@ def agreed_statement(plan: RunPlan, stated: Mapping[PartyId, bytes]) -> bytes:
 
 
 def metric_atoms(plan: RunPlan, atom_seed: bytes) -> tuple[clustering.Atom, ...] | None:
-    """Return the parties that give metrics, in atoms; None where metrics do not go by atoms.
-
-    Args:
-        plan: of the run.
-        atom_seed: that has formed the run's atoms.
-    """
+    """Return the parties that send metrics, in the run's atoms; None if metrics ignore atoms."""
     if not keeps_atoms(plan):
         return None
     parties = plan.roster.parties
@@ -82,7 +72,7 @@ def own_atom(atoms: Collection[clustering.Atom], me: PartyId) -> clustering.Atom
 def is_in_conflict(
     atoms: Collection[clustering.Atom] | None, kept: Collection[clustering.Atom], me: PartyId
 ) -> bool:
-    """Return True if others reckon with metrics of a party that may give them in another atom only."""
+    """Return True if others expect metrics of a party that may send them in another atom only."""
     own = own_atom(kept, me)
     return atoms is not None and bool(own) and own_atom(atoms, me) not in {(), own}
 
@@ -90,7 +80,7 @@ def is_in_conflict(
 def with_counted_metrics(
     plan: RunPlan, atoms: Collection[clustering.Atom] | None, me: PartyId, update: F64
 ) -> F64:
-    """Return an update with its metrics, f64 ``(d + w,)``; zeros in place of metrics that must not leave."""
+    """Return an update with its metrics, f64 ``(d + w,)``; zeros for metrics that must not be sent."""
     if atoms is None or own_atom(atoms, me):
         return update
     counted = update.copy()
@@ -99,9 +89,9 @@ def with_counted_metrics(
 
 
 def atoms_of_names(plan: RunPlan) -> tuple[clustering.Atom, ...]:
-    """Return the atoms of simulated parties and of a lab's: those of one roster are the same in each run.
+    """Return the atoms of simulated parties, equal in all runs of one roster.
 
-    Their keys end with the run, so that no account keeps an atom. Another roster has other atoms.
+    Their keys end with the run, so that no account stores an atom.
     """
     parties, size = sorted(plan.roster.parties), plan.scenario.clustering.atoms
     if not keeps_atoms(plan) or len(parties) < size:

@@ -1,8 +1,8 @@
-"""Rounds that took a party's input and are missing from the chain of models that its server leads.
+"""Missing rounds: they took a party's input, but are not in the server's chain of models.
 
-The code of an honest server ends a run after three void rounds in a row. Another one takes an update in each
-of them, and draws clusters as often as it likes. So each party counts by itself, over restarts, epochs and
-run ids of one server's key, and leaves. Rounds that statements have refunded do not count.
+An honest server ends a run after three void rounds in a row. A dishonest one could take an update in each,
+and draw clusters without limit. So each party counts them, over restarts, epochs and run ids of one server
+key, and leaves. Refunded rounds do not count.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,12 +20,12 @@ WINDOW: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcome:
-    """A round that took the party's input, or for which its update waited, once its link is known."""
+    """Outcome of a round that took the party's input, or for which its update waited."""
 
     run: str
     round: int
     missing: bool
-    """True if the chain goes on without it."""
+    """True if the chain continues without it."""
 
 
 Outcomes = tuple[RoundOutcome, ...]
@@ -37,12 +37,12 @@ def with_outcomes(before: Outcomes, more: Sequence[RoundOutcome]) -> Outcomes:
 
 
 def without_rounds(outcomes: Outcomes, rounds: Collection[tuple[str, int]]) -> Outcomes:
-    """Return the outcomes of all other rounds: these were refunded."""
+    """Return the outcomes without refunded rounds."""
     return tuple(one for one in outcomes if (one.run, one.round) not in rounds)
 
 
 def reason_to_leave(outcomes: Outcomes) -> str:
-    """Return why a party leaves a server whose rounds ended so; empty if it stays."""
+    """Return why a party leaves a server with these outcomes; empty if it stays."""
     latest = outcomes[-IN_A_ROW:]
     if len(latest) == IN_A_ROW and all(one.missing for one in latest):
         return f"{IN_A_ROW} rounds in a row took its updates and are missing from the server's chain"

@@ -1,4 +1,4 @@
-"""A clock that stands still while the broker is out of reach: a server's deadlines go by it (ADR 0032)."""
+"""Clock of online time for a server's deadlines: it stops while the broker is unreachable (ADR 0032)."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from securefl.protocol import kernel
 from securefl.protocol.round.shared.reports import Effects
 
 OTHERS_RETURN: Final = 6.0
-"""Seconds within which everybody notices that a broker is back: who waits tries every 5, at the least.
+"""Seconds within which all processes notice that a broker is back: they retry at least every 5.
 
-So long the clock still stands once this process is back, or others would be late by its luck.
+The clock stands still for this time after a reconnection, or slower processes would be late.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class OnlineClock:
-    """Time online, in seconds, on a machine's clock less what it was offline."""
+    """Online time in seconds: a machine's clock less its time offline."""
 
     lost: float = 0.0
     """Seconds that do not count."""
     standing_at: float = -math.inf
-    """What it shows at least: where it stood when the broker was lost."""
+    """Least reading: where the clock stood when the broker was lost."""
     since: float | None = None
-    """When the broker was lost; None while it is there."""
+    """Time when the broker was lost; None while connected."""
     waited_at: float = -math.inf
-    """What it showed when it last stood still for the others to return."""
+    """Reading when the clock last stood still for others to return."""
     owed: float = 0.0
-    """For how much longer it would have stood still for them when the broker was lost."""
+    """Remaining standstill when the broker was lost."""
 
     def at(self, now: float) -> float:
-        """The time that it shows at ``now``, a time of the machine's clock."""
+        """Return the reading at ``now``, a time of the machine's clock."""
         return self.standing_at if self.since is not None else max(self.standing_at, now - self.lost)
 
     def stopped(self, now: float) -> OnlineClock:
-        """The clock of a server that has just lost the broker."""
+        """Return the clock of a server that has just lost the broker."""
         if self.since is not None:
             return self
         owed = max(0.0, self.standing_at + self.lost - now)
         return OnlineClock(self.lost, self.at(now), now, self.waited_at, owed)
 
     def started(self, now: float) -> OnlineClock:
-        """The clock of a server that has it again.
+        """Return the clock of a server that has reconnected.
 
-        It waits for the others only once it has run, or the broker was away, as long since it last did: one
-        that breaks connections every few seconds must not stop it for good.
+        It stands still again only after running, or being offline, that long since the last time: a peer that
+        breaks connections every few seconds must not stop it for good.
         """
         if self.since is None:
             return self
@@ -56,7 +56,7 @@ class OnlineClock:
         return OnlineClock(now + OTHERS_RETURN - at, at, None, at)
 
     def told(self, effects: Effects) -> Effects:
-        """The same effects, to be woken by the machine's clock: never while it is offline."""
+        """Return the effects with alarms on the machine's clock; none while offline."""
         return tuple(self._told(one) if isinstance(one, kernel.WakeAt) else one for one in effects)
 
     def _told(self, asked: kernel.WakeAt) -> kernel.WakeAt:
@@ -64,6 +64,6 @@ class OnlineClock:
             return kernel.WakeAt(None)
         when = asked.when + self.lost
         while self.at(when) < asked.when:
-            # Rounding: woken a moment too early, a machine would ask for the same time again, for ever.
+            # Rounding: woken a moment too early, a machine would request the same time for ever.
             when = math.nextafter(when, math.inf)
         return kernel.WakeAt(when)

@@ -1,4 +1,4 @@
-"""The plan of a run: everything that all its machines know and that never changes."""
+"""Plan of a run: constants that all its machines share."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from securefl.scenario import Scenario, ServerOptimiser, drawn_digest, scenario_
 
 
 def dealer_digest(run: RunId, scenario: Scenario, roster: crypto.Roster) -> bytes:
-    """The configuration that a dealer signs: that of the parties without the model's size."""
+    """Return the configuration digest of a dealer: that of parties without the model's size."""
     return crypto.digest("dealer config", run, scenario_digest(scenario), roster.digest())
 
 
@@ -29,7 +29,7 @@ def dealer_digest(run: RunId, scenario: Scenario, roster: crypto.Roster) -> byte
 class RunPlan:
     """A checked scenario, its roster, and the length of the model's parameter vector.
 
-    It has no slots, so that digests which never change are computed once (``cached_property``).
+    It has no slots, so that constant digests are computed once (``cached_property``).
     """
 
     run: RunId
@@ -37,23 +37,23 @@ class RunPlan:
     limits: feasibility.DerivedLimits
     roster: crypto.Roster
     length: int
-    """d: parameters of one model that are trained. No others travel, are noised or weighed."""
+    """d: trained parameters of one model. Others are not sent, noised or weighed."""
     frozen: bytes = b""
-    """Digest of those that are not (:func:`securefl.training.models.frozen_digest`); empty without any."""
+    """Digest of frozen parameters (:func:`securefl.training.models.frozen_digest`); empty without any."""
     state: server_optimisers.AveragedState = server_optimisers.NO_STATE
-    """Coordinates of one model that the server averages, whatever its optimiser."""
+    """Coordinates of one model that the server averages, with any optimiser."""
 
     def config_digest(self) -> bytes:
-        """Return what every party signs as its configuration: scenario, roster, run and model.
+        """Return the configuration that every party signs: scenario, roster, run and model.
 
-        Who has another backbone joins no run: its updates would be of another model. Nor does, where steps
-        are repeated, who has another file of a user's own rules.
+        A party with another backbone cannot join: its updates would be of another model. In verified runs
+        neither can a party with another file of own rules.
         """
         return self._config_digest
 
     @cached_property
     def _config_digest(self) -> bytes:
-        """Digest that :meth:`config_digest` returns, which stands in several messages of each round."""
+        """Digest of :meth:`config_digest`, used in several messages per round."""
         scenario, roster = scenario_digest(self.scenario), self.roster.digest()
         frozen = (self.frozen,) if self.frozen else ()
         own = ("own rules", self.limits.own_rules) if self.limits.own_rules else ()
@@ -61,26 +61,26 @@ class RunPlan:
         return crypto.digest("config", self.run, scenario, roster, self.length, *frozen, *own, *state)
 
     def joins_with(self, name: PartyId) -> bytes:
-        """Return the digest of the configuration that ``name`` has to join with."""
+        """Return the configuration digest that ``name`` has to join with."""
         if name == DEALER:
             return dealer_digest(self.run, self.scenario, self.roster)
         return self.config_digest()
 
     @cached_property
     def drawn_digest(self) -> bytes:
-        """Digest that clusters are drawn under (:mod:`securefl.scenario.draws`), for one run and roster."""
+        """Digest for the draw of clusters (:mod:`securefl.scenario.draws`), for one run and roster."""
         return crypto.digest(
             "config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length
         )
 
     @property
     def models(self) -> int:
-        """k: models that are learned, one for each task group."""
+        """k: number of models, one per task group."""
         return self.scenario.groups.count
 
     @property
     def broadcast(self) -> int:
-        """Parameters of all models, one behind the other."""
+        """Number of parameters of all models."""
         return self.models * self.length
 
     @property
@@ -89,26 +89,26 @@ class RunPlan:
         return np.tile(self.state.mask(self.length), self.models)
 
     def words(self, reclustering: int) -> int:
-        """Length of the vectors that a reclustering sums: d, or the seats of k slots for hidden counts."""
+        """Return the length of a reclustering's vectors: d and words, or k slots' seats for hidden counts."""
         if clustering.hides_groups(self.scenario.groups) and reclustering == clustering.COUNTS:
             return self.models * messages.SEATS
         added = exact_sum(catalogue.words_of(self.scenario).values()) if reclustering == 0 else 0
         return self.length + added
 
     def added(self, name: str) -> slice:
-        """Return the place of an addition's words in a vector of reclustering 0."""
+        """Return the slice of an addition's words in a vector of reclustering 0."""
         words = catalogue.words_of(self.scenario)
         start = self.length + exact_sum(list(words.values())[: list(words).index(name)])
         return slice(start, start + words[name])
 
     @property
     def brought(self) -> int:
-        """Length of the result of a training: d for the update, then the metrics of the model (w words)."""
+        """Length of a training result: d for the update, then w words of the model's metrics."""
         return self.length + self.scenario.evaluation.words
 
     @property
     def metrics(self) -> MetricWords | None:
-        """The words of the run's metrics, in reclustering 0 behind the update; None without any.
+        """Words of the run's metrics, after the update in reclustering 0; None without any.
 
         Raises:
             ConfigError: they do not fit the ring.
@@ -117,26 +117,26 @@ class RunPlan:
 
     @property
     def first_values(self) -> StartValues:
-        """Values that the server announces at the start of the first round."""
+        """Announced values of the first round."""
         return catalogue.first_values(self.scenario)
 
     @property
     def fixed_point(self) -> encoding.FixedPoint:
-        """The grid of encoded updates."""
+        """Grid of encoded updates."""
         return encoding.FixedPoint(self.scenario.encoding.scale_bits, self.scenario.encoding.range)
 
     @property
     def mechanism(self) -> Mechanism | None:
-        """The release mechanism of updates; None without privacy.
+        """Release mechanism of updates; None without privacy.
 
         Raises:
-            ConfigError: the scenario's noise does not follow from it, or cannot be drawn.
+            ConfigError: the noise does not follow from the scenario, or cannot be drawn.
         """
         return mechanism_of(self.scenario, self.length)
 
     @property
     def optimiser(self) -> ServerOptimiser:
-        """The server's, its learning rate scaled to the run's noise where ``privacy.transfer`` says so.
+        """Server optimiser, with its learning rate scaled to the noise if ``privacy.transfer`` is set.
 
         Source: Xiang et al. 2023, section 4.2: eta = eta_b sigma_b / sigma.
         """
@@ -148,34 +148,34 @@ class RunPlan:
 
     @property
     def published_limits(self) -> messages.Limits:
-        """Demands of a party with this configuration before it releases anything."""
+        """Limits that a party with this configuration requires before any release."""
         return published_limits(self.scenario)
 
     @property
     def fewest(self) -> int:
-        """Parties whose hello a round needs (:func:`securefl.methods.clustering.presence.fewest_present`)."""
+        """Hellos that a round needs (:func:`securefl.methods.clustering.presence.fewest_present`)."""
         return clustering.fewest_present(self.scenario)
 
     @property
     def majority(self) -> int:
-        """Parties that a round needs so that of two servers, on copies of a disk, one at most opens it."""
+        """Parties that a round needs so that at most one of two servers on copied disks opens it."""
         return len(self.roster.parties) // 2 + 1
 
     def wanted(self, present: int) -> int:
-        """The number of the present parties that take part in a round; 0 when there can be none.
+        """Return how many of the present parties take part in a round; 0 if there can be none.
 
-        Where fewer parties make larger clusters than ``limits.max_cluster_size``, the surplus sits the round
-        out (:func:`securefl.methods.clustering.presence.wanted_of`).
+        A surplus that would make clusters larger than ``limits.max_cluster_size`` sits out
+        (:func:`securefl.methods.clustering.presence.wanted_of`).
         """
         return clustering.wanted_of(self.scenario, present)
 
     @property
     def sums(self) -> secure_sum.SecureSum:
-        """The run's kind of secure sum, without what members compute with."""
+        """Secure sum of the run, without its members' software loaded."""
         return secure_sum.sums_of(self.scenario, self.length)
 
     def setup(self, place: kernel.Place, members: tuple[PartyId, ...], binding: bytes) -> secure_sum.Setup:
-        """Return one attempt of one secure sum of this run."""
+        """Return the setup of one attempt of one secure sum."""
         sums = self.scenario.secure_sum
         return secure_sum.Setup(
             instance=Instance(self.run, place.round, place.reclustering, place.cluster, place.attempt),
@@ -191,9 +191,9 @@ class RunPlan:
         )
 
     def removable(self, words: int) -> secure_sum.Removable | None:
-        """The noise that released shares take out of a sum of so many words again; None without such noise.
+        """Return the noise that released shares remove from a sum of ``words`` words, or None.
 
-        The noise of metrics stays: what is taken out of their words is zero.
+        The noise of metrics stays: the removed part of their words is zero.
         """
         mechanism, bits = self.mechanism, self.limits.ring_bits
         if mechanism is None or not isinstance(mechanism.shares, ComponentPlan):
@@ -209,7 +209,7 @@ class RunPlan:
 
 
 def published_limits(scenario: Scenario) -> messages.Limits:
-    """Return what a party with this scenario demands."""
+    """Return the limits of a party with this scenario."""
     return messages.Limits(
         min_survivors=scenario.secure_sum.min_survivors,
         k_anonymity=scenario.secure_sum.k_anonymity,

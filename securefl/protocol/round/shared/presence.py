@@ -1,4 +1,4 @@
-"""Presence: messages and reports of every machine about its own connection (ADR 0032)."""
+"""Presence: messages and reports of a machine about its own connection (ADR 0032)."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from securefl.protocol import kernel, messages
 from securefl.protocol.round.shared import reports
 
 FIRST: Final = messages.Here(connection=1, kept=False)
-"""Said as a machine starts, when its first connection stands."""
+"""Message at a machine's start, on its first connection."""
 
 
 def lost() -> reports.Effects:
@@ -16,7 +16,7 @@ def lost() -> reports.Effects:
 
 
 def back(event: kernel.Online, to: PartyId) -> reports.Effects:
-    """Report that the broker is there again, and say so to whom it concerns."""
+    """Report that the broker is back, and notify ``to``."""
     here = messages.Here(connection=event.connection, kept=event.kept)
     return (
         kernel.Report(reports.ConnectionBack(event.connection, event.kept)),
@@ -25,11 +25,9 @@ def back(event: kernel.Online, to: PartyId) -> reports.Effects:
 
 
 def linked(event: kernel.Offline | kernel.Online, wake: float) -> reports.Effects:
-    """Do what a process does that only waits for the server: offline, its patience does not run.
+    """Handle a change of connection of a process that only waits for the server.
 
-    Args:
-        event: a change of its connection.
-        wake: when to be woken once it is online.
+    Offline it has no alarm; online the next is at ``wake``.
     """
     if isinstance(event, kernel.Offline):
         return (*lost(), kernel.WakeAt(None))

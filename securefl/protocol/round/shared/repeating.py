@@ -1,4 +1,4 @@
-"""Repeating a sum and a step from what the server proves, for verifiers and for judges (ADR 0044)."""
+"""Repetition of sums and steps from the server's proofs, for verifiers and judges (ADR 0044)."""
 
 from collections.abc import Sequence
 
@@ -20,14 +20,14 @@ from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.statement import model_digest
 
 LAST_BITS = 16
-"""Most units in the last place of a parameter, before or after a step, by which two roundings may differ."""
+"""Most units in the last place of a parameter by which two roundings of a step may differ."""
 
 
 def check_parts(certified: chain.CertifiedRound, claim: messages.RoundClaim) -> None:
-    """Check that a claim is about all certified sums.
+    """Check that a claim covers all certified sums.
 
     Raises:
-        PeerError: it has fewer sums or more, or states that some are lost.
+        PeerError: it has more or fewer sums, or states that some are lost.
     """
     if len(claim.sums) != len(certified.commitments):
         raise PeerError(SERVER, f"claims {len(claim.sums)} sums, {len(certified.commitments)} were certified")
@@ -36,10 +36,10 @@ def check_parts(certified: chain.CertifiedRound, claim: messages.RoundClaim) -> 
 
 
 def check_claim(certified: chain.CertifiedRound, last: chain.ChainLink, claim: messages.RoundClaim) -> None:
-    """Check that a claim is about all that was certified of its round, and goes on from the last link.
+    """Check that a claim covers the certified round, and follows the last link.
 
     Raises:
-        PeerError: it is not: the server's fault.
+        PeerError: it does not; the server's fault.
     """
     if (claim.round, claim.statement) != (certified.round, certified.statement):
         raise PeerError(SERVER, f"claims a result of another round than the certified {certified.round}")
@@ -56,18 +56,10 @@ def repeat_sum(
     plain: bytes,
     vectors: secure_sum.ProvenVectors,
 ) -> None:
-    """Repeat one opening.
-
-    Args:
-        plan: of the run.
-        certified: the round.
-        known: of the cluster.
-        message: with a claim of this round.
-        plain: what was sealed in it.
-        vectors: of the message.
+    """Repeat one opening, whose decrypted contents are ``plain``.
 
     Raises:
-        PeerError: no sum follows from it, or another one than is claimed.
+        PeerError: no sum follows, or another one than claimed.
     """
     key: ClusterKey = (known.setup.instance.reclustering, known.setup.instance.cluster)
     opened = wire.decode_struct(messages.Opened, plain, SERVER)
@@ -79,7 +71,7 @@ def repeat_sum(
 
 
 class RoundingError(PeerError):
-    """The server's step differs from the own one in the last bits: the round is void, and nobody has lied."""
+    """A step that differs in the last bits only: the round is void, and no party is at fault."""
 
 
 def repeat_step(
@@ -92,18 +84,13 @@ def repeat_step(
 ) -> None:
     """Repeat the step of a round.
 
-    Args:
-        plan: of the run.
-        certified: the round.
-        claim: of what it came to.
-        state: digest of what the step goes on from besides the model, by the link before.
-        params: of the round's models, f32 ``(k d,)``.
-        plain: what was sealed in the proof.
+    ``params`` are the round's models, f32 ``(k d,)``; ``state`` is the digest of the other input, from the
+    link before. ``plain`` is the decrypted proof.
 
     Raises:
-        PeerError: it does not go on from the link before, or not with the claimed sums, or does not end where
-            the claim says.
-        RoundingError: it ends there up to the last bits.
+        PeerError: the step does not follow the link before, uses other sums, or has another result than
+            claimed.
+        RoundingError: the result differs in the last bits only.
     """
     step = wire.decode_struct(messages.Step, plain, SERVER)
     moments, values = chain.read_state(plan, step.moments)
@@ -133,18 +120,12 @@ def is_rounding(
     after: F32,
     values: StartValues = NO_VALUES,
 ) -> bool:
-    """Return True if a claimed outcome may be ``after``, rounded otherwise.
+    """Return True if a claimed result may be ``after`` with other rounding.
 
-    Its model differs in last bits only. If it does not differ at all, the claim has other moments: in double
-    precision they show a rounding that single precision hides. What they are is not proven: a lie about
-    moments alone makes a round void, and convicts nobody.
-
-    Args:
-        model: parameters that are proven, little-endian float32.
-        claim: of the server.
-        before: the model that the step goes on from, f32 ``(k d,)``.
-        after: the model that follows here.
-        values: that follow here; others are no rounding.
+    Its proven ``model`` (little-endian float32) differs in the last bits only. If the models are equal, the
+    moments differ: double precision shows a rounding that single precision hides. Moments are not proven, so
+    a lie about them alone makes the round void, and convicts no party. A difference in ``values`` is not
+    rounding. ``before`` is the model before the step; models are f32 ``(k d,)``.
     """
     if len(model) != 4 * len(after):
         return False

@@ -1,8 +1,7 @@
-"""Signatures of claims, apart from the frames that they travel in (ADR 0044, Evidence).
+"""Signatures of claims, independent of frames (ADR 0044, Evidence).
 
-A proof is as long as a cluster's vectors and travels in many frames. This signature is over digests, so that
-whoever keeps it with a claim can show later, to somebody who was not there, what the server has claimed and
-with which proof, in a few hundred bytes.
+A proof contains a cluster's vectors and takes many frames. This signature covers digests: with it a party can
+show the claim and its proof later to a third party in a few hundred bytes.
 """
 
 from collections.abc import Sequence
@@ -19,24 +18,20 @@ DOMAIN = b"securefl/1/claim\x00"
 def sign_claim(
     identity: crypto.Identity, run: RunId, claim: messages.RoundClaim, place: kernel.Place, contents: bytes
 ) -> SignedClaim:
-    """Return a claim as the server signs it.
+    """Return the signed claim.
 
-    Args:
-        identity: of the server.
-        run: its name.
-        claim: what a round came to.
-        place: of the sum that is proven, of the round whose step is; of the draw that is announced.
-        contents: digest (32 bytes) of what is proven, or of model and attests that are announced.
+    ``place`` is that of the proven sum, of the round for its step, or of the announced draw. The digest
+    ``contents`` (32 bytes) covers the proof, or announced model and attestations.
     """
     signature = identity.sign(DOMAIN + _signed(run, claim, place, contents))
     return SignedClaim(claim=claim, place=place, contents=contents, signature=signature)
 
 
 def check_signed(signed: SignedClaim, roster: crypto.Roster, run: RunId) -> None:
-    """Check that the server has signed a claim.
+    """Check that the server signed a claim.
 
     Raises:
-        PeerError: it has not. That proves nothing of anybody: it is as if nothing had been sent.
+        PeerError: it did not; this proves nothing against any party.
     """
     message = DOMAIN + _signed(run, signed.claim, kernel.Place(*signed.place), signed.contents)
     if not roster.server.verify(message, signed.signature):
@@ -46,17 +41,10 @@ def check_signed(signed: SignedClaim, roster: crypto.Roster, run: RunId) -> None
 def check_announced(
     message: messages.ChainedAnnounce, place: kernel.Place, model: bytes, roster: crypto.Roster, run: RunId
 ) -> SignedClaim:
-    """Return the claim that the server has signed of an announcement.
-
-    Args:
-        message: the announcement.
-        place: of its draw.
-        model: digest of the round's model.
-        roster: of the run.
-        run: its name.
+    """Return the signed claim of an announcement, at the place of its draw.
 
     Raises:
-        PeerError: the server has not signed it with this model and these attests.
+        PeerError: the server did not sign it with this model's digest and these attestations.
     """
     contents = announced_contents(model, message.attests)
     signed = SignedClaim(claim=message.claim, place=place, contents=contents, signature=message.signature)
@@ -65,12 +53,12 @@ def check_announced(
 
 
 def step_contents(plain: bytes) -> bytes:
-    """Return the digest of all that a step is proven with: the encoded ``Step``, before it is sealed."""
+    """Return the digest of a step's proof: the encoded ``Step`` before sealing."""
     return crypto.digest("step contents", plain)
 
 
 def announced_contents(model: bytes, attests: Sequence[bytes]) -> bytes:
-    """Return the digest of a round's model, by its digest, and of the attests that it is announced with."""
+    """Return the digest of the digest of a round's model and the announced attestations."""
     return crypto.digest("announced contents", model, *attests)
 
 

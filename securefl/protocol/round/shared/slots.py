@@ -1,9 +1,9 @@
-"""Counts and slots of hidden groups: their content, and which slots may be opened (docs/adr/0026).
+"""Counts and slots of hidden groups, and the slots that may be opened (docs/adr/0026).
 
-A count is a seat: of the many seats that a slot has, a member takes one at random, and looks whether it is
-among those that were opened. Whoever lifts the count of one slot has to lower that of others, as all of them
-add up to the members that are there. It does not know which of their seats are taken: it makes one negative,
-and the cluster closes, or a member finds its seat empty and releases nothing.
+A count is a set of seats: a member takes a random one of a slot's many seats, and checks that it is among the
+opened ones. All counts add up to the members present, so an attacker that raises one must lower others,
+without knowing their taken seats. Either a seat becomes negative and the cluster closes, or a member finds
+its seat empty and releases nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,23 +24,12 @@ FIRST_SLOT = clustering.COUNTS + 1
 
 
 def draw_seat(entropy: Entropy, group: int) -> int:
-    """One of the seats of a slot, at random: a member's place in the counts of its cluster.
-
-    Args:
-        entropy: of this party and round.
-        group: the slot.
-    """
+    """Return a random seat of slot ``group``: a member's place in the counts of its cluster."""
     return group * messages.SEATS + int.from_bytes(entropy.child("seat").draw(8), "big") % messages.SEATS
 
 
 def slot_uploads(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
-    """A party's uploads to its k + 1 instances: a one-hot count, and its update to one slot of k.
-
-    Args:
-        plan: of the run.
-        upload: the encoded update of the model that it learns.
-        seat: of that model's slot (:func:`draw_seat`).
-    """
+    """Return a party's uploads to its k + 1 instances: a one-hot count, and its update to one of k slots."""
     bits = plan.limits.ring_bits
     one_hot = (np.arange(plan.words(clustering.COUNTS)) == seat).astype(np.int64)
     nothing = encoding.to_ring(np.zeros(plan.length, dtype=np.int64), bits)
@@ -49,15 +38,15 @@ def slot_uploads(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]
 
 
 def counts_of(ring: Ring) -> tuple[int, ...]:
-    """By slot what its seats add up to, as an integer of either sign, from an opened sum."""
+    """Return the sum of each slot's seats in an opened sum, integers of either sign."""
     slots = ring.reshape(-1, messages.SEATS).sum(axis=1, dtype=ring.dtype)
     return tuple(int(count) for count in encoding.from_ring(slots))
 
 
 def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
-    """The seats in an opened sum, ascending, each as often as it is taken.
+    """Return the taken seats of an opened sum, ascending, with multiplicity.
 
-    None of them where they cannot be those of ``survivors`` members.
+    Empty if they cannot be those of ``survivors`` members.
     """
     taken = encoding.from_ring(ring)
     if taken.min() < 0 or taken.max() > survivors or taken.sum() != survivors:
@@ -66,20 +55,14 @@ def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
 
 
 def counts_at(seats: Sequence[int], groups: int) -> tuple[int, ...]:
-    """The number of the seats in each slot."""
+    """Return the number of the seats in each slot."""
     return tuple(exact_sum(seat // messages.SEATS == group for seat in seats) for group in range(groups))
 
 
 def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, ...]:
-    """The groups of a cluster whose sums may be opened.
+    """Return the groups with at least ``least`` members (f + k_anonymity), whose sums may be opened.
 
-    Args:
-        counts: by group, as opened.
-        survivors: members that are in the counts.
-        least: fewest members of a sum that may be opened: f + k_anonymity.
-
-    Returns:
-        None of them where the counts cannot be those of ``survivors`` members in one group each.
+    Empty if the counts cannot be those of ``survivors`` members in one group each.
     """
     if min(counts) < 0 or exact_sum(counts) != survivors:
         return ()
@@ -87,13 +70,13 @@ def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, 
 
 
 def least_in_slot(plan: RunPlan, limits: Iterable[messages.Limits]) -> int:
-    """Fewest members of a slot that may be opened, so that everybody's published limit is kept."""
+    """Return the fewest members of a slot that may be opened within all published limits."""
     wanted = max((said.k_anonymity for said in limits), default=1)
     return plan.scenario.secure_sum.colluders_per_cluster + wanted
 
 
 def counted(round_: int, sums: Sequence[ClusterSum], least: int) -> tuple[SlotsCounted, ...]:
-    """The statement of opened counts, cluster by cluster."""
+    """Return the report of opened counts, by cluster."""
     return tuple(_counted(round_, one, least) for one in sums if one.reclustering == clustering.COUNTS)
 
 
@@ -104,10 +87,10 @@ def _counted(round_: int, one: ClusterSum, least: int) -> SlotsCounted:
 
 
 def opened_slots(reports: Iterable[SlotsCounted]) -> frozenset[ClusterKey]:
-    """The instances of slots that may be opened."""
+    """Return the instances of slots that may be opened."""
     return frozenset((FIRST_SLOT + slot, one.cluster) for one in reports for slot in one.slots)
 
 
 def totals_of(reports: Iterable[SlotsCounted]) -> Mapping[ClusterKey, int]:
-    """Members in the sum of each slot that may be opened."""
+    """Return the members in the sum of each slot that may be opened."""
     return {key: total for one in reports for key, total in one.totals.items()}

@@ -1,4 +1,4 @@
-"""Statements that masks, endorsements and releases are bound to, as digests that every party computes."""
+"""Statements that bind masks, endorsements and releases, as digests that every party computes."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,15 +16,15 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 def sent_model(params: F32) -> bytes:
-    """Return models as they are sent: little-endian float32."""
+    """Return models as sent: little-endian float32."""
     return params.astype("<f4", copy=False).tobytes()
 
 
 def read_model(plan: RunPlan, sent: bytes) -> F32:
-    """Return models, f32 ``(k d,)``, as they are sent.
+    """Return received models, f32 ``(k d,)``.
 
     Raises:
-        PeerError: they are of another length.
+        PeerError: they have another length.
     """
     if len(sent) != 4 * plan.broadcast:
         raise PeerError(SERVER, f"sends a model of {len(sent)} bytes, expected {4 * plan.broadcast}")
@@ -32,7 +32,7 @@ def read_model(plan: RunPlan, sent: bytes) -> F32:
 
 
 def start_bytes(params: F32, values: StartValues = NO_VALUES) -> bytes:
-    """Return the start of a round: models, and the values that features announce."""
+    """Return the start of a round: models, and announced values of features."""
     return sent_model(params) + value_bytes(values)
 
 
@@ -47,7 +47,7 @@ def start_digest(start: bytes) -> bytes:
 
 
 def announced_digest(hellos: Mapping[PartyId, messages.Hello]) -> bytes:
-    """Return the hash of everybody's hello: commitments, sample counts and limits."""
+    """Return the digest of all hellos: commitments, sample counts and limits."""
     fields: list[str | bytes] = []
     for party in sorted(hellos):
         fields += [party, wire.encode(hellos[party])]
@@ -55,12 +55,12 @@ def announced_digest(hellos: Mapping[PartyId, messages.Hello]) -> bytes:
 
 
 def mask_binding(assignment: clustering.Assignment, announced: bytes, model: bytes, config: bytes) -> bytes:
-    """Return what every mask key of a round is bound to.
+    """Return the digest that binds every mask key of a round.
 
-    A server that shows one party another model, assignment, configuration or set of hellos gets masks that do
-    not cancel: noise instead of that party's update (Pasquini et al., arXiv 2111.07380). The hellos belong to
-    it because weights follow from the counts in them: a colluder that declares a huge count to all but one
-    party would have the others' updates rounded to nothing, and the sum would be that one party's update.
+    If a server shows one party another model, assignment, configuration or set of hellos, masks do not
+    cancel: the sum is noise (Pasquini et al., arXiv 2111.07380). Hellos are included because weights follow
+    from their counts. A colluder could declare a huge count to all parties but one: the others' updates would
+    be rounded to zero, and the sum would be that party's update.
     """
     return crypto.digest("mask binding", assignment.digest(), announced, model, config)
 
@@ -74,19 +74,19 @@ def round_statement(
     assignment: clustering.Assignment,
     survivors: Iterable[PartyId],
 ) -> bytes:
-    """Return what a party endorses once per round (protocol.md, step 7)."""
+    """Return the statement that a party endorses once per round (protocol.md, step 7)."""
     return crypto.digest(
         "round statement", run, round_, model, config, announced, assignment.digest(), *sorted(survivors)
     )
 
 
 def bound_statement(statement: bytes, commitments: Iterable[bytes]) -> bytes:
-    """Return what a party endorses where sums are verified: the statement, and what fixes every sum."""
+    """Return the endorsed statement in verified rounds: the statement, and the commitments to every sum."""
     return crypto.digest("bound statement", statement, *commitments)
 
 
 def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Return the hash of a party's own key and share lists: (reclustering, cluster, lists digest) each."""
+    """Return the digest of a party's key and share lists: (reclustering, cluster, lists digest) each."""
     fields: list[int | bytes] = []
     for entry in sorted(own):
         fields += entry
@@ -94,15 +94,15 @@ def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
 
 
 def slots_statement(statement: bytes, seats: Iterable[int]) -> bytes:
-    """Return what a second release is bound to: the round's statement, and the seats that it answers."""
+    """Return the statement of a second release: the round's statement, and the received seats."""
     return crypto.digest("slots", statement, *seats)
 
 
 def release_context(statement: bytes, party: PartyId) -> bytes:
-    """Return what a sealed release is bound to."""
+    """Return the context of a sealed release."""
     return crypto.digest("release", statement, party)
 
 
 def proof_context(root: bytes, place: kernel.Place, party: PartyId) -> bytes:
-    """Return what a proof that is sealed to a verifier is bound to."""
+    """Return the context of a proof sealed to a verifier."""
     return crypto.digest("proof", root, *place, party)

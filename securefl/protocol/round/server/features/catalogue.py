@@ -1,4 +1,4 @@
-"""All round features, in the order in which the walk calls their hooks."""
+"""Catalogue of all round features, in the order of their hooks."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -29,12 +29,12 @@ FEATURES: Final[tuple[RoundFeature, ...]] = (
 
 
 def needs_whole(scenario: Scenario) -> str:
-    """Return why the step of a run cannot be replayed on sampled coordinates; empty if it can."""
+    """Return why a step cannot be replayed on sampled coordinates; empty if it can."""
     return next((why for feature in FEATURES if (why := feature.needs_whole(scenario))), "")
 
 
 def facts(scenario: Scenario) -> Iterator[header.Sentence]:
-    """Yield the sentences of all features, of choices of groups and of accounts."""
+    """Yield the sentences of all features, of group choices and of accounts."""
     for feature in FEATURES:
         yield from feature.facts(scenario)
     yield from choices.on_choices(scenario)

@@ -1,4 +1,4 @@
-"""Checks of what was opened, before the rule sees it (step 12 of the data flow, docs/checks.md)."""
+"""Checks of opened sums before the rule (step 12 of the data flow, docs/checks.md)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,10 +19,10 @@ from securefl.scenario import Scenario
 
 
 def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
-    """Judge every opened sum of a round, in their order; nothing where the scenario has no checks.
+    """Check every opened sum of a round, in order; return nothing if the scenario has no checks.
 
     Raises:
-        UsageError: checks without noise; a scenario with such is refused at load.
+        UsageError: checks without noise, which loading rejects.
     """
     checks = plan.scenario.checks
     if checks.kind == "none" or not sums:
@@ -45,7 +45,7 @@ def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[S
 
 
 def agreed_of(scenario: Scenario, mechanism: privacy.Mechanism) -> privacy.CheckPlan:
-    """The terms that all parties agreed to, for checks of kind ``corrected``."""
+    """Return the terms that all parties agreed to, for checks of kind ``corrected``."""
     return privacy.CheckPlan(
         law=scenario.privacy.law,
         std=mechanism.shares.kept_std,
@@ -55,10 +55,10 @@ def agreed_of(scenario: Scenario, mechanism: privacy.Mechanism) -> privacy.Check
 
 
 def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
-    """Where rounds are verified, the sums that are longer in a coordinate than their survivors can encode.
+    """Return the sums with a coordinate beyond their survivors' encodings, in verified rounds.
 
-    Some member has masked something else than an encoding: whether by itself or, in a cluster of colluders,
-    once it had seen the other sums. The rule sees neither, so that it takes no round from the others.
+    A member masked something other than an encoding, possibly after colluders in its cluster saw the other
+    sums. The rule sees no such sum, so it costs the others no round.
     """
     if not plan.scenario.secure_sum.verified:
         return ()
@@ -68,7 +68,7 @@ def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[Su
             encoding.from_ring(one.ring[: plan.length]),
             feasibility.largest_sum(plan.scenario, len(one.survivors)),
         )
-        # Not by magnitudes: the lowest integer has none.
+        # No absolute values: the lowest integer has none.
         if (values > most).any() or (values < -most).any():
             reason = "longer than its members can encode"
             found.append(SumChecked(round_, *one.key, ok=False, p_value=0.0, reason=reason, e_values=()))
@@ -83,10 +83,10 @@ def _published(mechanism: privacy.Mechanism, round_: int, opened: ClusterSum, le
 
 
 class DpChecks(RoundFeature):
-    """Checks of opened sums against the noise that the parties agreed to, with evidence over rounds."""
+    """Checks of opened sums against the agreed noise, with evidence over rounds."""
 
     def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
-        """State the false alarms, and whom evidence over rounds is about."""
+        """State the false alarms, and the subjects of evidence over rounds."""
         checks, alpha = scenario.checks, f"{100 * scenario.checks.alpha:g} %"
         if checks.kind == "published":
             rejected = "norm and KS test of Xiang et al. reject 1 of 19 to 1 of 15, more if signals agree"
@@ -105,7 +105,7 @@ class DpChecks(RoundFeature):
     def screened(
         self, plan: RunPlan, standing: Standing, opened: OpenedRound, checked: tuple[SumChecked, ...]
     ) -> Standing:
-        """Weigh the evidence."""
+        """Update the evidence."""
         evidence = suspicion.weighed(plan, standing.suspicion, opened.drawn, opened.sums, checked)
         return replace(standing, suspicion=evidence)
 
@@ -115,7 +115,7 @@ class DpChecks(RoundFeature):
 
 
 class LengthCheck(RoundFeature):
-    """In verified rounds, the check that no sum is longer than its survivors can encode."""
+    """Check that no verified sum exceeds its survivors' encodings."""
 
     def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[SumChecked, ...]:
         """See :func:`too_long`."""

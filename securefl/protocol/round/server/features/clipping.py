@@ -1,7 +1,7 @@
-"""Quantile clipping at the server: the clip of the next round follows from the bits of the parties.
+"""Quantile clipping at the server: the next round's clip follows from the parties' bits.
 
-The clip and the bits are an addition (:mod:`securefl.protocol.round.shared.additions.clipping`).
-Source: :mod:`securefl.methods.privacy.quantile_clip`.
+Clip and bits are an addition (:mod:`securefl.protocol.round.shared.additions.clipping`). Source:
+:mod:`securefl.methods.privacy.quantile_clip`.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class ClipUpdates(RoundFeature):
             yield header.privacy(more=f"{follows}; the noisy shares are in the same account")
 
     def stepped(self, step: RoundStep, after: Standing) -> Standing:
-        """Move the clip, unless the round gave no update."""
+        """Update the clip, unless the round gave no update."""
         words, share = _words(step.plan), pooled_share(step.plan, step.opened)
         if words is None or share is None or step.result.update is None:
             return after
@@ -43,7 +43,7 @@ class ClipUpdates(RoundFeature):
     def completed(
         self, step: RoundStep, after: Standing, done: reports.RoundDone
     ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
-        """Report the clip of the round, and the next one."""
+        """Report the clips of this round and the next."""
         clip, share = step.before.values.get(CLIP), pooled_share(step.plan, step.opened)
         if clip is None:
             return after, done, ()
@@ -55,7 +55,7 @@ def _words(plan: RunPlan) -> privacy.ClipWords | None:
 
 
 def pooled_share(plan: RunPlan, opened: OpenedRound) -> float | None:
-    """Return the share of updates no longer than the clip; None if no sum of bits counts.
+    """Return the share of updates within the clip; None if no sum of bits counts.
 
     Robust rules take the median over the clusters of reclustering 0. Sums that failed a check do not count.
     """

@@ -1,9 +1,8 @@
-"""Port of round features: the hooks through which a feature takes part in the end of a round (ADR 0065).
+"""Port of round features: hooks at the end of a round (ADR 0065).
 
-The walk from the opened sums to the next model (:mod:`securefl.protocol.round.walk`) names no feature.
-It calls the hooks of all features in the order of
-:data:`securefl.protocol.round.server.features.catalogue.FEATURES`. The server of a run, a simulation and the
-verifiers of a round take the same walk.
+:mod:`securefl.protocol.round.walk` calls the hooks of all features in the order of
+:data:`securefl.protocol.round.server.features.catalogue.FEATURES`, for servers, simulations and verifiers
+alike.
 """
 
 from collections.abc import Iterator
@@ -33,21 +32,21 @@ class RoundStep(NamedTuple):
 
     plan: RunPlan
     before: Standing
-    """State at the beginning of the round."""
+    """State at the start of the round."""
     opened: OpenedRound
     result: RoundAggregate
     """Aggregate of the opened sums."""
 
 
 class RoundFeature:
-    """A feature of the round. Every hook has a default without effect."""
+    """A feature of the round. By default a hook has no effect."""
 
     def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """Yield sentences for the header of a run."""
         yield from ()
 
     def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[reports.SumChecked, ...]:
-        """Judge opened sums; the rule does not see a sum that fails."""
+        """Check opened sums; the rule sees no sum that fails."""
         return ()
 
     def screened(
@@ -57,11 +56,11 @@ class RoundFeature:
         opened: OpenedRound,
         checked: tuple[reports.SumChecked, ...],
     ) -> Standing:
-        """Note what the screening of this feature found."""
+        """Record the results of this feature's :meth:`screen`."""
         return standing
 
     def changed(self, step: RoundStep, models: Models) -> Models:
-        """Change the models that the optimiser makes of an update. Audits call it to replay the step."""
+        """Change the models after the optimiser. Audits call it to replay the step."""
         return models
 
     def needs_whole(self, scenario: Scenario) -> str:
@@ -69,17 +68,17 @@ class RoundFeature:
         return ""
 
     def stepped(self, step: RoundStep, after: Standing) -> Standing:
-        """Note the aggregate and the step to ``after``."""
+        """Record the aggregate and the step to ``after``."""
         return after
 
     def left(self, plan: RunPlan, standing: Standing) -> Standing:
-        """Keep what is needed of the model that the server is about to replace, in void rounds as well."""
+        """Store parts of the model about to be replaced, in void rounds too."""
         return standing
 
     def completed(
         self, step: RoundStep, after: Standing, done: reports.RoundDone
     ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
-        """Add to the report of a round, and report more."""
+        """Extend the report of a round, and report more."""
         return after, done, ()
 
     def described(self, standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
@@ -87,5 +86,5 @@ class RoundFeature:
         return done
 
     def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
-        """Return the state and the reason for which the run ends with this tested round; empty if none."""
+        """Return the state and why the run ends with this tested round; empty if it continues."""
         return standing, ""

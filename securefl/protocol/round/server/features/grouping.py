@@ -1,4 +1,4 @@
-"""Task groups at the end of a round: models without an update stay, and new groups begin."""
+"""Task groups at the end of a round: models without an update stay, new ones start."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from securefl.scenario import Scenario
 
 
 class TaskGroups(RoundFeature):
-    """Several models, one for each task group."""
+    """Several models, one per task group."""
 
     def changed(self, step: RoundStep, models: Models) -> Models:
-        """Keep the model of a group without an update, momentum included; see :func:`parted`."""
+        """Keep model and momentum of a group without an update; see :func:`parted`."""
         plan, before, opened, result = step
         made, kept = models
         if not result.moved.all():
@@ -20,7 +20,7 @@ class TaskGroups(RoundFeature):
         return Models(*parted(plan, before.round, made, kept, opened.sums, opened.drawn, opened.totals))
 
     def needs_whole(self, scenario: Scenario) -> str:
-        """Refuse samples of several models."""
+        """Reject sampled coordinates if there are several models."""
         return (
             "with task groups models and sums are sampled at other coordinates"
             if scenario.groups.count > 1

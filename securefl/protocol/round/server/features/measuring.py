@@ -1,4 +1,4 @@
-"""The model that a round began with, as its sites see it: pooled metrics, early stop, the best so far."""
+"""Site metrics of the model that a round began with: pooled values, early stop, best model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from securefl.scenario import Scenario
 
 
 class SiteMetrics(RoundFeature):
-    """Metrics of the sites on the model that a round began with: pooled, best model so far, early stop."""
+    """Pooled site metrics of the round's first model, the best model so far, early stop."""
 
     def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """See :func:`on_metrics`; and state the stop by a metric."""
@@ -33,7 +33,7 @@ class SiteMetrics(RoundFeature):
     def completed(
         self, step: RoundStep, after: phases.Standing, done: reports.RoundDone
     ) -> tuple[phases.Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
-        """Add the metrics to the report, and note the model if it is the best so far."""
+        """Add the metrics to the report, and record the model if it is the best so far."""
         found, doubted = measured_by(step.plan, step.opened.sums)
         done = replace(done, metrics=found, doubted=doubted)
         after = judged(step.plan, after, step.before.params, done)
@@ -47,7 +47,7 @@ class SiteMetrics(RoundFeature):
 
 
 def on_metrics(scenario: Scenario) -> Iterator[header.Sentence]:
-    """Yield the sentence on what metrics of the same samples reveal of single sites over rounds and runs."""
+    """Yield the sentence on the leakage of metrics on the same samples over rounds and runs."""
     evaluation = scenario.evaluation
     if not evaluation.metrics:
         return
@@ -65,7 +65,7 @@ def on_metrics(scenario: Scenario) -> Iterator[header.Sentence]:
 def measured_by(
     plan: RunPlan, sums: Sequence[ClusterSum]
 ) -> tuple[tuple[metrics.Measured, ...], tuple[metrics.Doubted, ...]]:
-    """The metrics of a round's sums, and the sums whose metrics are impossible; nothing without metrics."""
+    """Return the metrics of a round's sums, and the sums with impossible metrics."""
     words = plan.metrics
     if words is None:
         return (), ()
@@ -82,10 +82,10 @@ def measured_by(
 
 
 def judged(plan: RunPlan, standing: phases.Standing, params: F32, done: reports.RoundDone) -> phases.Standing:
-    """The standing with the model that the round began with, ``params``, noted if it is the best so far.
+    """Return the state with ``params``, the model that the round began with, if it is the best so far.
 
-    Rounds without the metric that stopping goes by, or with too much noise on it, change nothing: neither the
-    best nor the patience.
+    Rounds without ``stop.metric``, or with too much noise on it, change neither the best model nor the
+    patience.
     """
     one, best = _of(plan, done), standing.progress.best
     if _why_unused(plan, done):
@@ -109,13 +109,7 @@ def judged(plan: RunPlan, standing: phases.Standing, params: F32, done: reports.
 def first_unused(
     plan: RunPlan, standing: phases.Standing, done: reports.RoundDone
 ) -> tuple[reports.MetricUnused, ...]:
-    """The report that a number has too much noise to stop by, in the first such round only.
-
-    Args:
-        plan: of the run.
-        standing: after the round was judged.
-        done: the round.
-    """
+    """Return the report of a metric too noisy to stop by, in the first such round only."""
     reason = _why_unused(plan, done)
     if not reason or standing.progress.unused_rounds != 1:
         return ()
@@ -123,7 +117,7 @@ def first_unused(
 
 
 def kept_model(best: phases.BestSoFar) -> reports.Effects:
-    """The report of the best model at the end of a run, and the message that tells parties to keep it."""
+    """Return the report of the run's best model, and the message that sends it to parties."""
     message = messages.BestModel(params=best.params.astype("<f4", copy=False).tobytes())
     return kernel.Report(reports.ModelKept(best.round, best.params)), kernel.Send(
         EVERYONE, kernel.Place(best.round), message
@@ -131,7 +125,7 @@ def kept_model(best: phases.BestSoFar) -> reports.Effects:
 
 
 def end_by_metric(plan: RunPlan, standing: phases.Standing, done: reports.RoundDone) -> str:
-    """Why a run ends with this round, by what its sites say of its model; empty where it goes on."""
+    """Return why a run ends by the metrics of this round; empty if it continues."""
     stop, one = plan.scenario.stop, _of(plan, done)
     if one is None or _why_unused(plan, done):
         return ""
@@ -143,7 +137,7 @@ def end_by_metric(plan: RunPlan, standing: phases.Standing, done: reports.RoundD
 
 
 def _why_unused(plan: RunPlan, done: reports.RoundDone) -> str:
-    """The noise for which a round's number is not used; empty if it is, or if no sum was opened."""
+    """Return why a round's metric is too noisy; empty if it is used, or if no sum was opened."""
     return metrics.why_unused(plan.scenario, _of(plan, done)) if done.opened else ""
 
 

@@ -1,4 +1,4 @@
-"""State that rules and parties' momentum carry from one round to the next."""
+"""State of rules and of parties' momentum between rounds."""
 
 from dataclasses import replace
 
@@ -12,13 +12,13 @@ class TrustMemory(RoundFeature):
     """Trust in the parties, by rules with a memory (:mod:`securefl.protocol.round.server.features.trust`)."""
 
     def stepped(self, step: RoundStep, after: Standing) -> Standing:
-        """Keep the trust of the aggregate."""
+        """Store the trust of the aggregate."""
         return replace(after, trust=step.result.trust)
 
 
 class FormerModel(RoundFeature):
-    """The model of the round before, where the momentum of parties goes on from its step."""
+    """Model of the round before, if parties' momentum starts from its step."""
 
     def left(self, plan: RunPlan, standing: Standing) -> Standing:
-        """Keep the parameters that the step replaces."""
+        """Store the parameters that the step replaces."""
         return replace(standing, before=standing.params) if carries(plan, "global") else standing

@@ -1,4 +1,4 @@
-"""Ends of a run by the accuracy on the server's test set, by the planned rounds, and by spent budgets."""
+"""Ends of a run: accuracy on the server's test set, planned rounds, spent budgets."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ class AccuracyStop(RoundFeature):
             yield header.end(f"at accuracy {stop.target:g}")
 
     def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
-        """Note the accuracy of the round's model."""
+        """Record the accuracy of the round's model."""
         stop, accuracy = plan.scenario.stop, done.accuracy
         if accuracy is None or stop.metric is not None:
             return standing, ""
@@ -51,7 +51,7 @@ class PlannedRounds(RoundFeature):
 
 
 class ReleaseBudget(RoundFeature):
-    """Count of the releases of each party; end if too few parties have privacy budget left."""
+    """Count of each party's releases; end if too few parties have privacy budget left."""
 
     def stepped(self, step: RoundStep, after: Standing) -> Standing:
         """Count the round for every participant."""
@@ -64,7 +64,7 @@ class ReleaseBudget(RoundFeature):
 
 
 def _by_accuracy(stop: Stop, standing: Standing, accuracy: float) -> str:
-    """Return the reason for which the run ends with a model of this accuracy; empty if it goes on."""
+    """Return why the run ends at this accuracy; empty if it continues."""
     if stop.target is not None and accuracy >= stop.target:
         return f"accuracy {accuracy:.4f} reached the target {stop.target:g}"
     if stop.patience is not None and standing.progress.stale_rounds >= stop.patience:

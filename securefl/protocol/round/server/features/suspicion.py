@@ -1,13 +1,13 @@
-"""Suspicion: evidence of the checks over rounds, and whom it is about (docs/checks.md).
+"""Suspicion: evidence of the checks over rounds, and its subjects (docs/checks.md).
 
-The subject depends on how clusters are drawn (:func:`securefl.methods.feasibility.dp_checks.evidence_of`): a
-cluster that stays together, the party where a sum is one upload, or parties in changing company, by a bet on
-how often their sums fail.
+The clusters determine the subject (:func:`securefl.methods.feasibility.dp_checks.evidence_of`): a fixed
+cluster; a party if a sum is one upload; or a party in changing clusters. The last is a bet on how often its
+sums fail.
 
-The bet of presence is fair because the draw is random. So everybody whom the first draw of a round puts into
-a cluster is bet on, whatever becomes of its sum: one that is not opened has not failed. A void draw is a lost
-bet of all who were there, and those after it are no more: otherwise Byzantine parties could withhold nonces,
-or keep sums from being opened, wherever nobody but them would be blamed.
+This bet of presence is fair because the draw is random. So it includes every party that the first draw of a
+round puts into a cluster; an unopened sum has not failed. A void draw is a lost bet of all parties present,
+and later draws of the round have no bet. Otherwise Byzantine parties could withhold nonces, or block sums,
+whenever only they would be blamed.
 """
 
 import math
@@ -25,13 +25,13 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.scenario import Scenario
 
 Suspicion = Mapping[reports.Group, privacy.CheckEvidence]
-"""What is known of each group; nothing yet of who is not in it."""
+"""Evidence of each group; groups without evidence are missing."""
 
 NO_SUSPICION: Suspicion = MappingProxyType({})
 
 
 def stated(scenario: Scenario) -> header.Sentence:
-    """Return the sentence on whom evidence over rounds is about."""
+    """Return the sentence on the subjects of evidence over rounds."""
     of = {
         "uploads": "each party",
         "clusters": "each fixed cluster as a whole",
@@ -49,15 +49,7 @@ def weighed(
     sums: Sequence[ClusterSum],
     checked: Sequence[reports.SumChecked],
 ) -> Suspicion:
-    """The evidence after a round.
-
-    Args:
-        plan: of the run.
-        before: the evidence before it.
-        drawn: the round's clusters.
-        sums: all that were opened.
-        checked: what the checks say of them, in the same order; empty without checks.
-    """
+    """Return the evidence after a round; ``checked`` has one result per sum, or none without checks."""
     match feasibility.evidence_of(plan.scenario):
         case "none":
             return before
@@ -70,7 +62,7 @@ def weighed(
 
 
 def voided(plan: RunPlan, before: Suspicion, draw: int, present: Iterable[PartyId]) -> Suspicion:
-    """The evidence after draw number ``draw`` of a round was void, with the parties that were there."""
+    """Return the evidence after draw number ``draw`` was void, with the parties present."""
     if draw or feasibility.evidence_of(plan.scenario) != "presence":
         return before
     lost = _presence(plan, failed=False, company=0.0)
@@ -78,7 +70,7 @@ def voided(plan: RunPlan, before: Suspicion, draw: int, present: Iterable[PartyI
 
 
 def suspects_of(evidence: Suspicion) -> tuple[reports.Suspect, ...]:
-    """The evidence for reports, in decimal digits."""
+    """Return the evidence for reports, in decimal digits."""
     return tuple(
         reports.Suspect(group, one.log_highest / math.log(10), one.log_now / math.log(10))
         for group, one in sorted(evidence.items())
@@ -86,7 +78,7 @@ def suspects_of(evidence: Suspicion) -> tuple[reports.Suspect, ...]:
 
 
 def groups_of(plan: RunPlan) -> tuple[reports.Group, ...]:
-    """Groups that evidence may be about, whoever deviates; empty where there is none."""
+    """Return all groups that evidence may concern; empty without evidence."""
     kind = feasibility.evidence_of(plan.scenario)
     if kind == "none":
         return ()
@@ -97,7 +89,7 @@ def groups_of(plan: RunPlan) -> tuple[reports.Group, ...]:
 
 
 def needed(plan: RunPlan) -> float:
-    """Digits at which a group is named: so that honest ones are, ever, with probability ``checks.alpha``."""
+    """Return the digits that name a group: for honest ones, ever, with probability ``checks.alpha``."""
     return math.log10(len(groups_of(plan)) / plan.scenario.checks.alpha)
 
 

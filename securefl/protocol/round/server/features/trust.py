@@ -1,8 +1,8 @@
-"""Trust in the parties: what each has earned by the inner-product rule, round by round.
+"""Trust in the parties: scores earned by the inner-product rule, round by round.
 
-The server sees sums only. What a cluster earns is credited to each of its survivors, and over reclusterings
-and rounds, in ever other company, those who lower the scores of their clusters fall behind (group testing).
-It follows from what is opened anyway, but it says something about single parties.
+The server sees sums only: each survivor is credited with its cluster's score. Over changing clusters, parties
+that lower scores fall behind (group testing). Trust follows from opened sums, but discloses facts about
+single parties.
 """
 
 import math
@@ -19,27 +19,27 @@ from securefl.methods import robust
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """State of the inner-product rule between rounds; other rules leave it as it is."""
+    """State of the inner-product rule between rounds; other rules do not use it."""
 
     scores: Mapping[PartyId, float] = field(default_factory=lambda: MappingProxyType({}))
-    """The list S of Algorithm 3, by party; 0 for whoever is not in it."""
+    """List S of Algorithm 3, by party; 0 if missing."""
     gradient: F64 | None = field(default=None, repr=False)
-    """The server's gradients of the rounds so far, f64 ``(d,)``, weighted as ``momentum`` says."""
+    """Server gradients so far, f64 ``(d,)``, weighted by ``momentum``."""
 
 
 NO_TRUST = Trust()
-"""Before the first round."""
+"""Trust before the first round."""
 
 
 Clusters = Sequence[tuple[PartyId, ...]]
-"""By cluster the survivors."""
+"""Survivors by cluster."""
 
 
 def credited(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
-    """Credit what each of ``clusters`` has earned, f64 ``(c,)``, to its survivors.
+    """Credit each cluster's score in ``earned``, f64 ``(c,)``, to its survivors.
 
-    Undivided: the score of a cluster's mean is the mean of what its members would have scored alone, and so
-    the best guess for each of them. At clusters of 1 this is line 13 of Algorithm 3.
+    Undivided: the score of a cluster's mean is the mean of its members' scores, so the best guess for each.
+    For clusters of 1 this is line 13 of Algorithm 3.
     """
     scores = dict(trust.scores)
     for survivors, score in zip(clusters, earned.tolist(), strict=True):
@@ -49,19 +49,19 @@ def credited(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
 
 
 def faded(trust: Trust, rule: robust.InnerProduct) -> Trust:
-    """Earlier trust, faded by one more round of scores: S <- lambda S, lambda = 2^(-1/h).
+    """Return earlier trust, faded by one more round of scores: S <- lambda S, lambda = 2^(-1/h).
 
     With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over the rounds i = 1 to t.
-    Without one, or with an infinite one, it is the plain sum of Algorithm 3. It is called once for every
-    round in which somebody is scored, whatever the number of reclusterings; who is absent fades as everybody
-    does.
+    Without h, or with h infinite, it is the plain sum of Algorithm 3. Call it once per round with scores, for
+    any number of reclusterings; absent parties fade too.
 
-    Of independent scores with mean m and standard deviation s, S goes to mean m / (1 - lambda) and deviation
-    s / sqrt(1 - lambda^2): their ratio stops growing, where that of a plain sum of
-    :func:`~securefl.methods.robust.tolerance.rounds_remembered` rounds is. ADR 0029 has what that costs and
-    buys.
+    For independent scores with mean m and standard deviation s, S tends to mean m / (1 - lambda) and
+    deviation s / sqrt(1 - lambda^2). Their ratio stops growing at that of a plain sum over
+    :func:`~securefl.methods.robust.tolerance.rounds_remembered` rounds. ADR 0029 has costs and benefits.
+
     Source: exponentially weighted sums (Roberts 1959, "Control chart tests based on geometric moving
-    averages"); of reputations, the forgetting factor of Josang and Ismail 2002, "The beta reputation system".
+    averages"); for reputations, the forgetting factor of Josang and Ismail 2002, "The beta reputation
+    system".
     """
     if rule.half_life is None:
         return trust
@@ -70,7 +70,7 @@ def faded(trust: Trust, rule: robust.InnerProduct) -> Trust:
 
 
 def of_clusters(trust: Trust, rule: robust.InnerProduct, clusters: Clusters) -> F64:
-    """Trust in clusters by what their survivors have earned, f64 ``(c,)``: the least, or the mean."""
+    """Return trust in clusters, f64 ``(c,)``: least or mean score of their survivors."""
     pool = min if rule.members == "min" else _mean
     return np.array([pool([trust.scores.get(party, 0.0) for party in survivors]) for survivors in clusters])
 
@@ -83,9 +83,9 @@ def _mean(scores: list[float]) -> float:
 def smoothed(
     trust: Trust, rule: robust.InnerProduct, gradients: Mapping[int, F64]
 ) -> tuple[Trust, Mapping[int, F64]]:
-    """The gradients to compare with in a round whose own ones, all the same, are ``gradients``.
+    """Return the gradients to compare with, given this round's ``gradients``, which are all equal.
 
-    v <- momentum v + (1 - momentum) gradient, from v = 0; once a round, whatever the number of reclusterings.
+    v <- momentum v + (1 - momentum) gradient, from v = 0; once per round, for any number of reclusterings.
     """
     if not rule.momentum or not gradients:
         return trust, gradients

@@ -1,1 +1,1 @@
-"""Values and words that round features add to a round."""
+"""Values and words that features add to a round."""

@@ -1,8 +1,8 @@
-"""Port of additions: a value that a feature announces at the start of a round, and words of each party.
+"""Port of additions: an announced value of a round, and words of each party.
 
-The server announces a value in the invitation, and the digest of the round's start covers it. Words stand
-behind the update in the masked vector of reclustering 0. Server, parties, simulation and audits call these
-methods for all features of :data:`securefl.protocol.round.shared.additions.catalogue.ADDITIONS`.
+The server announces a value in the invitation; the digest of the round's start covers it. Words follow the
+update in the masked vector of reclustering 0. Server, parties, simulation and audits call these methods for
+all of :data:`securefl.protocol.round.shared.additions.catalogue.ADDITIONS`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from securefl.base.entropy import Entropy
 from securefl.scenario import Scenario
 
 StartValues = Mapping[str, float]
-"""Announced values of a round by the name of their feature."""
+"""Announced values of a round, by name of their feature."""
 NO_VALUES: StartValues = MappingProxyType({})
 
 
@@ -28,7 +28,7 @@ class AnnouncedValue(NamedTuple):
     """Value of the first round."""
     minimum: float
     maximum: float
-    """Parties refuse values outside these limits."""
+    """Parties reject values outside these limits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,17 +43,17 @@ class Contribution:
 
 
 class Addition:
-    """Additions of one feature to a round. Every method has a default without effect."""
+    """Additions of one feature to a round. By default a method has no effect."""
 
     name: ClassVar[str]
-    """Name of its value and of its words."""
+    """Name of its value and its words."""
 
     def announced(self, scenario: Scenario) -> AnnouncedValue | None:
-        """Return the value that the feature announces; None if it announces nothing."""
+        """Return the announced value, or None."""
         return None
 
     def unit(self, value: float) -> float:
-        """Return the factor by which the round's value changes the length that is encoded as 1."""
+        """Return the factor of the length encoded as 1, given the round's value."""
         return 1.0
 
     def words(self, scenario: Scenario) -> int:
@@ -63,5 +63,5 @@ class Addition:
     def encoded(
         self, scenario: Scenario, ring_bits: int, contribution: Contribution, entropy: Entropy
     ) -> I64:
-        """Return the words of one party with their noise, i64 ``(words,)``; called if there are words."""
+        """Return a party's words with their noise, i64 ``(words,)``; called if there are words."""
         return np.zeros(0, dtype=np.int64)

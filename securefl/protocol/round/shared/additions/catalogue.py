@@ -1,4 +1,4 @@
-"""All additions, in the order of their words, and the functions that read and write their values."""
+"""Catalogue of all additions in the order of their words, and access to their values."""
 
 import math
 from collections.abc import Iterable
@@ -31,10 +31,10 @@ def first_values(scenario: Scenario) -> StartValues:
 
 
 def checked(scenario: Scenario, values: StartValues) -> StartValues:
-    """Return the values of an invitation that the scenario announces.
+    """Return the values of an invitation, checked against the scenario.
 
     Raises:
-        PeerError: one is missing, is not announced, or lies outside its limits.
+        PeerError: a value is missing, not announced, or outside its limits.
     """
     due = announced_in(scenario)
     for name in values:
@@ -50,12 +50,12 @@ def checked(scenario: Scenario, values: StartValues) -> StartValues:
 
 
 def value_bytes(values: StartValues) -> bytes:
-    """Return values behind other numbers of a digest: little-endian float64 in the order of their names."""
+    """Return values as the end of a digest's input: little-endian float64 in the order of their names."""
     return np.array([values[name] for name in sorted(values)], "<f8").tobytes()
 
 
 def named_values(scenario: Scenario, numbers: Iterable[float]) -> StartValues:
-    """Return the values of :func:`value_bytes`, one for each that the scenario announces."""
+    """Return the values of :func:`value_bytes`, one per announced name."""
     return dict(zip(sorted(announced_in(scenario)), map(float, numbers), strict=True))
 
 
@@ -65,14 +65,14 @@ def unit_of(values: StartValues) -> float:
 
 
 def words_of(scenario: Scenario) -> dict[str, int]:
-    """Return the number of words by name, in their order."""
+    """Return the number of words by name, in order."""
     return {one.name: one.words(scenario) for one in ADDITIONS}
 
 
 def encoded(
     scenario: Scenario, ring_bits: int, contribution: addition.Contribution, entropy: Entropy
 ) -> list[I64]:
-    """Return the words of one party, i64, by feature."""
+    """Return a party's words by feature, i64."""
     return [
         one.encoded(scenario, ring_bits, contribution, entropy) for one in ADDITIONS if one.words(scenario)
     ]

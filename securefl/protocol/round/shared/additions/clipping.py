@@ -1,4 +1,4 @@
-"""Quantile clipping: announced clip and bits of parties (:mod:`securefl.methods.privacy.quantile_clip`)."""
+"""Quantile clipping: announced clip and parties' bits (:mod:`securefl.methods.privacy.quantile_clip`)."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from securefl.scenario import Scenario
 
 
 class Clip(addition.Addition):
-    """Clip of the round's updates, in the parameters' unit, and whether an update is no longer than it."""
+    """Clip of updates, in the parameters' unit, and each party's bit: 1 if its update is within it."""
 
     name = "clip"
 

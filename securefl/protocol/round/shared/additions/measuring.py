@@ -1,4 +1,4 @@
-"""Site metrics: words of a party on the model that it received (:mod:`securefl.methods.metrics.words`)."""
+"""Site metrics: a party's words on the received model (:mod:`securefl.methods.metrics.words`)."""
 
 from securefl.base.arrays import I64
 from securefl.base.entropy import Entropy

@@ -1,4 +1,4 @@
-"""Reports of machines for metrics, progress and transcripts: facts, each with its line and its notes."""
+"""Reports of machines for metrics, progress and transcripts, each with its line and notes."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Base of reports: the hooks by which a report reaches a log, a row and a display."""
+"""Base of reports: hooks to log, row and display."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,32 +11,32 @@ from securefl.protocol.round.shared.reports.picture import AnyPicture
 
 @dataclass(frozen=True, slots=True)
 class AnyReport:
-    """Fact that a machine reports: the server from what came in, a party from what it sent. No secrets.
+    """Fact that a machine reports from its messages, without secrets.
 
-    A transcript records the fields of a subclass under its name. Its other traces are hooks, all optional.
+    A transcript records the fields of a subclass under its name. All hooks are optional.
     """
 
     def line(self) -> str | None:
-        """Return the line in the display of a run; None for no line."""
+        """Return the line in the display of a run, or None."""
         return None
 
     def own_line(self) -> str | None:
-        """Return the line in the log of the process that reports it, without the name of the process."""
+        """Return the line in the reporting process's own log, without its name."""
         return self.line()
 
     def tally(self) -> Mapping[str, int]:
-        """Return numbers for the row of the round and for the summary; those of one name add up."""
+        """Return numbers for the rows of round and summary; equal names add up."""
         return {}
 
     def note(self, notes: RoundNotes) -> None:
-        """Add to the notes of the round what the row derives from several reports."""
+        """Add to the notes of the round, from which its row combines several reports."""
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """Return the picture of the display after this report."""
+        """Return the display's picture after this report."""
         return picture
 
 
 RunEffect: TypeAlias = kernel.Effect[messages.AnyMessage, AnyReport]
-"""What a machine of a run asks of its shell."""
+"""Effect of a run's machine, for its shell."""
 Effects: TypeAlias = tuple[RunEffect, ...]
-"""The same of one step, in order."""
+"""Effects of one step, in order."""

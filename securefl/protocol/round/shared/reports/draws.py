@@ -42,7 +42,7 @@ class StepReached(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ModelSent(AnyReport):
-    """Server: the model and the invitation of a draw have left; from now on hellos have their time."""
+    """Server: model and invitation of a draw are sent; the deadline of hellos starts."""
 
     round: int
     draw: int
@@ -72,7 +72,7 @@ class DrawVoided(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class RoundSkipped(AnyReport):
-    """Server: the round ends without clusters, and so without an update."""
+    """Server: the round ends without clusters, so without an update."""
 
     round: int
     reason: str
@@ -90,19 +90,19 @@ class ClustersDrawn(AnyReport):
     assignment_digest: bytes
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     resting: tuple[PartyId, ...] = ()
-    """Parties that are there but were not drawn: they sit this round out."""
+    """Parties present but not drawn; they sit this round out."""
     seed: bytes = b""
-    """The certified seed that the clusters follow from: public, as all nonces are."""
+    """Certified seed of the clusters; public, as all nonces are."""
     counts: tuple[tuple[PartyId, int], ...] = ()
-    """Declared sample counts of all who are there, from their signed hellos: the weights follow from them."""
+    """Declared sample counts of all parties present, from their signed hellos; they determine the weights."""
     atom_seed: bytes = b""
-    """The seed of the run's atoms, public; empty where there are none."""
+    """Seed of the run's atoms, public; empty without atoms."""
     tasks: tuple[int, ...] = ()
-    """The task group of each cluster, where parties tell theirs."""
+    """Task group of each cluster, if groups are open."""
     groups: tuple[tuple[PartyId, int], ...] = ()
-    """What each party that was there told, drawn or not; empty where groups are hidden."""
+    """Open group of each party present, drawn or not; empty if groups are hidden."""
     cap: int | None = None
-    """U: the declared count that weighs 1; None where all weigh the same."""
+    """U: declared count of weight 1; None if all weigh the same."""
 
     def note(self, notes: RoundNotes) -> None:
         """See :class:`AnyReport`."""
@@ -124,14 +124,14 @@ class ClustersDrawn(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SurvivorsFrozen(AnyReport):
-    """Server and party: the global survivor set, and the participants that are not in it."""
+    """Server and party: the global survivor set, and the participants outside it."""
 
     round: int
     survivors: tuple[PartyId, ...]
     dropped: tuple[PartyId, ...]
 
     def line(self) -> str | None:
-        """Return who is missing, if any party is."""
+        """Return the missing parties, if any."""
         planned = len(self.survivors) + len(self.dropped)
         survive = f"round {self.round}: {len(self.survivors)} of {planned} survive"
         return f"{survive}, without {text.enumerate_names(self.dropped)}" if self.dropped else None

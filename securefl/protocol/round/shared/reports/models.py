@@ -16,21 +16,21 @@ MOST_TOLD: Final = 4
 """Metrics in a round's line."""
 
 Group = tuple[PartyId, ...]
-"""Parties that evidence is about as a whole."""
+"""Parties that evidence concerns as a whole."""
 
 
 class Suspect(NamedTuple):
-    """Evidence of checks over rounds that parties leave the plan, in decimal digits of e-values."""
+    """Evidence over rounds that parties deviate, in decimal digits of e-values."""
 
     parties: Group
     highest: float
-    """The most it ever was: this counts."""
+    """Largest value so far, which counts."""
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class ConsultingFailed(AnyReport):
-    """Server: its own data gave no gradient, so that the rule is not applied and the round has no update."""
+    """Server: its own data gave no gradient, so the rule is not applied and there is no update."""
 
     round: int
     reason: str
@@ -43,7 +43,7 @@ class ConsultingFailed(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ModelStepped(AnyReport):
-    """Server: the update was aggregated (``update_norm`` is None when there was none) and applied."""
+    """Server: the update was aggregated and applied; ``update_norm`` is None without one."""
 
     round: int
     kept: tuple[ClusterKey, ...]
@@ -65,9 +65,9 @@ class ModelStepped(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class StepRestored(AnyReport):
-    """Server: an earlier server of the run made the step of a round; this one tests its model.
+    """Server: an earlier server made the step of a round; this one tests its model.
 
-    ``update_norm`` is that of the aggregated update, None if there was no update.
+    ``update_norm`` is that of the aggregated update, None without one.
     """
 
     round: int
@@ -80,7 +80,7 @@ class StepRestored(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ValuesMoved(AnyReport):
-    """Server: the announced values of a round, and those of the next round."""
+    """Server: announced values of this round and the next."""
 
     round: int
     values: Mapping[str, float]
@@ -89,13 +89,13 @@ class ValuesMoved(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ClipMoved(AnyReport):
-    """Server: the clip of a round's updates, and that of the next round."""
+    """Server: clips of this round's updates and the next's."""
 
     round: int
     clip: float
     """L2 norm, in the parameters' unit."""
     share: float | None
-    """Share of updates no longer than that, with noise; None if no sum of bits counted."""
+    """Share of updates within the clip, with noise; None if no sum of bits counted."""
     following: float
 
     def line(self) -> str:
@@ -109,7 +109,7 @@ class ClipMoved(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class RoundDone(AnyReport):
-    """Server: the round is over; ``accuracy`` and ``loss`` are None where it has no test set."""
+    """Server: the round is over; ``accuracy`` and ``loss`` are None without a test set."""
 
     round: int
     accuracy: float | None
@@ -120,17 +120,17 @@ class RoundDone(AnyReport):
     lost: tuple[ClusterKey, ...]
     kept: tuple[ClusterKey, ...]
     rejected: tuple[ClusterKey, ...]
-    """Left out by the rule."""
+    """Clusters that the rule left out."""
     failed: tuple[ClusterKey, ...] = ()
-    """Left out by the checks."""
+    """Clusters that failed a check."""
     backdoor_success: float | None = None
-    """Share of patched test samples that get the backdoor's class; None where none is looked for."""
+    """Share of patched test samples classified as the backdoor's class; None if not tested."""
     suspects: tuple[Suspect, ...] = ()
-    """The evidence of the checks so far, this round's included."""
+    """Evidence of the checks up to this round."""
     metrics: tuple[Measured, ...] = ()
-    """What sites say of the model that the round began with."""
+    """Site metrics of the model that the round began with."""
     doubted: tuple[Doubted, ...] = ()
-    """Sums whose metrics are impossible."""
+    """Sums with impossible metrics."""
 
     def line(
         self,
@@ -143,10 +143,10 @@ class RoundDone(AnyReport):
         """Return one line on the round.
 
         Args:
-            spent: its seconds.
+            spent: duration in seconds.
             by: name of the filters of opened sums, besides the checks.
-            heard: parties in opened sums; None if unknown. All survivors pass as counted then, too many if a
-                sum is lost or groups are hidden.
+            heard: parties in opened sums; None if unknown, which counts all survivors: too many if a sum is
+                lost or groups are hidden.
             unchanged: True if the step left the model as it was.
         """
         survivors = len(self.survivors) if heard is None else heard
@@ -172,7 +172,7 @@ class RoundDone(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class MetricUnused(AnyReport):
-    """Server: ``stop.metric`` has too much noise to stop by, for the first time; later rounds are silent."""
+    """Server: ``stop.metric`` has too much noise to stop by; reported in the first such round."""
 
     round: int
     metric: str
@@ -185,7 +185,7 @@ class MetricUnused(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ModelFinal(AnyReport):
-    """Server: the parameters at the end of the run."""
+    """Server: parameters at the end of the run."""
 
     round: int
     params: F32
@@ -193,10 +193,10 @@ class ModelFinal(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ModelKept(AnyReport):
-    """Server: the best parameters by ``stop.metric``; party: those that it was told are best."""
+    """Server: best parameters by ``stop.metric``; party: parameters received as the best."""
 
     round: int
-    """That began with them."""
+    """Round that began with them."""
     params: F32
 
     def own_line(self) -> str:
@@ -205,7 +205,7 @@ class ModelKept(AnyReport):
 
 
 def metrics_text(metrics: Sequence[Measured]) -> str:
-    """``scores.auc 0.981 ± 0.003 (0.972 to 0.99)`` of each: number, noise, and range over clusters."""
+    """Return ``scores.auc 0.981 ± 0.003 (0.972 to 0.99)`` for each: value, noise, range over clusters."""
     return ", ".join(
         f"{one.name} {text.digits(one.value)}"
         + (f" ± {text.digits(one.deviation)}" if one.deviation else "")
@@ -217,9 +217,9 @@ def metrics_text(metrics: Sequence[Measured]) -> str:
 def tested_text(
     accuracy: float | None, loss: float | None, backdoor: float | None, metrics: Sequence[Measured]
 ) -> str:
-    """``accuracy 96.1 %, loss 0.131,`` as a part of a round's line, with the backdoor's success if any."""
+    """Return ``accuracy 96.1 %, loss 0.131,`` for a round's line, with the backdoor's success if any."""
     if accuracy is None:
-        # One number of each metric: all are in metrics.jsonl.
+        # One number per metric: all are in metrics.jsonl.
         first = {one.name.partition(".")[0]: one for one in reversed(metrics)}
         told = [one for one in metrics if one in first.values()]
         more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""

@@ -10,7 +10,7 @@ from securefl.protocol.round.shared.reports.notes import ClusterKey
 
 @dataclass(frozen=True, slots=True)
 class UpdateEncoded(AnyReport):
-    """Party: an update is encoded; how many coordinates lay beyond the encoding's range."""
+    """Party: an update is encoded; ``saturated`` counts coordinates beyond the encoding's range."""
 
     round: int
     work: int
@@ -24,7 +24,7 @@ class UpdateEncoded(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class NothingLearned(AnyReport):
-    """Party: local work gave nothing that may be sent; zeros went in its place. For its own log alone."""
+    """Party: local work failed and zeros were sent instead. Only in its own log."""
 
     round: int
     work: int
@@ -37,7 +37,7 @@ class NothingLearned(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class LoopStoodStill(AnyReport):
-    """Party: its process sent and received nothing for a while, since training held the interpreter lock."""
+    """Party: its process handled no message while training held the interpreter lock."""
 
     round: int
     seconds: float
@@ -52,9 +52,9 @@ class LoopStoodStill(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SharesReleased(AnyReport):
-    """Party: it has released its shares for these instances, once.
+    """Party: it released its shares for these instances, once.
 
-    The other fields have one entry per instance. They name the members whose shares were given, never the
+    Other fields have one entry per instance. They name the members whose shares were released, never the
     shares.
     """
 
@@ -62,12 +62,12 @@ class SharesReleased(AnyReport):
     instances: tuple[ClusterKey, ...]
     attempts: tuple[int, ...] = ()
     seeds_of: tuple[tuple[PartyId, ...], ...] = ()
-    """Members whose self-mask seed a share was given of: those that the sum counts.
+    """Members whose self-mask seed was shared: those that the sum counts.
 
-    To a CrypTen sum each member gives the seed of its own blind only; then these are the members of that sum.
+    For CrypTen sums, in which a member sends only the seed of its own blind, the members of that sum.
     """
     keys_of: tuple[tuple[PartyId, ...], ...] = ()
-    """Members whose mask key a share was given of."""
+    """Members whose mask key was shared."""
 
     def own_line(self) -> str:
         """See :class:`AnyReport`."""

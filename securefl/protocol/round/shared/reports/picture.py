@@ -1,4 +1,4 @@
-"""State of a run as a display shows it."""
+"""State of a run in a display."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -8,11 +8,11 @@ from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.reports.notes import ClusterKey
 
 DONE: Final = "done"
-"""The step of a round that has ended."""
+"""Step of a round that has ended."""
 
 PartyState = Literal["waiting", "counted", "dropped", "rejected", "lost"]
-"""State of a party in the round: no news; in the survivor set; not in it; in a cluster that the rule
-left out; in a lost sum."""
+"""State of a party in the round: no news; survivor; not a survivor; in a cluster that the rule left out; in a
+lost sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,22 +22,22 @@ class RunPicture:
     now: float = 0.0
     """Seconds on the server's clock."""
     began: float | None = None
-    """Start of the first round since a resume, in the server's seconds."""
+    """Start of the first round since a resume, in server seconds."""
     since: float = 0.0
-    """Start of the round, in the server's seconds."""
+    """Start of the round, in server seconds."""
     ended: float = 0.0
-    """End of the latest round, in the server's seconds."""
+    """End of the latest round, in server seconds."""
     done: int = 0
-    """Rounds that have ended."""
+    """Number of ended rounds."""
     round: int = 0
     step: str = ""
     present: tuple[PartyId, ...] = ()
     missing: tuple[PartyId, ...] = ()
     clusters: tuple[tuple[PartyId, ...], ...] = ()
-    """Clusters of the first reclustering of the round."""
+    """Clusters of the round's first reclustering."""
     standings: dict[PartyId, PartyState] = field(default_factory=dict)
     inside: int | None = None
-    """Parties in the sums that may be opened, if groups are hidden; else None."""
+    """Parties in the sums that may be opened if groups are hidden, else None."""
     opened: int = 0
     """Sums opened in this round."""
     planned: int = 0
@@ -45,10 +45,10 @@ class RunPicture:
     total_opened: int = 0
     accuracies: tuple[float, ...] = ()
     backdoor: float | None = None
-    """The latest success rate of the scenario's backdoor."""
+    """Latest success rate of the scenario's backdoor."""
 
     def members(self, key: ClusterKey) -> tuple[PartyId, ...]:
-        """Return the members of a cluster of the first reclustering; none of any other cluster."""
+        """Return the members of a cluster of the first reclustering; empty for others."""
         reclustering, cluster = key
         known = reclustering == 0 and cluster < len(self.clusters)
         return self.clusters[cluster] if known else ()
@@ -58,6 +58,6 @@ AnyPicture = TypeVar("AnyPicture", bound=RunPicture)
 
 
 def marked(picture: AnyPicture, parties: Iterable[PartyId], state: PartyState) -> AnyPicture:
-    """Return the picture with a state for these parties; a party that dropped out stays dropped."""
+    """Return the picture with a state for these parties; dropped ones stay dropped."""
     changed = {party: state for party in parties if picture.standings.get(party, "dropped") != "dropped"}
     return replace(picture, standings={**picture.standings, **changed})

@@ -1,4 +1,4 @@
-"""Reports on who is there: parties, their software, the broker, the server."""
+"""Reports on presence: parties, their software, the broker, the server."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from securefl.protocol.round.shared.reports.picture import AnyPicture
 
 @dataclass(frozen=True, slots=True)
 class PartiesJoined(AnyReport):
-    """Server: who was there when the run started."""
+    """Server: parties present at the start of the run."""
 
     present: tuple[PartyId, ...]
     missing: tuple[PartyId, ...]
@@ -27,7 +27,7 @@ class PartiesJoined(AnyReport):
 
 
 class Versions(NamedTuple):
-    """Versions of the software of one process."""
+    """Software versions of one process."""
 
     python: str
     numpy: str
@@ -36,13 +36,13 @@ class Versions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VersionsDiffer(AnyReport):
-    """Server: parties with other versions than its own, on which last bits of results may depend."""
+    """Server: parties with other versions than its own, which may change last bits of results."""
 
     own: Versions
     others: tuple[tuple[PartyId, Versions], ...]
 
     def line(self) -> str:
-        """Return parties by the versions that they run, with the server's version."""
+        """Return the parties by version, with the server's version."""
         running: dict[tuple[int, str], list[str]] = {}
         for party, versions in self.others:
             for place, (version, servers) in enumerate(zip(versions, self.own, strict=True)):
@@ -58,7 +58,7 @@ class VersionsDiffer(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost(AnyReport):
-    """Server and party: it has lost the broker."""
+    """Server and party: the broker is lost."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
@@ -67,12 +67,12 @@ class ConnectionLost(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionBack(AnyReport):
-    """Server and party: it has the broker again."""
+    """Server and party: the broker is back."""
 
     connection: int
-    """Which one of its connections this is."""
+    """Number of the connection."""
     kept: bool
-    """Whether the broker kept what came in the meantime."""
+    """True if the broker kept messages in the meantime."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
@@ -82,12 +82,12 @@ class ConnectionBack(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class QuorumAwaited(AnyReport):
-    """Server: too few parties are there for the round, and it waits on."""
+    """Server: too few parties are present for the round, so it continues to wait."""
 
     round: int
     reason: str
     seconds: float
-    """For how long in a row it has been online without enough of them."""
+    """Online seconds in a row without enough parties."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
@@ -97,11 +97,11 @@ class QuorumAwaited(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class EpochLed(AnyReport):
-    """Server: it leads a run that an earlier one has led before."""
+    """Server: it leads a run that another server led before."""
 
     epoch: int
     round: int
-    """The next one, or the one whose model is to be tested again."""
+    """Next round, or the one whose model is tested again."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
@@ -121,7 +121,7 @@ class EpochFollowed(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class RunPaused(AnyReport):
-    """The server stops, and the run goes on once it is started again."""
+    """The server stops; the run resumes once it is started again."""
 
     reason: str
 

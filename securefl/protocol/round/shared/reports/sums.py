@@ -14,12 +14,12 @@ from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes,
 from securefl.protocol.round.shared.reports.picture import AnyPicture, marked
 
 CLOSED: Final = "kept closed by the leakage ledger"
-"""Why a sum was not opened that could have been."""
+"""Reason why a sum that could have been opened was not."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceRetried(AnyReport):
-    """Server: an instance starts over without the excluded members."""
+    """Server: an instance is retried without the excluded members."""
 
     round: int
     reclustering: int
@@ -64,7 +64,7 @@ class InstanceLost(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class UpdatesValidated(AnyReport):
-    """Server: whose updates of an instance passed the checks of all others, and whose did not."""
+    """Server: members of an instance whose updates passed the checks of all others, or failed."""
 
     round: int
     reclustering: int
@@ -73,7 +73,7 @@ class UpdatesValidated(AnyReport):
     accepted: tuple[PartyId, ...]
     rejected: tuple[PartyId, ...]
     projections: int
-    """Numbers about each of these updates that the dealer and one evaluator know together."""
+    """Numbers about each update that the dealer and one evaluator know together."""
 
     def line(self) -> str | None:
         """See :class:`AnyReport`."""
@@ -103,14 +103,14 @@ class TriplesDealt(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SumsWithheld(AnyReport):
-    """Server and party: what the leakage ledger keeps closed, as somebody's limit would be crossed."""
+    """Server and party: reclusterings that the leakage ledger keeps closed to respect limits."""
 
     round: int
     reclusterings: tuple[int, ...]
     crossed: tuple[tuple[PartyId, ...], ...]
-    """For each of them, whose limits it would cross on top of those that are opened."""
+    """Parties whose limits each of them would cross together with the opened ones."""
     reason: str
-    """Of the first crossing, for people."""
+    """Reason of the first crossing, for people."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
@@ -125,19 +125,19 @@ class SumsWithheld(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SlotsCounted(AnyReport):
-    """Counts of a cluster's survivors in each hidden group, and which of these sums are opened.
+    """Counts of a cluster's survivors in each hidden group, and the groups to open.
 
-    The server says it of each cluster whose counts it opened; a member of its own, as the server told it.
+    The server reports each cluster whose counts it opened; a member its own, as received.
     """
 
     round: int
     cluster: int
     counts: tuple[int, ...]
-    """As opened; a member that lies makes them anything."""
+    """Opened counts; a lying member can make them any numbers."""
     slots: tuple[int, ...]
-    """Groups whose sums may be opened; none where the counts are impossible."""
+    """Groups whose sums may be opened; none if the counts are impossible."""
     seats: tuple[int, ...] = ()
-    """The seats that are taken, ascending; none where the counts are impossible."""
+    """Taken seats, ascending; none if the counts are impossible."""
 
     @property
     def totals(self) -> Mapping[ClusterKey, int]:
@@ -172,17 +172,17 @@ class SumOpened(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SumChecked(AnyReport):
-    """Server: whether a sum looks like the noise that was agreed; if not, the rule does not see it."""
+    """Server: result of a noise check of a sum; the rule sees no sum that fails."""
 
     round: int
     reclustering: int
     cluster: int
     ok: bool
     p_value: float
-    """Of all checks together."""
+    """P-value of all checks together."""
     reason: str
     e_values: tuple[float, ...]
-    """Evidence against it by kind of check; none from the published pair."""
+    """Evidence against it by kind of check; empty for the published pair."""
 
     def line(self) -> str | None:
         """See :class:`AnyReport`."""

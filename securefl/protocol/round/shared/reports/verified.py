@@ -8,7 +8,7 @@ from securefl.protocol.round.shared.reports.base import AnyReport
 
 @dataclass(frozen=True, slots=True)
 class Repeated(AnyReport):
-    """A party has repeated an opening, or the step, and it comes to what the server claims."""
+    """Party: it repeated an opening, or the step, with the claimed result."""
 
     round: int
     reclustering: int
@@ -19,16 +19,16 @@ class Repeated(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class LinkFollowed(AnyReport):
-    """A party goes on with a model of which it knows that the chain confirms it."""
+    """Party: it continues with a model that the chain confirms."""
 
     round: int
-    """Whose step made the model; -1 for the first."""
+    """Round whose step made the model; -1 for the first."""
     root: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimConfirmed(AnyReport):
-    """Verifiers have confirmed what the server made of a round."""
+    """Server: verifiers confirmed the result of a round."""
 
     round: int
     root: bytes
@@ -37,7 +37,7 @@ class ClaimConfirmed(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRefused(AnyReport):
-    """The server's step is void: not all certified sums opened, or verifiers have not confirmed it."""
+    """Server: the step is void; not all certified sums opened, or verifiers did not confirm it."""
 
     round: int
     reason: str
