@@ -1,7 +1,7 @@
 """Steps from the opened sums of a round to the next model and the end of the run.
 
-Steps 12 to 14 of docs/dataflow.md: screen the sums, aggregate, step, complete the round's report, decide on
-the end. Features join by hooks (:mod:`securefl.protocol.round.server.features.feature`).
+Steps 12 to 14 of docs/dataflow.md. Features join by hooks
+(:mod:`securefl.protocol.round.server.features.feature`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ def screen(plan: RunPlan, standing: Standing, opened: OpenedRound) -> tuple[Stan
 def to_consult(
     plan: RunPlan, sums: Sequence[ClusterSum], excluded: Collection[reports.ClusterKey] = ()
 ) -> tuple[int, ...]:
-    """Return the reclusterings for which the rule needs a gradient of the server's own data."""
+    """Return the reclusterings for which the rule needs a gradient of the server's data."""
     if not robust.needs_server_gradient(plan.scenario.aggregation.rule):
         return ()
     return stacking.usable(plan, stacking.counted(plan, sums, excluded))
@@ -69,8 +69,8 @@ def update(
 ) -> tuple[Standing, RoundStep]:
     """Aggregate the opened sums and step.
 
-    ``gradients`` are f64 ``(d,)``, one for each of :func:`to_consult`. If one is missing, a rule that needs
-    it is not applied, and the round gives no update.
+    ``gradients`` are f64 ``(d,)``, for each of :func:`to_consult`. Without one, a rule that needs it is not
+    applied, and there is no update.
 
     Returns:
         The state with the new model, and the input of the step.
@@ -95,7 +95,7 @@ def step(
     """Step as :func:`update` does, and complete the round's report except for the model's test.
 
     Returns:
-        The state with the new model, the report of the round, and further reports.
+        The state with the new model, the report of the round, further reports.
     """
     after, made = update(plan, standing, opened, gradients)
     result = made.result
@@ -112,12 +112,12 @@ def step(
 def void(
     plan: RunPlan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
 ) -> tuple[Standing, reports.RoundDone, Reports]:
-    """End a round without a valid draw; ``alone`` if too few parties were present for one."""
+    """End a round without a valid draw; ``alone`` if for lack of parties."""
     after = stepping.without_update(_left(plan, standing), spoilt=alone)
     done = reports.RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), ())
     made: Reports = (reports.ModelStepped(standing.round, (), (), None),)
     if standing.values:
-        # Audits read the values from this report, so a void round writes it too.
+        # Audits read the values here, so a void round reports them too.
         made = (*made, reports.ValuesMoved(standing.round, dict(standing.values), dict(after.values)))
     return after, _described(after, done), made
 
@@ -166,7 +166,7 @@ def _is_spoilt(plan: RunPlan, opened: OpenedRound) -> bool:
 def _round_done(round_: int, opened: OpenedRound, result: RoundAggregate) -> reports.RoundDone:
     clusters = opened.drawn.assignment.clusters
     found: tuple[reports.ClusterKey, ...] = tuple(one.key for one in opened.sums)
-    # With hidden groups, counts are not updates, and a closed slot is not a lost sum.
+    # Counts of hidden groups are not updates; a closed slot is not a lost sum.
     planned = {(r, j) for r, row in enumerate(clusters) for j in range(len(row))}
     planned = planned if opened.totals is None else {*opened.totals}
     return reports.RoundDone(

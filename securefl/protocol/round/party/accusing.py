@@ -1,4 +1,4 @@
-"""Evidence against the server, from a verifying party's record of the round (ADR 0044, Evidence)."""
+"""Evidence against the server, from a verifying party's record (ADR 0044, Evidence)."""
 
 from securefl.protocol import messages, secure_sum
 from securefl.protocol.round.party import phases

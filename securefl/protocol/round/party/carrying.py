@@ -1,7 +1,7 @@
 """Momentum carry: start values of per-example momentum (``training.dp_sgd.carry``).
 
-Mixing a public vector into a gradient before the clip costs no privacy. The global model's step is always
-public. A party's own upload is public if no sum hides it.
+Mixing a public vector into a gradient before the clip costs no privacy. The global model's step is public; so
+is an own upload that no sum hides.
 """
 
 import numpy as np
@@ -24,8 +24,8 @@ def global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
     Models are f32 ``(d,)``.
 
     Returns:
-        f64 ``(d,)``, at the scale of an update. None (zeros) if a model is not finite: the server's models
-        must not make a party raise.
+        f64 ``(d,)``, at an update's scale. None (zeros) if a model is not finite: the server's models must
+        not make a party raise.
     """
     with np.errstate(invalid="ignore"):
         step: F64 = before.astype(np.float64) - after
@@ -34,5 +34,5 @@ def global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
 
 
 def own_upload(plan: RunPlan, upload: Upload, weight: float) -> F64:
-    """Return minus the opened sum of a cluster of one, with its noise: f64 ``(d,)``, uphill."""
+    """Return minus the opened sum of a cluster of one, noise included: f64 ``(d,)``, uphill."""
     return -plan.fixed_point.decode(encoding.from_ring(upload.ring[: plan.length]), weight)

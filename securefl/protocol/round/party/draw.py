@@ -32,14 +32,14 @@ MAX_REDRAWS = MAX_DRAWS - 1
 
 UNSEEN = "it was away when the model was confirmed, and too few others say that they were not"
 _DRAWING = phases.Informed | phases.Choosing | phases.Greeted
-"""Phases in which the model is the only fixed value of the round."""
+"""Phases in which only the model of the round is fixed."""
 SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal)
 
 
 def on_model(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.ModelAnnounce
 ) -> phases.PartyPhase:
-    """Accept the model of a newer round in any phase; a party started meanwhile may get one twice."""
+    """Accept the model of a newer round in any phase; accept an unchanged resend."""
     if isinstance(phase, _DRAWING) and place.round == phase.round:
         again = statement.read_model(ctx.plan, message.params)
         if statement.model_digest(again, phase.past.values) == phase.model:
@@ -47,7 +47,7 @@ def on_model(
     if place.round <= phases.spent_in(phase):
         raise PeerError(SERVER, f"sends the model of round {place.round} again")
     if place.round >= ctx.plan.scenario.stop.rounds:
-        # Each round offers three more draws of clusters, and the server need not complete it.
+        # Each round is three more draws of clusters, and the server need not complete it.
         raise PeerError(SERVER, f"starts round {place.round} of {ctx.plan.scenario.stop.rounds}")
     params = statement.read_model(ctx.plan, message.params)
     past = replace(_with_model(ctx, phase, place.round, params), values=NO_VALUES)
@@ -73,14 +73,14 @@ def on_best(
 
 
 def _with_model(ctx: phases.PartyContext, phase: phases.PartyPhase, round_: int, params: F32) -> phases.Past:
-    """Return the party's state for a round, with the model's step if momentum starts from it."""
+    """Return the party's state for a round, with the model's step if momentum carries it."""
     if isinstance(phase, phases.Ended):
         raise PeerError(SERVER, "sends a model after the end")
     past = replace(phase.past, spent=phases.spent_in(phase))
     if not carrying.carries(ctx.plan, "global"):
         return past
     if past.model is not None and past.model[0] == round_ and np.array_equal(past.model[1], params):
-        # Another server invites to the same round: keep the model that the step was taken from.
+        # Another server invites to the same round: keep the model before it.
         return past
     # A party that missed the model before starts with zeros.
     last = None if past.model is None or past.model[0] != round_ - 1 else past.model[1]
@@ -119,10 +119,10 @@ def on_invite(
 def _with_values(
     ctx: phases.PartyContext, phase: phases.Informed, message: messages.Invite
 ) -> phases.Informed:
-    """Take the announced values of the round, which the model's digest then covers.
+    """Take the announced values of the round into its model's digest.
 
     Raises:
-        PeerError: a value that the scenario announces is missing or outside its limits.
+        PeerError: a value of the scenario is missing or outside its limits.
     """
     sent = message.values if isinstance(message, messages.ValuedInvite) else NO_VALUES
     values = checked(ctx.plan.scenario, sent)
@@ -150,7 +150,7 @@ def invited_before(
     place: kernel.Place,
     message: messages.Invite,
 ) -> bool:
-    """Return True if the party has this invitation already; the server resends it with the model."""
+    """Return True if the party has this invitation already, which is resent with the model."""
     same = (message.config_digest, message.model_digest) == (ctx.plan.config_digest(), phase.model)
     return same and place == kernel.Place(phase.round, attempt=phase.draw) and ctx.me not in message.excluded
 
@@ -158,9 +158,9 @@ def invited_before(
 def on_chosen(
     ctx: phases.PartyContext, phase: phases.Choosing, event: kernel.Chosen
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Send the hello with the chosen task group, which stays for all draws of this round.
+    """Send the hello with the chosen task group, fixed for all draws of this round.
 
-    A party that cannot choose sends a hello too: its absence would disclose something about its data.
+    A party that cannot choose sends a hello too: absence would disclose something about its data.
     """
     if event.round != phase.round:
         return phase, ()
@@ -240,7 +240,7 @@ def on_announce(
         phase.groupless,
         unseen,
     )
-    # Durable before it is sent: a server with all nonces could have parties restarted, and draw again.
+    # Durable before it is sent: a server with all nonces could restart parties, and draw again.
     begun = kernel.Journal(phase.round, f"{kernel.REVEALED}{phase.draw}")
     return revealed, (
         *resolved,
@@ -253,7 +253,7 @@ def on_announce(
 def _check_hellos(
     ctx: phases.PartyContext, phase: phases.Greeted, hellos: Mapping[PartyId, messages.Hello]
 ) -> None:
-    """Check that all hellos are for the same round, and that there are enough.
+    """Check that all hellos are for the same round, and enough.
 
     Raises:
         PeerError: an honest server would not announce such hellos.
@@ -324,7 +324,7 @@ def on_reveals(
         )
         instances[r, j] = instance
         adverts.append(kernel.Send(SERVER, kernel.Place(phase.round, r, j, 0), advert))
-    # From here on the update counts as released, whatever happens next.
+    # From here on the update counts as released.
     past = replace(
         past,
         releases=past.releases + works_of(ctx.plan.scenario.clustering),
@@ -358,8 +358,8 @@ def begin_training(
 ) -> tuple[phases.Working, reports.Effects]:
     """Start the round's first training, if it has not started.
 
-    A training that may block sending (``PartyContext.trains_last``) starts when the server lacks only this
-    party's inputs, or without ``wait``.
+    A training that may block sending (``PartyContext.trains_last``) starts when only the inputs are due, or
+    without ``wait``.
     """
     if not phase.untrained:
         return phase, ()
@@ -381,8 +381,8 @@ def begin_instance(
 ) -> tuple[secure_sum.MemberPhase, messages.KeyAdvert]:
     """Draw the fresh keys of one attempt of one instance.
 
-    ``binding`` commits to the hellos, so to the weights, which bound inputs if validated. Parties with
-    different hellos agree on no key.
+    ``binding`` commits to the hellos, so to the weights that bound validated inputs: parties with different
+    hellos agree on no key.
     """
     setup, entropy = ctx.plan.setup(place, members, binding), randomness.instance_entropy(ctx.entropy, place)
     return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
@@ -431,8 +431,8 @@ def read_said(
     """Return each party's message of a kind, from relayed frames.
 
     Raises:
-        PeerError: the list is untimely, or a frame is not authentic, is of another draw, or is not the one
-            frame of a party.
+        PeerError: the list is untimely, or a frame is forged, of another draw, or not the only one of a
+            party.
     """
     if place != due:
         raise PeerError(SERVER, f"sends lists of {kind.__name__} at the wrong time")
@@ -442,7 +442,7 @@ def read_said(
         if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in said:
             raise PeerError(SERVER, f"must send one {kind.__name__} of each party")
         if delivery.sender not in ctx.plan.roster.parties:
-            # The server is on the roster too; as a member it would be an extra colluder in each cluster.
+            # The server is on the roster; as a member it would be one more colluder.
             raise PeerError(SERVER, f"relays a {kind.__name__} of {delivery.sender}, which is not a party")
         said[delivery.sender] = delivery.message
     return said

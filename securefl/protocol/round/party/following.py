@@ -1,7 +1,7 @@
 """Server that a party follows: one session in each epoch, never an earlier one (ADR 0054).
 
 A new server cannot continue a round with an announced draw: revealed nonces would let it choose the clusters.
-It may repeat an invitation, and request the shares of certified sums (ADR 0056).
+It may invite again before that, and request the shares of certified sums (ADR 0056).
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ VOID: Final = "the server was started again, and the round is void"
 def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Send[messages.AnyMessage], ...]:
     """Return the join messages: the party's versions, if known, and its progress.
 
-    Versions come first: the server compares them once the last party has joined.
+    Versions come first: the server compares them when the last party joins.
     """
     past = None if isinstance(phase, phases.Ended) else phase.past
     message = messages.JoinRun(
@@ -37,7 +37,7 @@ def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Sen
 def asked_only(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]) -> bool:
     """Return True if the message comes from a server in epoch 0, which leads nothing, and must be ignored.
 
-    Such a server may send a roll call, and end or pause the run of a party that has followed no server.
+    Such a server may call the roll, and end or pause the run of a party that follows none.
 
     Raises:
         PeerError: only a server that leads may send the message.
@@ -58,7 +58,7 @@ def asked_only(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMess
 def followed(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhase, reports.Effects]:
     """Follow the server of a later epoch, durably; leave the work of an earlier one.
 
-    The party sends its last attestation again: the earlier server may not have written it to disk.
+    The last attestation is sent again: the earlier server may not have stored it.
     """
     if (
         isinstance(phase, phases.Ended)
@@ -86,7 +86,7 @@ def followed(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhas
 
 
 def _again(past: phases.Past) -> reports.Effects:
-    """Return the party's attestations, for a server that may not have stored them."""
+    """Return the party's attestations, which an earlier server may not have stored."""
     verifying = past.verifying
     if verifying is None or not verifying.attested:
         return ()
@@ -96,7 +96,7 @@ def _again(past: phases.Past) -> reports.Effects:
 
 
 def _drawn(phase: phases.PartyPhase) -> int:
-    """Return the last round whose draw this party has seen, or that it has left for good."""
+    """Return the last round whose draw this party saw, or that it left for good."""
     match phase:
         case phases.Ended():
             return -1

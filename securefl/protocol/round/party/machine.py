@@ -25,20 +25,20 @@ WITHOUT_IT = "the server went on without what it sent: it came too late, or was 
 def patience(scenario: Scenario) -> float:
     """Return the seconds of server silence after which a party leaves.
 
-    Twice an honest server's longest silence: all parties join, draws are repeated, another instance takes all
-    its attempts, the rule consults the server's data, too few parties are present. Large vectors extend it.
+    Twice an honest server's longest silence: all parties join, draws repeat, another instance takes all
+    attempts, the rule consults the server's data, parties are too few. Large vectors extend it.
     """
     d = scenario.deadlines
     draws = (draw.MAX_REDRAWS + 1) * (d.hello + d.reveal)
     attempts = scenario.secure_sum.max_attempts * (d.keys + d.shares + d.training)
-    # The step has no deadline: the server trains on its own data as parties do on theirs.
+    # The step has no deadline: the server trains as parties do.
     consulting = d.training if robust.needs_server_gradient(scenario.aggregation.rule) else 0.0
     checking = secure_sum.sums_of(scenario).checking(d)
     return 2 * (d.join + draws + attempts + checking + d.certify + d.release + consulting + d.quorum)
 
 
 class PartyMachine:
-    """An honest party. ``ctx.seams`` and behaviours outside of it make it deviate."""
+    """An honest party; ``ctx.seams`` and outside behaviours make it deviate."""
 
     def __init__(self, ctx: phases.PartyContext) -> None:
         self._ctx = ctx
@@ -118,19 +118,19 @@ class PartyMachine:
     def _worked(
         self, phase: phases.PartyPhase, event: kernel.Trained | kernel.Chosen
     ) -> tuple[phases.PartyPhase, reports.Effects]:
-        """Handle the result of local work, if the phase still waits for it."""
+        """Handle the result of local work, if still needed."""
         if isinstance(event, kernel.Trained) and isinstance(phase, phases.Working):
             after, effects = sums.on_trained(self._ctx, phase, event)
             if isinstance(after, phases.Working):
                 return after, effects
-            # The alarm marked the end of training; in another phase it would mean a silent server.
+            # The alarm marked the end of training; in other phases it means a silent server.
             return after, (*effects, kernel.WakeAt(self._wake(after, event.now)))
         if isinstance(event, kernel.Chosen) and isinstance(phase, phases.Choosing):
             return draw.on_chosen(self._ctx, phase, event)
         return phase, ()
 
     def awaited(self, phase: phases.PartyPhase) -> Collection[PartyId]:
-        """Return the server, or no peer while the party holds its inputs until the common time to submit."""
+        """Return the server, or nothing while the party holds its inputs until the common time."""
         holds = isinstance(phase, phases.Working) and phase.submit_at is not None
         return () if holds else (SERVER,)
 
@@ -180,14 +180,14 @@ class PartyMachine:
         return replace(phase, submit_at=now + submit)
 
     def _begun(self, phase: phases.Working, now: float) -> phases.Working:
-        """Give a training that starts late its full time, as the server does."""
+        """Give a late training its full time, as the server does."""
         begun = replace(phase, train_at=None)
         if phase.late_at is None:
             return begun
         return replace(begun, late_at=now + self._ctx.plan.scenario.training_seconds)
 
     def _wake(self, phase: phases.PartyPhase, now: float) -> float:
-        """Return the time of the next alarm: submission, end of training, or server silence."""
+        """Return the time of the next alarm: submission, training, or server silence."""
         paused = not isinstance(phase, phases.Ended) and phase.past.paused
         patience = now + (PAUSE_SECONDS if paused else self._patience)
         times = (phase.submit_at, phase.late_at, phase.train_at) if isinstance(phase, phases.Working) else ()
@@ -291,7 +291,7 @@ def _drawing(
         case messages.Reveals(), phases.Revealed():
             return draw.on_reveals(ctx, phase, place, message)
         case _, phases.Outside(past=phases.Past(spent=spent)) if place.round == spent:
-            # Broadcast, so parties that sit this round out receive it too; not an error.
+            # Broadcast: also received by parties that sit this round out.
             return phase, ()
     raise _untimely(phase, place, message)
 
@@ -319,7 +319,7 @@ def _summing(
 def _certified(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.Certificate
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Release shares, resend them, or ignore a certificate that is not for this party."""
+    """Release shares, resend them, or ignore another party's certificate."""
     match phase:
         case phases.Endorsed():
             return release.on_certificate(ctx, phase, place, message)
@@ -330,7 +330,7 @@ def _certified(
         case (
             phases.Working(round=at) | phases.Counted(round=at) | phases.Outside(past=phases.Past(spent=at))
         ) if place.round == at:
-            # Broadcast to all; a party outside the survivor set owes no shares.
+            # Broadcast: a party outside the survivor set owes no shares.
             return phase, ()
     raise _untimely(phase, place, message)
 

@@ -4,8 +4,8 @@
 
     Outside -> Informed -> Greeted -> Revealed -> Working -> (Endorsed ->) Outside      -> Ended
 
-With task groups ``Choosing`` precedes ``Greeted``; with hidden groups ``Counted`` precedes ``Outside``. The
-model of a newer round takes the party from any phase to ``Informed``.
+``Choosing`` precedes ``Greeted`` with task groups, ``Counted`` precedes ``Outside`` with hidden ones. A newer
+round's model leads from any phase to ``Informed``.
 """
 
 from collections.abc import Mapping
@@ -38,13 +38,13 @@ class PartyContext:
     entropy: Entropy = field(repr=False)
     seams: upload.Seams = upload.HONEST
     spent: int = -1
-    """Last round in the journal. A party restarted within a round sits that round out."""
+    """Last round in the journal; the party sits it out if it is still open."""
     releases: int = 0
     """Updates in the journal; each counts against the privacy budget."""
     atom_seed: bytes = b""
     """Seed of the run's atoms in the journal; empty for none."""
     allowed: int | None = None
-    """Updates that the party's own budget allows in this run; None without one."""
+    """Updates that the party's own budget allows in this run, or None."""
     given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """Sums with released shares before the start, from its account."""
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
@@ -60,7 +60,7 @@ class PartyContext:
     choice: choices.KeptChoice = choices.NO_CHOICE
     """Task group named before the start, from its journal."""
     identity: crypto.Identity | None = field(default=None, repr=False)
-    """Key pair that opens messages sealed to this party; used only in verified rounds."""
+    """Opens messages sealed to this party, in verified rounds only."""
     first: chain.ChainLink | None = None
     """First link of the chain of models, in verified rounds."""
     root: bytes = b""
@@ -75,7 +75,7 @@ class PartyContext:
     software: messages.Software | None = None
     """Versions to report when joining; None for no report."""
     trains_last: bool = False
-    """True if training may block sending; it then starts last, when only inputs are due."""
+    """True if training may block sending; it then starts when only inputs are due."""
 
     @property
     def sums(self) -> secure_sum.SecureSum:
@@ -108,7 +108,7 @@ class Verifying:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Sealed shares that this party sent, kept for a later server that opens the same sums."""
+    """Sealed shares as sent, for a later server that opens the same sums."""
 
     round: int
     message: messages.Release
@@ -125,20 +125,20 @@ class Past:
     releases: int = 0
     """Updates released or about to be, counted against the privacy budget."""
     model: tuple[int, F32] | None = field(default=None, compare=False, repr=False)
-    """Round and model received last; kept only if momentum starts from the model's step."""
+    """Round and model received last, if momentum carries the model's step."""
     carry: F64 | None = field(default=None, compare=False, repr=False)
-    """Start of per-example momentum in the next training, f64 (d,); None for zeros."""
+    """Start of per-example momentum, f64 (d,); None for zeros."""
     atom_seed: bytes = b""
-    """Seed of the run's atoms, kept from the first draw seen; empty before, or without atoms."""
+    """Seed of the run's atoms, kept from the first draw seen; empty without."""
     given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
-    """Sums with released shares, in this run and all runs of its account."""
+    """Sums with released shares, in all runs of its account."""
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
     """Rounds that took the masked input and whose opened sums are unknown."""
     unreleased: tuple[tuple[str, int], ...] = ()
     """Run and round of this server's rounds that clustered the party without a release. A hello states those
     before its own round, which are over."""
     outcomes: Outcomes = ()
-    """Outcomes of rounds with this server over all runs, as far as they count."""
+    """Outcomes of rounds with this server that still count, over all runs."""
     taken: tuple[int, ...] = ()
     """Rounds with unknown outcome that took the input, or for which the update waited."""
     choice: choices.KeptChoice = choices.NO_CHOICE
@@ -161,7 +161,7 @@ class Past:
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     """Announced values of the round."""
     paused: bool = False
-    """True if the server last announced a pause; its silence is then expected."""
+    """True if the server last announced a pause: silence is then expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Greeted:
     group: int = field(default=0, repr=False)
     """Number of the model to train; confidential if groups are hidden."""
     groupless: str = field(default="", repr=False)
-    """Reason why the party could not choose and sends zeros; empty if it could."""
+    """Reason for no choice, so that updates are zeros; empty if chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class Working:
     samples: int | None
     """Most own samples to train on; None for all."""
     instances: Mapping[ClusterKey, secure_sum.MemberPhase | None]
-    """Instances by cluster; None if a retry left this party out: the round does not count it."""
+    """Instances by cluster; None if a retry left this party out, so that it is not counted."""
     clusters: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """All clusters of the round as drawn, by digest of their updates' model."""
     counting: tuple[clustering.Atom, ...] | None = None
@@ -254,7 +254,7 @@ class Working:
     submit_at: float | None = None
     """Time to send all masked inputs (``Scenario.submit_seconds``); None: each when ready."""
     late_at: float | None = None
-    """Time at which an unfinished training fails; None once passed, or with ``submit_at``."""
+    """Time at which an unfinished training fails; None once passed or with ``submit_at``."""
     trained: tuple[kernel.Trained, ...] = field(default=(), repr=False)
     """Results before ``submit_at``, by local work; encoded, entered and sent together."""
     untrained: bool = False

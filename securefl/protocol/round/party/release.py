@@ -1,6 +1,6 @@
 """Checks of a party before it releases any share (protocol.md, steps 6-9).
 
-Each check stops an attack by a curious or active server; ``docs/protocol.md`` lists them.
+``docs/protocol.md`` lists the attack that each check stops.
 """
 
 from collections.abc import Mapping
@@ -172,7 +172,7 @@ def on_certificate(
     if quorum is None or len(signers) < quorum:
         raise PeerError(SERVER, f"the certificate has {len(signers)} signatures, {quorum} are needed")
     if not phase.admission.certain:
-        # The survivors may have been chosen to suit the first primes; no party knew these in advance.
+        # Survivors may have been chosen to suit the first primes; no party knew these.
         seed = leakage.certified_prime_seed(phase.statement, message.endorsements)
         if phase.question.answer(seed).admitted != phase.admission.admitted:
             raise PeerError(SERVER, "the choice of survivors would evade the leakage limits")
@@ -205,8 +205,8 @@ def _question(
 def _crossed_by_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given, round_: int) -> str | None:
     """Return why a round's sums exceed the limits together with earlier sums on the same models, or None.
 
-    Only the party's own account counts. Accounts differ, so the certificate does not change: the party sits
-    out. An honest server repeats a model after a round without an update, so no peer is blamed.
+    Only the party's own account counts. Accounts differ, so it sits out and the certificate stays. Honest
+    servers repeat a model after a round without an update, so no peer is blamed.
     """
     own = leakage.repeat_limits(ctx.plan)
     if own is None:
@@ -229,7 +229,7 @@ def _crossed(admission: Admission) -> PeerError:
 
 
 def _check_survivors(ctx: phases.PartyContext, phase: phases.Working, survivors: frozenset[PartyId]) -> None:
-    """Check all parties' limits in every instance of the round, not only in this party's own."""
+    """Check all limits in every instance of the round, not only in this party's."""
     assignment = phase.assignment
     if not survivors <= set(assignment.participants):
         raise PeerError(SERVER, "lists survivors that do not take part")

@@ -1,8 +1,7 @@
 """Rounds that took a party's masked input, until its release or later hellos resolve them.
 
-``threshold`` shares open a sum, with or without this party's. So a round is unresolved from the masked input
-on. Meanwhile the party sends no further update without noise on its model (docs/protocol.md, "Rounds without
-a certificate"; ADR 0058).
+``threshold`` shares open a sum, with or without this party's. Until a round is resolved the party sends no
+further update without noise on its model (docs/protocol.md, "Rounds without a certificate"; ADR 0058).
 """
 
 from collections.abc import Mapping
@@ -34,20 +33,20 @@ def drawn_clusters_of(
 
 
 def with_input(ctx: phases.PartyContext, past: phases.Past, round_: int, drawn: leakage.Given) -> phases.Past:
-    """Return the state of a party that is about to send its masked input of a round."""
+    """Return the state of a party about to send its masked input of a round."""
     one = leakage.UnresolvedRound(ctx.plan.run, round_, drawn, silent_of(ctx.plan), frozenset({ctx.me}))
     return with_taken(ctx, replace(past, unresolved=(*past.unresolved, one)), round_)
 
 
 def with_taken(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
-    """Return the state of a party that watches for a round in the chain of models, if verified."""
+    """Return the state of a party that watches the chain of models, if any, for a round."""
     if not ctx.plan.scenario.secure_sum.verified:
         return past
     return replace(past, taken=(*past.taken, round_))
 
 
 def with_release(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
-    """Return the state of a party that releases its shares of a round, whose sums it now knows."""
+    """Return the state of a party that releases a round's shares, and so knows its sums."""
     return replace(
         past,
         unresolved=tuple(one for one in past.unresolved if (one.run, one.round) != (ctx.plan.run, round_)),
@@ -58,7 +57,7 @@ def with_release(ctx: phases.PartyContext, past: phases.Past, round_: int) -> ph
 def is_blocked(ctx: phases.PartyContext, past: phases.Past, drawn: leakage.Given) -> bool:
     """Return True if the party must not send its update: one on the same model may have been opened.
 
-    Accounted noise is fresh in each round, so no combination of sums costs more.
+    Accounted noise is fresh each round, so combined sums cost no more.
     """
     if not past.unresolved or repeat_limits(ctx.plan) is None:
         return False
@@ -69,7 +68,7 @@ def is_blocked(ctx: phases.PartyContext, past: phases.Past, drawn: leakage.Given
 def stating(past: phases.Past, hello: messages.Hello) -> messages.Hello:
     """Return the hello with the rounds in which this party has released nothing.
 
-    It can no longer release: the keys to its mates' share boxes were only in the phase that it left.
+    It can no longer release: the keys to its share boxes existed only in the phase that it left.
     """
     if not past.unreleased:
         return hello

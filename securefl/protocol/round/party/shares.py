@@ -1,4 +1,4 @@
-"""Release of shares once all checks have passed (protocol.md, step 9): one per member."""
+"""Release of shares after all checks (protocol.md, step 9): one per member."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from securefl.protocol.round.shared.statement import release_context, slots_stat
 def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.PartyPhase, reports.Effects]:
     """Seal one share per member of each instance to the server, once; journal it first.
 
-    With hidden groups release the counts only; slots follow once their counts are known.
+    With hidden groups release counts only; slots follow once their counts are known.
     """
     outside = phases.sit_out(phase, phase.after)
     entered: reports.Effects = (kernel.Enter(kernel.SumsGiven(phase.round, phase.given)),)
@@ -55,8 +55,7 @@ def on_counts(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Release the slots of the own cluster that have as many members as each party requires.
 
-    Release nothing if the own seat is empty: a member moved counts. An honest server sends true counts;
-    visibly false ones are rejected.
+    Release nothing if the own seat is empty: a member moved counts. Visibly false counts are rejected.
     """
     if place.round != phase.round:
         raise PeerError(SERVER, f"sends group counts of round {place.round} in round {phase.round}")

@@ -52,9 +52,8 @@ def on_trained(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Encode the update, submit it to every ready sum, and start the next training.
 
-    A trainer has one model, so trainings run in sequence. If one fails, zeros with the usual noise are sent:
-    the server chooses the model, so silence would disclose something about the data. Only public facts skip a
-    round.
+    If a training fails, zeros with the usual noise are sent: the server chooses the model, so silence would
+    disclose something about the data. Only public facts skip a round.
     """
     work = event.work
     if event.round != phase.round:
@@ -119,7 +118,7 @@ def _entered(ctx: phases.PartyContext, phase: phases.Working) -> reports.Effects
 def _kept(
     ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained
 ) -> tuple[phases.Working, reports.Effects]:
-    """Keep the result of a training and start the next; encode nothing before the time to submit."""
+    """Keep the result of a training, unencoded, and start the next."""
     if event.work != len(phase.trained):
         return phase, ()
     current = replace(phase, trained=(*phase.trained, event))
@@ -176,7 +175,7 @@ def _sendable(ctx: phases.PartyContext, phase: phases.Working, event: kernel.Tra
     if event.update is None:
         return nothing, event.failure or "training failed"
     if event.update.shape != nothing.shape or event.update.dtype != nothing.dtype:
-        # If the shape depends on the data, an error would disclose something about them.
+        # If the shape depends on the data, an error would disclose it.
         return nothing, "training ended in an update of another shape or type"
     if not np.isfinite(event.update).all():
         return nothing, "training ended in an update not finite"
@@ -191,7 +190,7 @@ def _on_retry(
     instance: secure_sum.MemberPhase,
     message: messages.Retry,
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Start over with fresh keys. No share is released for the old attempt, so it never opens."""
+    """Start over with fresh keys. No share of the old attempt is released, so it never opens."""
     members = tuple(PartyId(name) for name in message.members)
     _check_retry(ctx, place, instance, members)
     if ctx.me not in members:
@@ -209,8 +208,8 @@ def _check_retry(
 ) -> None:
     """Check that a retry has fewer of the same members, enough of them, and attempts left.
 
-    Once the sketch is known there is no retry. Other members could be enough colluders to open the update
-    before the freeze.
+    A known sketch rules out a retry. Other members could be enough colluders to open the update before the
+    freeze.
     """
     sums = ctx.plan.scenario.secure_sum
     if place.attempt >= sums.max_attempts:

@@ -1,6 +1,6 @@
 """Upload of a party: from two parameter vectors to ring words, once per update (data flow, 2 to 6).
 
-Behaviours (attacks) replace its seams; honest parties use the defaults.
+Behaviours (attacks) replace its seams.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Occasion:
     before: F32 = field(repr=False)
     """Global parameters of the round, shape (d,)."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
-    """Assignment of the round: ``clusters[r][j]`` are the members of cluster j in reclustering r."""
+    """Assignment: ``clusters[r][j]`` are the members of cluster j in reclustering r."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     """Announced values of the round."""
 
@@ -81,16 +81,16 @@ class Seams:
     clip: Callable[[F64, float | None, Occasion], F64] = _clipped
     """Clip: update and the scenario's L2 bound, None for no bound."""
     encode: Encode = _rounded
-    """Rounding of the clipped and weighted update; with privacy noise it rejects an unclipped one."""
+    """Rounding of the clipped and weighted update; with privacy noise it must be clipped."""
     noise: Callable[[I64, Occasion], I64] = _noise_unchanged
-    """Privacy noise about to be added, i64 steps; called only if the scenario adds noise."""
+    """Privacy noise about to be added, i64 steps; not called without noise."""
     without: Callable[[int, int], int] = _no_component_left_out
-    """Number of first components of removable noise to leave out, given the number never removed, and the
+    """Number of leading components of removable noise to leave out, given those never removed, and the
     round."""
     encoded: Callable[[I64, Occasion], I64] = _encoded_unchanged
     """i64 values after encoding and noise, before the ring."""
     said: Callable[[F64, Occasion], F64] = _said_unchanged
-    """f64 metrics of the received model, in samples; called only if the scenario declares metrics."""
+    """f64 metrics of the received model, in samples; not called without metrics."""
     release: Callable[[messages.ReleasedShares, int], messages.ReleasedShares] = _shares_unchanged
     """Shares about to be sealed to the server, and the round."""
 
@@ -103,7 +103,7 @@ class Upload:
     """One encoded update for all attempts and, without ``new_work``, all reclusterings."""
 
     ring: Ring
-    """Update and words, shape (d + w,). It leaves the party only masked."""
+    """Update and words, shape (d + w,); leaves the party only masked."""
     saturated: int
     """Coordinates beyond the encoding's range."""
 

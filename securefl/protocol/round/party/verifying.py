@@ -15,7 +15,7 @@ from securefl.protocol.round.shared.statement import proof_context
 
 
 class UnsignedError(PeerError):
-    """A proof that the server has not signed, so that its contents are not evidence."""
+    """A proof that the server has not signed, so that its contents prove nothing."""
 
 
 def on_proof(
@@ -62,7 +62,7 @@ def follow(
     """Check the link that an announcement gives for the round's model, as far as possible.
 
     Returns:
-        The party's state; the link; True if it is known to be confirmed; entries to record before the reveal.
+        The party's state; the link; True if known to be confirmed; entries to record before the reveal.
 
     Raises:
         PeerError: the link is missing, is about another model, or is not confirmed.
@@ -86,7 +86,7 @@ def _followed(
     if message.claim.model != model:
         raise PeerError(SERVER, "starts a round with a model outside the verified chain")
     verifying, last = past.verifying, past.link
-    # From its journal a restarted party knows only root and round of its last link.
+    # A restarted party's journal has only root and round of its last link.
     root, reached = (ctx.root, ctx.rooted) if last is None else (last.root, last.claim.round)
     if root and link.root != root and message.claim.round <= reached:
         raise PeerError(SERVER, "starts a round with a model of another or an earlier state")
@@ -94,7 +94,7 @@ def _followed(
         sure = last is not None or link.root == ctx.root
         return replace(past, link=link) if sure else past, link, sure, ()
     if verifying is None or message.claim.previous != last.root:
-        # The party was away: more than q others must state that they saw the link confirmed.
+        # The party was away: more than q others must have seen the link confirmed.
         return past, link, False, ()
     check_claim(verifying.certified, last, message.claim)
     chain.check_attests(ctx.plan, verifying.certified, link, message.attests)
@@ -115,7 +115,7 @@ def accepted(past: phases.Past, link: chain.ChainLink) -> tuple[phases.Past, tup
 def vouched(
     ctx: phases.PartyContext, link: chain.ChainLink, reveals: Mapping[PartyId, messages.Reveal]
 ) -> bool:
-    """Return True if more than q others state that the link is confirmed: one of them is honest."""
+    """Return True if more than q others state that the link is confirmed: one is honest."""
     saying = sums.exact_sum(
         isinstance(said, messages.ChainedReveal) and said.root == link.root and party != ctx.me
         for party, said in reveals.items()
@@ -191,7 +191,7 @@ def _signed(
     message: messages.OpeningProof | messages.StepProof,
     contents: bytes,
 ) -> SignedClaim:
-    """Return the server's signed claim of a proof with these contents, after a check of the signature."""
+    """Return the server's signed claim of a proof with these contents."""
     signed = SignedClaim(claim=message.claim, place=place, contents=contents, signature=message.signature)
     signed_claim.check_signed(signed, ctx.plan.roster, ctx.plan.run)
     return signed

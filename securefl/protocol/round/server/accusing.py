@@ -1,4 +1,4 @@
-"""Evidence against parties, from the server's frames of a round (ADR 0044, Evidence)."""
+"""Evidence against parties, from the server's frames (ADR 0044, Evidence)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 def two_words(plan: RunPlan, phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]) -> bytes:
-    """Return a rejected message with an earlier conflicting one of its sender; empty without one."""
+    """Return a rejected message with an earlier conflicting one of its sender, or empty."""
     if isinstance(event.message, messages.Attest | messages.Endorse | messages.Receipt) and event.signed:
         for frame in _earlier(phase, event):
             known = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
@@ -27,7 +27,7 @@ def bad_deal(
     releases: Mapping[PartyId, secure_sum.Opening],
     error: PeerError,
 ) -> bytes:
-    """Return the shares of the member whose secret does not open a sum; empty if members share none."""
+    """Return the shares of the member whose secret does not open a sum, or empty."""
     if error.culprit not in instance.setup.members:
         return b""
     dealt = plan.sums.server.dealt(instance, survivors, releases, PartyId(error.culprit))

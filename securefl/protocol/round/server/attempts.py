@@ -1,4 +1,4 @@
-"""Attempts of an instance at the server: missing members, and retries without them (protocol.md)."""
+"""Attempts of an instance at the server: missing members, and retries without them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,14 +12,14 @@ from securefl.protocol.round.shared import reports
 
 
 def is_at_end(instance: secure_sum.ServerPhase, deadline: float, now: float) -> bool:
-    """Return True if the instance is lost, or collects inputs and waits for no member."""
+    """Return True if the instance is lost, or collects inputs and is not waiting."""
     if isinstance(instance, secure_sum.CollectingInputs):
         return not instance.missing or now >= deadline
     return isinstance(instance, secure_sum.Lost)
 
 
 def due_of(ctx: phases.ServerContext, phase: phases.Summing, key: reports.ClusterKey) -> float:
-    """Return the time when an instance's step ends: its deadline, or earlier by hints."""
+    """Return when an instance's step ends: at its deadline, or earlier by hints."""
     return due_in(ctx, phase, phase.instances[key], phase.deadlines[key], phase.began[key])
 
 
@@ -30,7 +30,7 @@ def due_in(
     deadline: float,
     began: float,
 ) -> float:
-    """Return the same for an instance that is not yet in the phase."""
+    """Return the same for an instance outside the phase."""
     standing, asked = phase.standing, len(phase.view.assignment.participants)
     pace = phase.paces.get(step_of(instance), standing.session.pace)
     return due(
@@ -45,7 +45,7 @@ def due_in(
 
 
 def step_of(instance: secure_sum.ServerPhase) -> str:
-    """Return the kind of an instance's step; all instances take equally long for one kind."""
+    """Return the kind of an instance's step, which takes equally long in all."""
     return type(instance).__name__
 
 
@@ -56,7 +56,7 @@ def on_complaint(
     message: messages.Complaint,
     instance: secure_sum.ServerPhase,
 ) -> tuple[phases.Summing, reports.Effects]:
-    """Start over without accuser and accused: no party can prove its case without opening boxes."""
+    """Start over without accuser and accused: opening boxes is the only proof of a fault."""
     key, sender = (event.place.reclustering, event.place.cluster), event.sender
     over = not instance.missing or event.now >= due_of(ctx, phase, key)
     accused, sums = PartyId(message.accused), ctx.plan.sums
@@ -73,9 +73,9 @@ def without_missing(
 ) -> tuple[phases.Summing, reports.Effects]:
     """Retry each instance that needs all of its members, without those that will not survive.
 
-    A party missing in one instance is counted in none, so its other instances start over too. An instance
-    without attempts left is lost with its members, which may cascade. A party that waits for a missing one is
-    not missing itself.
+    A party missing in one instance is counted in none, so its others start over too. An instance without
+    attempts left is lost with its members, which may cascade. Waiting for a missing party is not being
+    missing.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
     phase, flat = _without_unfinished(phase, now)
@@ -111,7 +111,7 @@ def without_missing(
 
 
 def _without_unfinished(phase: phases.Summing, now: float) -> tuple[phases.Summing, reports.Effects]:
-    """Give up sums that cannot open without the members missing now."""
+    """Give up sums that need a member missing now."""
     flat: reports.Effects = ()
     for key, instance in phase.instances.items():
         if isinstance(instance, secure_sum.CollectingInputs) and instance.unfinished:

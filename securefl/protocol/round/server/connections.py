@@ -15,7 +15,7 @@ def connected(
     event: kernel.PresenceHint | kernel.Heard | kernel.Offline | kernel.Online,
     expected: Set[PartyId],
 ) -> tuple[phases.RunningPhase, Effects]:
-    """Record that a party's connection broke or works, or a change of the server's own.
+    """Record a party's broken or working connection, or a change of the server's own.
 
     Names outside ``expected`` are not stored: a broker can invent any number.
     """

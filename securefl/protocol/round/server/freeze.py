@@ -1,4 +1,4 @@
-"""Freeze at the server: survivors, admitted sums, and the data that survivors check."""
+"""Freeze at the server: survivors, admitted sums, and the survivors' data to check them."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -19,7 +19,7 @@ def eligible(
     phase: phases.Summing,
     lost: Collection[reports.ClusterKey] = (),
 ) -> frozenset[PartyId]:
-    """Return the largest survivor set that the instances allow now, without the ``lost`` ones."""
+    """Return the largest survivor set that the instances allow, without the ``lost``."""
     clusters = {(r, j): m for r, row in enumerate(phase.view.assignment.clusters) for j, m in enumerate(row)}
     return clustering.survivor_set(
         clusters,
@@ -38,7 +38,7 @@ def freeze(
 ) -> tuple[phases.Certifying | phases.Releasing, reports.Effects]:
     """Fix the survivor set and the sums to open; send each survivor the data to check them.
 
-    If no sum may be opened, or no certificate is possible, the round ends without an opening.
+    Without admitted sums, or a possible certificate, the round ends unopened.
     """
     plan, view, standing = ctx.plan, phase.view, phase.standing
     waiting = {key: i for key, i in phase.instances.items() if isinstance(i, secure_sum.CollectingInputs)}
@@ -59,7 +59,7 @@ def freeze(
         statement = bound_statement(statement, commitments.values())
     frozen = phases.Frozen(survivors, statement, admission.head(), alive, commitments)
     dropped = tuple(p for p in view.assignment.participants if p not in able)
-    # Members whose update was rejected answered in time, and hold shares that the others' sum needs.
+    # Members with rejected updates answered in time, and hold shares of the others' sum.
     late = standing.late | (frozenset(dropped) - frozen.holders)
     standing = replace(standing, late=late)
     effects: reports.Effects = (

@@ -1,4 +1,4 @@
-"""First part of a round at the server: invite, announce, relay the nonces, draw the clusters."""
+"""First part of a round at the server: invite, announce, relay nonces, draw clusters."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from securefl.protocol.round.shared.lateness import late_reason
 def begin_round(
     ctx: phases.ServerContext, standing: phases.Standing, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Send the model and an invitation to all parties, unless the round is void or the server pauses."""
+    """Send the model and an invitation to all, unless the round is void or the server pauses."""
     if standing.session.pausing:
         return resuming.pause(standing.session.pausing)
     void = resuming.left_open(ctx, standing)
@@ -80,7 +80,7 @@ def invite(
 def on_all_sent(
     ctx: phases.ServerContext, phase: phases.Greeting, event: kernel.AllSent
 ) -> tuple[phases.Greeting, reports.Effects]:
-    """Start the deadline of hellos once the model is sent: a large model takes long to transfer."""
+    """Start the deadline of hellos once the model is sent, which may take long."""
     if (event.round, event.draw) != (phase.standing.round, phase.draw) or phase.sent:
         return phase, ()
     waiting = replace(phase, sent=True, deadline=event.now + allowed(ctx.plan, "hello"))
@@ -90,15 +90,15 @@ def on_all_sent(
 def invited_again(
     ctx: phases.ServerContext, phase: phases.Greeting, party: PartyId
 ) -> tuple[phases.Greeting, reports.Effects]:
-    """Resend the round's model and invitation, once, to a party that started after they were sent.
+    """Resend the round's model and invitation, once, to a party that started since.
 
-    Without that limit each short message would be answered with a model.
+    Otherwise each short message would be answered with a model.
     """
     standing, known = phase.standing, phase.hellos.keys() | phase.excluded | phase.again
     if party in known or party not in ctx.plan.roster.parties:
         return phase, ()
     if phase.draw:
-        # The party would first have to answer draw 0, which is void.
+        # It would first have to answer draw 0, which is void.
         return phase, ()
     return replace(phase, again=phase.again | {party}), (
         kernel.Send(party, kernel.Place(standing.round), model_of(standing)),
@@ -121,8 +121,7 @@ def on_hello(
     """Accept a hello.
 
     Raises:
-        PeerError: it is for another server, draw, model, configuration or limits, is a second one, or is from
-            an excluded party.
+        PeerError: another server, draw, model, configuration or limits, a second hello, or an excluded party.
     """
     if wire.epoch_of(message.leader) < phase.standing.epoch:
         # Sent before this server started; not an error.
@@ -163,8 +162,7 @@ def close_hellos(
             return _wait_on(ctx, phase, tuple(present), reason, now)
         return skip_round(ctx, phase.standing, tuple(present), reason)
     if phase.standing.claims.pending is not None:
-        # Parties must not train on an unconfirmed model. Hellos have arrived meanwhile, so waiting costs no
-        # time.
+        # Parties must not train on an unconfirmed model; hellos came meanwhile, so waiting costs no time.
         return phases.Attesting(phase.standing, now + proving.attesting_time(ctx), phase), ()
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
     standing = replace(
@@ -217,8 +215,7 @@ def on_reveal(
     """Accept a nonce.
 
     Raises:
-        PeerError: it is for another draw, is from a party not announced, is a second one, or does not match
-            the commitment.
+        PeerError: another draw, an unannounced party, a second nonce, or one that was not committed to.
     """
     round_ = phase.standing.round
     if place != kernel.Place(round_, attempt=phase.draw) or sender not in phase.hellos or not signed:
@@ -302,7 +299,7 @@ def skip_round(
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """End a round without an update; too many in a row end the run.
 
-    Rounds skipped for lack of parties (``alone``) count in seconds, not in rounds.
+    Rounds without enough parties (``alone``) count in seconds instead.
     """
     round_ = standing.round
     late = standing.late | (standing.session.gone.keys() - frozenset(present))

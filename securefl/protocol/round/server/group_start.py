@@ -1,10 +1,10 @@
 """Start of task groups' models without an oracle: one model, split repeatedly (docs/adr/0028).
 
 In the first ``groups.warmup`` rounds all parties train the first model. Then, every ``groups.pace`` rounds,
-one model is split: that with the most divided cluster means. It moves to one side along their main
-difference, and a new model starts at the other. Members select a side by their loss. Once all models exist,
-as many splits follow, but only to replace a model without an opened sum, which no party trains. This needs no
-message or sum that a plain round lacks.
+the model with the most divided cluster means is split. It moves to one side along their main difference, and
+a new model starts at the other. Members select a side by their loss. Once all models exist, as many splits
+follow, but only to replace a model without an opened sum, which no party trains. No extra message or sum is
+needed.
 
 The scenario, not counts, determines when a model starts: members that lie about their choice cannot delay
 one, and no model with an opened sum is replaced.
@@ -23,12 +23,12 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 
 MIXED = 1.4
-"""Least ratio of a model that is split once all exist. Rotated Fashion-MNIST has 1.0 to 1.3 for members of
-one group, 1.5 to 5.3 for two."""
+"""Least ratio of a model that is split once all exist. Rotated Fashion-MNIST: 1.0 to 1.3 for members of one
+group, 1.5 to 5.3 for two."""
 
 
 def models_at(plan: RunPlan, round_: int) -> int:
-    """Return the number of models to choose from in a round: 1 in the warm-up, without a choice."""
+    """Return the number of models to choose from in a round; 1 in the warm-up."""
     groups = plan.scenario.groups
     if round_ < groups.warmup:
         return 1
@@ -57,14 +57,13 @@ def parted(
 ) -> tuple[F32, F64]:
     """Return all models f32 ``(k d,)`` and the optimiser's moments f64 ``(s, k d)``, one split if due.
 
-    ``models`` and ``moments`` are those after the round's step; ``totals`` are the members in each sum if
-    groups are hidden.
+    Both are given after the round's step; ``totals`` are the members in each sum of hidden groups.
     """
     if not parts_after(plan, round_):
         return models, moments
     there = models_at(plan, round_)
     heard = {group_sums.group_of(drawn, opened.key) for opened in sums}
-    # Until all models exist the next one starts, even if some party claims to train it already.
+    # Until all models exist the next one starts, even if a party claims to train it.
     further = there if there < plan.models else next((g for g in range(there) if g not in heard), None)
     spreads = _spreads(plan, sums, drawn, totals, there)
     if further is None or not spreads:

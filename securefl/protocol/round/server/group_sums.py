@@ -1,4 +1,4 @@
-"""Sums of task groups at the server: screen and aggregation into one update (docs/adr/0026 and 0028)."""
+"""Sums of task groups at the server: screen and aggregation (docs/adr/0026 and 0028)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,8 +36,8 @@ def group_stack(
 ) -> ClusterMeans:
     """Return the cluster means of one group with at least one sum, f64 ``(c, d)``.
 
-    ``reference`` is the mean of the past aggregates of all models, f64 ``(k d,)``, for rules with a memory.
-    ``totals`` are the members in each sum if groups are hidden.
+    ``reference`` is the mean of past aggregates of all models, f64 ``(k d,)``, for rules with a memory;
+    ``totals`` are the members in each sum of hidden groups.
     """
     at = slice(group * plan.length, (group + 1) * plan.length)
     if totals is None:
@@ -48,7 +48,7 @@ def group_stack(
 def _counted_stack(
     plan: RunPlan, sums: Sequence[stacking.ClusterSum], totals: Mapping[ClusterKey, int], reference: F64
 ) -> ClusterMeans:
-    """Return the means of slots: each sum divided by its count, as its members are unknown."""
+    """Return the means of slots, divided by counts, as members are unknown."""
     counts = [totals[opened.key] for opened in sums]
     means = [
         plan.fixed_point.decode(encoding.from_ring(opened.ring), float(count))
@@ -67,11 +67,9 @@ def screened(
 ) -> list[stacking.ClusterSum]:
     """Return the sums whose means are at most ``groups.screen`` times the median length over all models.
 
-    If the shortest mean of a group exceeds that median, it replaces the median for that group: a model with
-    large steps keeps its sums. The bound never exceeds ``groups.screen`` squared times the median, or liars
-    in all sums of a group would control its model. Such a model stays unchanged.
-
-    Without a screen all sums are returned, in their order.
+    If a group's shortest mean exceeds that median, it replaces it for that group: a model with large steps
+    keeps its sums. The bound never exceeds ``groups.screen`` squared times the median, or liars in all sums
+    of a group would control its model, which stays unchanged instead. Without a screen all sums are returned.
     """
     factor = plan.scenario.groups.screen
     if factor is None or not sums:

@@ -1,4 +1,4 @@
-"""Joining: participants present, their progress, and the state that the server continues from."""
+"""Joining: participants, their progress, and the state to continue from."""
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
@@ -14,7 +14,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 def expected(plan: RunPlan) -> Set[PartyId]:
-    """Return the participants to wait for before the first round; sums that use a dealer need it."""
+    """Return the participants to wait for first, with the dealer if the sums need it."""
     parties, dealer = plan.roster.parties.keys(), plan.sums.dealer
     return parties if dealer is None else parties | {dealer}
 
@@ -69,7 +69,7 @@ def _versions(message: messages.Software) -> reports.Versions:
 def close_joining(
     ctx: phases.ServerContext, phase: phases.Joining, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Lead the run with the parties present; end if it cannot start, or continued without this server."""
+    """Lead the run with the parties present; end if it cannot start, or went past this server."""
     plan, resumed = ctx.plan, ctx.resumed
     missing = tuple(sorted(plan.roster.parties.keys() - phase.joined))
     joined, dealer = phase.joined - {DEALER}, plan.sums.dealer
@@ -88,7 +88,7 @@ def close_joining(
         ended, effects = gather.abort(lacks) if resumed is None else resuming.pause(lacks)
         return ended, (*known, *effects)
     reason = shortage(plan, joined)
-    # Parties of a resumed run may be away for a while: rounds wait for them.
+    # Rounds of a resumed run wait for absent parties.
     if reason is not None and resumed is None:
         ended, effects = gather.abort(
             f"{len(joined)} of {len(plan.roster.parties)} parties joined {within}; {reason}"
@@ -103,7 +103,7 @@ def close_joining(
 def _go_on(
     ctx: phases.ServerContext, standing: phases.Standing, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Start, or continue where an earlier server was: request shares, test a model, await verifiers."""
+    """Start, or continue an earlier server's work: request shares, test a model, await verifiers."""
     if ctx.resumed is not None:
         kept = ctx.resumed.checkpoint
         certified, done = kept.certified, kept.done

@@ -1,4 +1,4 @@
-"""State machine of the server: an event changes the phase, then complete or overdue steps close."""
+"""State machine of the server: after each event, close complete or overdue steps."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -30,7 +30,7 @@ _STEPS = (phases.Joining, phases.Greeting, phases.Revealing, phases.Certifying, 
 
 
 class ServerMachine:
-    """The server of one run. It sees participants, masked inputs, released shares and cluster sums."""
+    """The server of a run. It sees participants, masked inputs, released shares and cluster sums."""
 
     def __init__(self, ctx: phases.ServerContext) -> None:
         self._ctx = ctx
@@ -101,7 +101,7 @@ class ServerMachine:
     def _worked(
         self, phase: phases.RunningPhase, event: kernel.AllSent | kernel.Consulted | kernel.Evaluated
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Handle the result of the server's own work, if the phase still waits for it."""
+        """Handle the result of the server's own work, if still needed."""
         ctx = self._ctx
         match event, phase:
             case kernel.AllSent(), phases.Greeting():
@@ -184,7 +184,7 @@ class ServerMachine:
         return after, effects
 
     def _too_late(self, phase: phases.Ended, event: kernel.Event[messages.AnyMessage]) -> Effects:
-        """Send the end of the run to a party that joins too late."""
+        """Send the end of the run to a late joiner."""
         if (
             phase.goodbye is None
             or not isinstance(event, kernel.Received)
@@ -248,7 +248,7 @@ class ServerMachine:
     ) -> float:
         """Return the latest end of the step."""
         plan, standing = self._ctx.plan, phase.standing
-        # A party with a spent privacy budget sends no hello: expected, and not a hint.
+        # A party with a spent privacy budget sends no hello, which is no hint.
         spent = spent_by(plan, standing.releases) if isinstance(phase, phases.Greeting) else frozenset()
         if missing and spent.issuperset(missing):
             return min(
@@ -298,7 +298,7 @@ class ServerMachine:
                 assert_never(phase)
 
     def awaited(self, phase: phases.ServerPhase) -> Collection[PartyId]:
-        """Return the parties that this phase waits for; none while the server itself works."""
+        """Return the parties that this phase waits for; none while the server works."""
         match phase:
             case phases.Summing():
                 return sums.awaited_members(phase)
@@ -311,7 +311,7 @@ class ServerMachine:
                 return self._missing(phase)
 
     def agreed_seconds(self, phase: phases.ServerPhase) -> float:
-        """Return the seconds that a phase lasts by agreement: until all masked inputs are sent at once."""
+        """Return the agreed seconds before all masked inputs are sent at once, else 0."""
         submit = self._ctx.plan.scenario.submit_seconds
         return (
             submit
@@ -323,7 +323,7 @@ class ServerMachine:
 def _untimely(
     ctx: phases.ServerContext, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
 ) -> PeerError:
-    """Return the error for a message of another step than the present one."""
+    """Return the error for a message of another step."""
     kind, at = type(event.message).__name__, f"the server is {type(phase).__name__.lower()}"
     round_, resumed = event.place.round, ctx.resumed
     if round_ > phase.standing.round:

@@ -1,6 +1,6 @@
 """Last part of a round at the server: certify, collect releases, open, aggregate, step, evaluate, stop.
 
-A rule that needs a gradient of the server's own data gets it between opening and aggregation.
+Between opening and aggregation, rules that need it get a gradient of the server's data.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -41,9 +41,9 @@ def due_now(plan: RunPlan, phase: phases.Releasing) -> Collection[reports.Cluste
 def ask_slots(
     ctx: phases.ServerContext, phase: phases.Releasing, sums: Sequence[stacking.ClusterSum], now: float
 ) -> tuple[phases.Releasing, reports.Effects]:
-    """Send each cluster the opened seats of its counts; its members then release the slots.
+    """Send each cluster the opened seats of its counts; its members then release slots.
 
-    A cluster with impossible counts gets no message: honest members would reject it.
+    Clusters with impossible counts get none: honest members would reject them.
     """
     plan, round_ = ctx.plan, phase.standing.round
     limits = (phase.view.limits[party] for party in phase.frozen.survivors)
@@ -116,7 +116,7 @@ def _opened(
     """Return the sum of vectors, added up before or now.
 
     Raises:
-        PeerError: a member's secret differs from the one that it advertised.
+        PeerError: a member's secret differs from the advertised one.
     """
     server, instance = ctx.plan.sums.server, phase.frozen.instances[key]
     fixed = instance.fixed_sum(phase.frozen.survivors)
@@ -133,7 +133,7 @@ def on_endorse(
     """Accept an endorsement.
 
     Raises:
-        PeerError: it is from a party outside the survivors, is a second one, or is of another statement.
+        PeerError: not a survivor, a second one, or of another statement.
     """
     if place != kernel.Place(phase.standing.round) or sender not in phase.frozen.survivors or not signed:
         raise PeerError(sender, "signs the survivors at the wrong time")
@@ -176,7 +176,7 @@ def on_release(
     """Accept a survivor's shares; a wrong share in one instance leaves the others valid.
 
     Raises:
-        PeerError: it is from a party that was not asked, is a second release, or cannot be decrypted.
+        PeerError: it is unexpected, is a second one, or cannot be decrypted.
     """
     if place != kernel.Place(phase.standing.round) or sender not in phase.awaited:
         raise PeerError(sender, "releases shares at the wrong time")
@@ -239,7 +239,7 @@ def close_releasing(
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Open and check the sums; then step, or consult the server's own data first.
 
-    With hidden groups the counts open first; then the server waits for the shares of any slots.
+    With hidden groups open the counts first, then wait for any slots' shares.
     """
     unmasked, effects = unmask_all(ctx, phase)
     if phase.counts is None and clustering.hides_groups(ctx.plan.scenario.groups):
@@ -251,7 +251,7 @@ def close_releasing(
     wrong = {PartyId(one.culprit) for one in effects if isinstance(one, kernel.Reject) and one.evidence}
     secure, lost = ctx.plan.scenario.secure_sum, len(phase.frozen.instances) - len(unmasked.sums)
     if secure.verified and lost:
-        # The server must not choose a subset: either all certified sums count, or there is no step.
+        # The server must not choose a subset: all certified sums count, or there is no step.
         reason = f"{text.count(lost, 'certified sum')} could not be opened, but the model needs all of them"
         unmasked, effects = (
             proving.Unmasked(),
@@ -267,7 +267,7 @@ def close_releasing(
         evaluating, more = _close_opened(ctx, phase, proving.Unmasked())
     ctx.store.discard_all()
     if wrong:
-        # The fault costs at most this round, and each culprit one round of the run.
+        # A fault costs at most this round, and each culprit one round of the run.
         standing = evaluating.standing
         standing = replace(
             standing,

@@ -60,11 +60,11 @@ class Checkpoint:
     """Last epoch that the server led."""
     standing: Standing
     done: reports.RoundDone | None = None
-    """Report of the round whose model is still to be tested; None if a round is to start."""
+    """Report of a round whose model is to be tested; None if a round is to start."""
     certified: Certified | None = None
     """Round whose shares were requested; None for none."""
     norm: float | None = None
-    """L2 norm of the update that made the model of ``done``; None without an update."""
+    """L2 norm of the update behind ``done``; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class Resumed:
     drew: tuple[tuple[tuple[PartyId, ...], ...], ...] = ()
     """Clusters of that round, by reclustering; empty if not drawn."""
     atom_seed: bytes = b""
-    """Seed of the atoms formed in some round, even if no party received it; empty for none."""
+    """Seed of the last formed atoms, even if no party received it; empty for none."""
     claimed: tuple[int, bytes] = (-1, b"")
-    """Round and root of the last claim that was proven, or was about to be."""
+    """Round and root of the last claim that was or may have been proven."""
 
     @property
     def last_round(self) -> int:
@@ -120,7 +120,7 @@ class BestSoFar:
 
 
 class FeatureSlot:
-    """State of a round feature, or of a part of the core, that the server carries between rounds."""
+    """State of a feature, or of a part of the core, that the server carries between rounds."""
 
     __slots__ = ()
 
@@ -130,10 +130,9 @@ class ServerSession:
     """State of one server process, in no checkpoint."""
 
     gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
-    """Parties whose connection broke, as reported by the broker, and the time: a hint that shortens
-    waiting."""
+    """Parties whose connection broke, by the broker's report, and the time: a hint that shortens waiting."""
     pace: Pace = field(default_factory=Pace, compare=False)
-    """Pace of the present step; in sums, the time when the first of them began."""
+    """Pace of the present step; in sums, the start of the first."""
     clock: OnlineClock = field(default_factory=OnlineClock)
     """Clock of all times in the server's phases."""
     interrupted: bool = False
@@ -143,7 +142,7 @@ class ServerSession:
     elsewhere: frozenset[PartyId] = frozenset()
     """Parties that send hellos to the server of a later epoch."""
     ahead: frozenset[PartyId] = frozenset()
-    """Parties that state that they saw the draw of a later round than this server's."""
+    """Parties that state a later drawn round than this server's."""
     software: Mapping[PartyId, messages.Software] = field(default_factory=lambda: NOTHING_REPORTED)
     """Versions that parties report."""
     pausing: str = ""
@@ -164,7 +163,7 @@ class Quorum(FeatureSlot):
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress(FeatureSlot):
-    """Best model so far, by ``stop.metric`` or by accuracy on the server's test set."""
+    """Best model so far, by ``stop.metric`` or test accuracy."""
 
     best_accuracy: float = -1.0
     stale_rounds: int = 0
@@ -187,7 +186,7 @@ class Claims(FeatureSlot):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """State that the server carries between rounds: core fields, and one slot per feature."""
+    """State that the server carries between rounds: core fields, and a slot per feature."""
 
     # In the order of the parts of a checkpoint file.
     round: int
@@ -205,13 +204,13 @@ class Standing:
     suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
     """Slot of the checks: evidence so far, and its subjects."""
     before: F32 | None = field(default=None, repr=False)
-    """Slot of the former model: parameters of the round before, for parties' momentum."""
+    """Slot of the former model: parameters of the round before, for momentum."""
     releases: budget.Releases = field(default_factory=lambda: budget.NO_RELEASES)
-    """Slot of the release budget: number of releases of each party, with privacy."""
+    """Slot of the release budget: releases of each party, with privacy."""
     atom_seed: bytes = b""
-    """Slot of hidden groups: seed of the run's atoms; empty before they are formed, or without."""
+    """Slot of hidden groups: seed of the run's atoms; empty without."""
     barred: frozenset[PartyId] = frozenset()
-    """Slot of exclusion: parties that shared another secret than they advertised, which cost a sum."""
+    """Slot of exclusion: parties that cost a sum by another secret than advertised."""
     late: frozenset[PartyId] = frozenset()
     """Parties that missed a deadline and have sent nothing since."""
     quorum: Quorum = field(default_factory=Quorum)
@@ -220,7 +219,7 @@ class Standing:
     epoch: int = 0
     """Epoch that this server leads; 0 for none."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
-    """Slot of additions: values that the server announces at the start of the round."""
+    """Slot of additions: announced values of the round."""
     session: ServerSession = field(default_factory=ServerSession)
 
     @classmethod
@@ -278,7 +277,7 @@ class Greeting:
     waits: int = 0
     """Deadlines passed with too few hellos."""
     again: frozenset[PartyId] = frozenset()
-    """Parties that were sent the model again, as their processes started after it was sent."""
+    """Parties that were sent the model again, as they started after it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +314,7 @@ class RoundView:
 
 @dataclass(frozen=True, slots=True)
 class Summing:
-    """All R x c instances, each at its own step with its own deadline."""
+    """All R x c instances, each with its own step and deadline."""
 
     standing: Standing
     view: RoundView
@@ -337,7 +336,7 @@ class Frozen:
     """Head of the leakage ledger, as every survivor signs it."""
     instances: Mapping[reports.ClusterKey, secure_sum.CollectingInputs]
     commitments: Mapping[reports.ClusterKey, bytes] = field(default_factory=dict)
-    """Commitments that fix each sum, in the order of keys; empty if sums are not verified."""
+    """Commitments to each sum, in the order of keys; empty if not verified."""
 
     @property
     def holders(self) -> frozenset[PartyId]:
@@ -348,7 +347,7 @@ class Frozen:
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """A round whose shares were requested, for a restarted server to request again."""
+    """A round whose shares were requested, and may be again after a restart."""
 
     view: RoundView
     frozen: Frozen
@@ -385,13 +384,13 @@ class Releasing:
     counts: tuple[reports.SlotsCounted, ...] | None = None
     """Opened counts of hidden groups, once their slots are requested."""
     totals: Mapping[reports.ClusterKey, Ring] = field(default_factory=dict, repr=False)
-    """Sums of masked vectors, shape (d,), if added up before the shares arrive."""
+    """Sums of masked vectors, shape (d,), if added up before the shares."""
     again: bool = False
-    """True if an earlier server requested the same shares; its answers may arrive too."""
+    """True if an earlier server requested the same shares; answers to it may arrive."""
 
     @property
     def awaited(self) -> frozenset[PartyId]:
-        """Holders of shares of the sums to open; with slots, the survivors of their clusters."""
+        """Parties with shares to release; with slots, the survivors of their clusters."""
         if self.counts is None:
             return self.frozen.holders
         asked = {one.cluster for one in self.counts if one.slots}
@@ -416,8 +415,8 @@ class Attesting:
     standing: Standing
     deadline: float
     then: Greeting | kernel.Finished | None
-    """Next step once they confirm: the next round, or the end. None in a restarted server, which starts the
-    next round with this model or the one before."""
+    """Next round, or the end, once they confirm. None in a restarted server, which then starts a round with
+    this model or the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +437,7 @@ class Ended:
     """The run is over."""
 
     goodbye: messages.Goodbye | None
-    """Message sent to all parties, and to late joiners. None if the run continues elsewhere."""
+    """Message to all parties, and to late ones. None if the run continues elsewhere."""
 
 
 RunningPhase = (

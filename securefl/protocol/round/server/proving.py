@@ -52,7 +52,7 @@ def claim_step(
 ) -> tuple[phases.Standing, reports.Effects]:
     """Claim the result of a round, and prove it to its verifiers; journal it first.
 
-    ``unmasked`` has all sums of the round, or all but the number that may be lost.
+    ``unmasked`` may lack only sums that may be lost.
     """
     run, round_, certified = ctx.plan.run, before.round, certified_of(view, frozen, before.round)
     chain = before.claims.chain
@@ -85,7 +85,7 @@ def claim_step(
 
 
 def claimed_otherwise(ctx: phases.ServerContext, standing: phases.Standing) -> bool:
-    """Return True if an earlier server claimed another result of the round, from other sums."""
+    """Return True if an earlier server claimed another result of the round."""
     resumed, pending = ctx.resumed, standing.claims.pending
     if resumed is None or pending is None:
         return False
@@ -104,8 +104,7 @@ def on_attest(
     """Accept a verifier's attestation.
 
     Raises:
-        PeerError: nothing is to be attested, the root differs, or the party may not attest this, or did
-            already.
+        PeerError: no claim, another root, a party that may not attest this, or a second one.
     """
     pending = standing.claims.pending
     if pending is None:
@@ -129,7 +128,7 @@ def unconfirmed(ctx: phases.ServerContext, pending: phases.Pending) -> str | Non
 
 
 def awaited_attests(ctx: phases.ServerContext, pending: phases.Pending) -> Collection[PartyId]:
-    """Return the parties that the claim waits for; none once it is confirmed."""
+    """Return the parties that the claim waits for; none once confirmed."""
     if unconfirmed(ctx, pending) is None:
         return frozenset()
     given = pending.attests
@@ -167,7 +166,7 @@ def without_claim(standing: phases.Standing) -> phases.Standing:
 
 
 def confirmed(ctx: phases.ServerContext, standing: phases.Standing) -> phases.Standing:
-    """Return the state with its claim as the last link, and only as many attestations as needed."""
+    """Return the state with its claim as the last link, and only the attestations needed."""
     pending = standing.claims.pending
     if pending is None:
         return standing
@@ -184,7 +183,7 @@ def confirmed(ctx: phases.ServerContext, standing: phases.Standing) -> phases.St
 def chained(
     ctx: phases.ServerContext, standing: phases.Standing, draw: int, announce: messages.Announce
 ) -> messages.Announce:
-    """Return the announcement with the last link and its attestations, if rounds are verified."""
+    """Return the announcement with the last link and its attestations, if verified."""
     chain = standing.claims.chain
     if chain is None:
         return announce
@@ -208,7 +207,7 @@ def _prove_opening(
 ) -> list[kernel.Send[messages.AnyMessage]]:
     added = instance.summed_members(certified.survivors)
     alive = certified.alive(key)
-    # Any members will do if they are enough; each round takes another part of the cluster.
+    # Any members will do; each round takes another part of the cluster.
     start = certified.round % len(alive)
     asked = (alive[start:] + alive[:start])[: feasibility.openers_asked(ctx.plan.scenario, len(alive))]
     vectors = _joined(ctx.store, [instance.inputs[index] for index in added])

@@ -1,9 +1,8 @@
 """Openings that survive a restart of the server: stored state, and the repeated request (ADR 0056).
 
 Certified survivors fix one set of sums that their shares open, whichever server asks. A restarted server
-receives the same sealed boxes: the round is not void, and no party discloses more. The round is void with
-hidden groups, whose shares take two requests, and if the masked inputs of a verified round exceed
-:data:`KEPT_BYTES`.
+receives the same sealed boxes, so no party discloses more. The round is void with hidden groups, whose shares
+take two requests, and if a verified round's masked inputs exceed :data:`KEPT_BYTES`.
 """
 
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from securefl.protocol.round.shared import leakage, reports
 from securefl.protocol.round.shared.draw import drawn_report
 
 KEPT_BYTES = 2**30
-"""Most bytes of masked inputs that the server keeps in memory; beyond it spools to disk."""
+"""Most bytes of masked inputs in the server's memory; more are spooled to disk."""
 
 
 def begin_releasing(
@@ -30,9 +29,9 @@ def begin_releasing(
     certificate: tuple[bytes, ...],
     now: float,
 ) -> tuple[phases.Releasing, reports.Effects]:
-    """Wait for the shares that open the round's sums; return the effect that stores the sums' data.
+    """Wait for the shares that open the round's sums; return the effect that stores these sums.
 
-    ``certificate`` has signed frames; it is empty if the freeze itself requests shares.
+    ``certificate`` has signed frames; empty if the freeze itself requests shares.
     """
     deadline = now + ctx.plan.scenario.deadlines.release
     releasing = phases.Releasing(standing, view, frozen, frozenset(), {}, deadline)
@@ -50,7 +49,7 @@ def begin_releasing(
 def ask_again(
     ctx: phases.ServerContext, standing: phases.Standing, certified: phases.Certified, now: float
 ) -> tuple[phases.Releasing, reports.Effects]:
-    """Request the shares that an earlier server requested, and report the round again."""
+    """Repeat an earlier server's request for shares, and report the round again."""
     round_, view, frozen = standing.round, certified.view, _stored(ctx, certified)
     setups = {key: one.setup for key, one in frozen.instances.items()}
     totals = {
@@ -74,7 +73,7 @@ def ask_again(
 
 
 def _totals(ctx: phases.ServerContext, frozen: phases.Frozen) -> dict[reports.ClusterKey, Ring]:
-    """Return the sums of masked vectors, which reveal no more than one of these; none for verified sums."""
+    """Return the sums of masked vectors, except verified ones; these reveal no more than one vector."""
     return {
         key: secure_sum.added_up(instance.fixed_sum(frozen.survivors), instance.vectors(ctx.store))
         for key, instance in frozen.instances.items()

@@ -1,9 +1,9 @@
 """Resumption of a server: its epoch, its starting point, and the outcome of an open round.
 
-A restarted server continues from the last stored :class:`Checkpoint`. It sends a roll call, and leads the
-epoch after the highest stated one (ADR 0054). A round with an announced draw is void and its updates count as
-released, unless its shares were requested (:mod:`securefl.protocol.round.server.reopening`). A round with
-invitations only starts again.
+A restarted server continues from the last stored :class:`Checkpoint`, and leads the epoch after the highest
+stated one (ADR 0054). A round with an announced draw is void and its updates count as released, unless its
+shares were requested (:mod:`securefl.protocol.round.server.reopening`). A round with invitations only starts
+again.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.statement import model_digest
 
 MAX_LEAP: Final = 2**16
-"""Largest believed distance to a stated epoch: a lying party must not exhaust the epochs."""
+"""Largest believed lead of a stated epoch: a liar must not exhaust the epochs."""
 VOID: Final = "the server was started again in it: what parties may have released counts, and opens nothing"
 _NOTHING: Final = -1
 
@@ -30,16 +30,13 @@ Clusters = tuple[tuple[tuple[PartyId, ...], ...], ...]
 
 
 def keep(standing: phases.Standing, phase: phases.Evaluating | None = None) -> kernel.Keep:
-    """Return the effect that stores the state: before a round, or before its model is tested."""
+    """Return the effect that stores the state before a round, or before a model's test."""
     state = phases.Checkpoint(standing.epoch, standing)
     return kernel.Keep(state if phase is None else replace(state, done=phase.done, norm=phase.norm))
 
 
 def next_epoch(own: int, stated: Mapping[PartyId, phases.Stated]) -> int:
-    """Return the epoch to lead: the one after all known epochs.
-
-    ``own`` is the last epoch that this server knows it led, 0 for none.
-    """
+    """Return the epoch to lead: the one after all known epochs; ``own`` is 0 for none."""
     believed = (one.epoch for one in stated.values() if one.epoch <= own + MAX_LEAP)
     return min(max(own, *believed, 0) + 1, wire.MAX_EPOCH)
 
@@ -47,7 +44,7 @@ def next_epoch(own: int, stated: Mapping[PartyId, phases.Stated]) -> int:
 def outlived(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reached: int) -> str | None:
     """Return why this server's state is older than the run, or None.
 
-    More than q parties must have passed the round ``reached``, the next one here, or one colluder could stop
+    More than q parties must state a round after ``reached``, the next one here; else one colluder could stop
     any server.
     """
     rounds = sorted((one.round for one in stated.values()), reverse=True)
@@ -83,7 +80,7 @@ def replaced(
 ) -> phases.Standing | kernel.Aborted:
     """Record that a party follows a later server; end this one if more than q parties do.
 
-    It sends no goodbye: the run continues.
+    There is no goodbye: the run continues.
     """
     elsewhere = standing.session.elsewhere | {sender}
     if len(elsewhere) <= ctx.plan.scenario.secure_sum.colluders:
@@ -124,7 +121,7 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
 
 
 def _last_claim(ctx: phases.ServerContext, standing: phases.Standing) -> reports.Effects:
-    """Report the last confirmed claim again: an earlier server may not have recorded it."""
+    """Report the last confirmed claim, which an earlier server may not have recorded."""
     if standing.claims.chain is None or standing.claims.chain.link.claim.round < 0:
         return ()
     link, frames = standing.claims.chain.link, standing.claims.chain.frames
@@ -152,7 +149,7 @@ def left_open(
 ) -> tuple[phases.Evaluating, reports.Effects] | None:
     """End a round whose draw an earlier server announced; None for any other.
 
-    Drawn parties may have released their updates, so these count. No party is at fault; the model stays.
+    Drawn parties may have released their updates, so these count. The model stays.
     """
     resumed = ctx.resumed
     if resumed is None or standing.round > resumed.announced:
@@ -177,7 +174,7 @@ def left_open(
 
 
 def unheard_atoms(ctx: phases.ServerContext, atom_seed: bytes) -> bool:
-    """Return True if an earlier server may have been killed before any party received its atoms."""
+    """Return True if these atoms may be unknown to all parties, as an earlier server was killed."""
     resumed = ctx.resumed
     return (
         resumed is not None and atom_seed == resumed.atom_seed and not resumed.checkpoint.standing.atom_seed

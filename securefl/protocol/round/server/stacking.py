@@ -1,4 +1,4 @@
-"""Cluster means of opened sums as rows for a robust rule, and the rule's mean over reclusterings."""
+"""Cluster means as rows for a robust rule, and the rule's mean over reclusterings."""
 
 import functools
 from collections import Counter
@@ -50,14 +50,14 @@ class RoundAggregate:
     """Mean of the rule's results over the reclusterings with enough clusters."""
 
     update: F64 | None
-    """Shape (d,); None if no reclustering had enough clusters, or the gradient that the rule needs."""
+    """Shape (d,); None if no reclustering had the clusters or gradient that the rule needs."""
     kept: tuple[tuple[int, int], ...]
     rejected: tuple[tuple[int, int], ...]
-    """(reclustering, cluster) pairs that the rule left out, among those that no check excluded."""
+    """(reclustering, cluster) pairs that the rule, and no check, left out."""
     trust: Trust = NO_TRUST
     """Trust in the parties after this round."""
     moved: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=np.bool_))
-    """Coordinates that the update covers: with task groups, those of groups with an update."""
+    """Coordinates that the update covers; with task groups, of groups with one."""
 
 
 def counted(
@@ -92,7 +92,7 @@ def stack_of(
 ) -> ClusterMeans:
     """Return cluster means (step 11): each sum divided by its survivors' known total weight.
 
-    The mean of an ``excluded`` sum is zero. ``unit`` is the length that is encoded as 1.
+    ``excluded`` sums have mean zero. ``unit`` is the length that is encoded as 1.
     """
     totals = [ordered_sum(weights[party] for party in opened.survivors) for opened in sums]
     decoded = [
@@ -143,7 +143,7 @@ def aggregate_round(
         rows = {r: opened for r, opened in rows.items() if r in gradients}
     drawn = {r: crypto.digest("pre-aggregation", seed, r) for r in rows}
 
-    # A rule with a memory asks twice. Stacks are large: with many reclusterings they are also made twice.
+    # A rule with a memory asks twice. Stacks are large, so only one is kept.
     @functools.lru_cache(maxsize=1)
     def stack(r: int) -> ClusterMeans:
         return stack_of(plan, rows[r], weights, reference, gradients.get(r), excluded, unit=unit)

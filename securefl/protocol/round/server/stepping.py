@@ -1,4 +1,4 @@
-"""Global step of the models, rounds without an update, and the reasons to abort a run."""
+"""Global step of the models, rounds without an update, reasons to abort a run."""
 
 import sys
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 MAX_FRUITLESS = 3
 """Rounds in a row with enough parties but no update after which the run aborts.
 
-Rounds that failed only because of checks or a lost broker do not count. Rounds with too few parties count in
+Rounds that only failed checks or a lost broker spoilt do not count. Rounds with too few parties count in
 time: ``deadlines.quorum``.
 """
 
@@ -27,8 +27,7 @@ time: ``deadlines.quorum``.
 def without_update(standing: Standing, *, spoilt: bool) -> Standing:
     """Return the state after a round without an update.
 
-    A ``spoilt`` round does not count: parties must not end the run with sums that fail the checks, or by
-    absence.
+    ``spoilt`` rounds do not count: parties must not end the run with sums that fail checks, or by absence.
     """
     if spoilt or standing.session.interrupted:
         return standing
@@ -57,16 +56,16 @@ def aggregate(
 
 
 def optimised(plan: RunPlan, standing: Standing, update: F64) -> tuple[F32, F64]:
-    """Return the optimiser's parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` after an update."""
+    """Return parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` after the optimiser's step."""
     return server_optimisers.server_step(
         plan.optimiser, standing.params, standing.moments, update, standing.round, plan.averaged
     )
 
 
 def waits_of(plan: RunPlan, standing: Standing) -> int:
-    """Return the hello deadlines that a round waits for enough parties, doubled each round.
+    """Return the hello deadlines that a round waits for enough parties, doubled after each such round.
 
-    Few absences then cost few rounds. The last round of a run without any update waits as long as
+    Absent parties then cost few rounds. The last round of a run without any update waits as long as
     ``deadlines.quorum`` allows.
     """
     if standing.round + 1 >= plan.scenario.stop.rounds and not standing.updates:
@@ -90,7 +89,7 @@ def without_quorum(plan: RunPlan, standing: Standing) -> bool:
 
 
 def lone_round(plan: RunPlan, standing: Standing) -> Standing:
-    """Return the state after all waits of a round that no further party joins."""
+    """Return the state after all waits of a round without further parties."""
     for _ in range(waits_of(plan, standing)):
         standing = alone_for(plan, standing, 1)
         if without_quorum(plan, standing):
@@ -109,6 +108,6 @@ def abort_reason(plan: RunPlan, standing: Standing) -> str:
         seconds = plan.scenario.deadlines.quorum
         return f"too few parties for a round in {seconds:g} s online (deadlines.quorum)"
     if not np.isfinite(standing.params).all():
-        # No party could train on it; they would send zeros, so no later round would show the fault.
+        # Parties could not train on it and would send zeros: no later round would show it.
         return "the model is no longer finite: lower server_optimiser.learning_rate"
     return ""

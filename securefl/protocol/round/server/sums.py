@@ -1,4 +1,4 @@
-"""Middle part of a round at the server: R x c instances in parallel, until the freeze."""
+"""Middle part of a round at the server: R x c parallel instances, until the freeze."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def collects(phase: phases.Summing) -> bool:
 def advance(
     ctx: phases.ServerContext, phase: phases.Summing, now: float
 ) -> tuple[phases.Summing | phases.Certifying | phases.Releasing, reports.Effects]:
-    """Close each instance step that is complete or overdue; freeze when all are at their end."""
+    """Close complete or overdue instance steps; freeze when all are at their end."""
     instances, deadlines, began = dict(phase.instances), dict(phase.deadlines), dict(phase.began)
     effects: list[reports.Effects] = []
     for key in phase.instances:
@@ -100,7 +100,7 @@ def _all_at_end(ctx: phases.ServerContext, phase: phases.Summing, now: float) ->
 def next_deadline(ctx: phases.ServerContext, phase: phases.Summing, now: float) -> float:
     """Return when the first instance that waits for a party stops waiting.
 
-    Instances at their end have past deadlines; waking for these would stop time.
+    Deadlines of instances at their end are past: waking for them would stop time.
     """
     ends = {key: attempts.due_of(ctx, phase, key) for key in phase.instances}
     return min(end for key, end in ends.items() if not attempts.is_at_end(phase.instances[key], end, now))

@@ -1,7 +1,7 @@
 """Waiting at the server: until all answers, a deadline, or an earlier end by hints (ADR 0032).
 
-Hints (a broken connection, a missed deadline) shorten the wait for the parties concerned, once enough others
-have answered to know the usual time. They never exclude a party that answers in time.
+Hints (a broken connection, a missed deadline) shorten the wait for the parties concerned, once enough answers
+show the usual time. They never exclude a party that answers in time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.plan import RunPlan
 
 GRACE = 0.5
-"""Seconds that the server waits after the last answer if only parties with hints are missing."""
+"""Seconds of waiting after the last answer if only parties with hints are missing."""
 RETURN = 1.5
-"""Seconds that a party has to return after its connection broke: connect, subscribe, report."""
+"""Seconds to return after a broken connection: connect, subscribe, report."""
 PATIENCE = 2.0
-"""Least length of a step, in multiples of the usual time of its answers."""
+"""Least length of a step, in multiples of its answers' usual time."""
 
 _NOBODY: Mapping[PartyId, float] = MappingProxyType({})
 
@@ -29,7 +29,7 @@ class Pace:
     """Pace of answers in a step of a round."""
 
     began: float = 0.0
-    """Time of the request; for a kind of step without a common start, that of the first."""
+    """Time of the request; for kinds of step with several starts, the first."""
     took: Mapping[PartyId, float] = field(default_factory=lambda: _NOBODY)
     """Seconds of each answer."""
     last: float = -math.inf
@@ -44,8 +44,7 @@ class Pace:
 def least_answers(plan: RunPlan, asked: int) -> int:
     """Return the answers needed of ``asked`` parties before a hint may shorten a step.
 
-    The quorum of certificates, under a curious server a majority; always more than q, so that at least one is
-    honest.
+    A certificate's quorum, or a majority under a curious server; always more than q, so one is honest.
     """
     quorum = plan.limits.quorum
     usual = asked // 2 + 1 if quorum is None else quorum

@@ -1,9 +1,8 @@
 """Rounds that accounts allow, by dropout rate.
 
-Without noise: rounds on one model before parties wait for another. A model repeats after rounds without an
-update, and each account then judges their sums together (``docs/protocol.md``, "Rounds without a
-certificate"). The number comes from random draws with dropouts. With noise: releases of a budget that end in
-opened sums.
+Without noise: rounds on one model before parties wait for another, from random draws with dropouts. Rounds
+without an update repeat a model, and each account judges their sums together (``docs/protocol.md``, "Rounds
+without a certificate"). With noise: releases of a budget that end in opened sums.
 """
 
 from collections.abc import Iterator
@@ -29,12 +28,12 @@ MOST_ROUNDS = 50
 """Most rounds on one model to try."""
 _TRIES = 3
 _LARGEST = 60
-"""Largest federation to try: 60 parties in clusters of 12 take one second, 100 in clusters of 25 six."""
+"""Largest federation to try: 60 parties in clusters of 12 take 1 s, 100 in clusters of 25 take 6 s."""
 _MODEL = bytes(32)
 
 
 def on_accounts(scenario: Scenario) -> Iterator[header.Sentence]:
-    """Yield the sentences on the rounds that accounts allow at each of :data:`DROPOUT_RATES`."""
+    """Yield the sentences on the rounds that accounts allow, by :data:`DROPOUT_RATES`."""
     releases = scenario.privacy.releases
     if scenario.privacy.unit != "none" and releases is not None:
         shown = ", ".join(
@@ -66,8 +65,8 @@ def least_kept(scenario: Scenario, rate: float) -> float:
 def carried_rounds(scenario: Scenario, rate: float) -> int:
     """Return the rounds on one model that accounts allow together: the median of a few random draws.
 
-    The scenario is feasible, without noise, atoms or fixed clusters. Parties drop out before their input with
-    probability ``rate``.
+    For a feasible scenario without noise, atoms or fixed clusters. ``rate`` is the probability of a dropout
+    before the input.
     """
     return median_low(_carried(scenario, rate, number) for number in range(_TRIES))
 
@@ -99,7 +98,7 @@ def _drops_out(seed: bytes, party: PartyId, rate: float) -> bool:
 
 
 def _is_limited(scenario: Scenario) -> bool:
-    """Return True if accounts judge sums on a repeated model, and random draws can show how."""
+    """Return True if accounts judge sums on a repeated model, and random draws show how."""
     clustering = scenario.clustering
     return (
         scenario.privacy.unit == "none"

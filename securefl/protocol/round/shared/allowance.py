@@ -23,8 +23,8 @@ def allowed(plan: RunPlan, step: Step) -> float:
 def vector_bytes(plan: RunPlan, step: Step) -> int:
     """Return the most bytes of vectors through one party's connection in a step.
 
-    ``hello`` has the models, four bytes per parameter; ``verify`` proofs; other steps the words of each of
-    the party's sums, times the factor of the secure sum.
+    ``hello`` has the models, four bytes per parameter; ``verify`` proofs; other steps the words of all the
+    party's sums, times a factor of the secure sum.
     """
     if step == "hello":
         return 4 * plan.broadcast
@@ -38,10 +38,10 @@ def vector_bytes(plan: RunPlan, step: Step) -> int:
 
 
 def proof_bytes(plan: RunPlan) -> tuple[int, int]:
-    """Return the most bytes of vectors in the proof of an opening and in that of a step; 0 if not verified.
+    """Return the most bytes of vectors in the proof of an opening and of a step; 0 if not verified.
 
     Opening: all vectors of a cluster. Step: all sums of a round, the optimiser's moments (eight bytes per
-    parameter each), and the next model (four bytes per parameter).
+    parameter each), the next model (four bytes per parameter).
     """
     proofs = feasibility.proofs_of(plan.scenario, plan.limits.ring_bits, plan.length)
     return proofs.opening, proofs.step

@@ -1,9 +1,9 @@
 """Atom seed of a run: that of its first atom draw with all nonces revealed.
 
-The certified seed of that draw forms the atoms of the whole roster. Each party that saw it stores it before
-any submission, and states it in every later hello. Hellos are the same for all, so they determine the atoms.
-An absent party adopts the seed that more than q others state: one is honest. No honest party takes part under
-two seeds, so its updates open only together with its atom mates'.
+The certified seed of that draw forms the atoms of the whole roster. Each party that saw it stores it durably
+before any submission, and states it in later hellos, which are the same for all. An absent party adopts the
+seed that more than q others state: one is honest. No honest party takes part under two seeds, so its updates
+open only together with its atom mates'.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, messages.Hello], known:
 
 
 def forgotten(hellos: Mapping[PartyId, messages.Hello], known: bytes) -> str | None:
-    """Return why there can be no round although enough parties are present, or None."""
+    """Return why there can be no round despite enough parties, or None."""
     if known and not any(clustering.is_founded(hello.atom_seed) for hello in hellos.values()):
         return "none of them was there when the atoms were formed"
     return None

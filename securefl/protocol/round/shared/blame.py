@@ -1,7 +1,7 @@
 """Judgement of evidence from roster and scenario alone (ADR 0044, Evidence).
 
-Each value is signed, or is the preimage of a signed digest; otherwise it proves nothing. The server signs a
-claim together with its proof's contents, so any failure of these is its fault, whichever process holds them.
+A value that is neither signed nor the preimage of a signed digest proves nothing. The server signs a claim
+together with its proof's contents, so any failure of these is its fault, whichever process holds them.
 ``securefl verify`` judges after the run; no machine does.
 """
 
@@ -35,7 +35,7 @@ class Conviction(NamedTuple):
 def convicts(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None = None) -> Conviction:
     """Return the process that a charge convicts.
 
-    ``first`` is the first link of the chain of models, needed only if another first model is announced.
+    ``first``, the first link of the chain of models, is needed only if another first model is announced.
 
     Raises:
         ConvictsNobodyError: the charge is unsigned, is of another run or scenario, or shows no fault.
@@ -64,7 +64,7 @@ def fixed_round(
     survivors: frozenset[PartyId],
     commitments: Sequence[bytes],
 ) -> chain.CertifiedRound | None:
-    """Return the round that a freeze fixes; None without one commitment per sum that may open."""
+    """Return the round that a freeze fixes; None without one commitment per opened sum."""
     limits = {name: hello.limits for name, hello in hellos.items()}
     question = leakage.Question(
         round_, drawn.assignment, survivors, limits, clustering.sums_apart(plan.scenario)
@@ -135,7 +135,7 @@ def _false_claim(charge: charges.FalseClaim, plan: RunPlan, first: chain.ChainLi
     except PeerError as error:
         return Conviction(SERVER, error.reason)
     repeat = _repeat_of(signed, contents, charge.record, plan, certified)
-    # From here on everything is signed by the server, or follows from signed values.
+    # From here on everything is signed by the server, or follows from it.
     try:
         repeat()
     except repeating.RoundingError as error:
@@ -164,12 +164,12 @@ def _repeat_of(
 
 
 def _announces(signed: charges.SignedClaim) -> bool:
-    """Return True if it was signed in an announcement; in a proof the round is the claim's."""
+    """Return True if signed in an announcement; in a proof the round is the claim's."""
     return signed.claim.round < signed.place[0]
 
 
 def _two_claims(one: charges.SignedClaim, signed: charges.SignedClaim, plan: RunPlan) -> str:
-    """Return how two claims contradict each other; empty if both may be true."""
+    """Return how two claims conflict; empty if both may be true."""
     for first, other in ((one, signed), (signed, one)):
         root, round_ = chain.link_of(plan.run, first.claim).root, first.place[0]
         differ = root != chain.link_of(plan.run, other.claim).root
@@ -334,7 +334,7 @@ def _bad_deal(charge: secure_sum.DealtSecrets, plan: RunPlan) -> Conviction:
 def _other_secret(
     setup: secure_sum.Setup, owner: int, kind: int, held: Mapping[int, bytes], advert: messages.KeyAdvert
 ) -> str:
-    """Return how the secret of some shares differs from the advertised one; empty if it does not."""
+    """Return how a shared secret differs from the advertised one, or empty."""
     try:
         secret = crypto.combine({holder + 1: share for holder, share in held.items()}, setup.threshold)
     except crypto.BadShareError as error:

@@ -1,8 +1,7 @@
 """Privacy budgets: releases of each party, for party, server and simulation.
 
-A release counts once the party is in a round's clusters: its masked input may be sent, and others may open
-the sum without it. So all processes count the same, except that a restarted party counts the submissions in
-its journal.
+A release counts once the party is in a round's clusters: others may open the sum of its input without it. So
+all count the same, except that a restarted party counts the submissions in its journal.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,13 +29,13 @@ def with_round(plan: RunPlan, releases: Releases, participants: Iterable[PartyId
 
 
 def allowed_of(plan: RunPlan, own: int | None = None) -> int | None:
-    """Return the updates that a party may release, at most ``own`` if given; None without a limit."""
+    """Return the updates that a party may release, at most ``own``; None without a limit."""
     limits = [limit for limit in (plan.scenario.privacy.releases, own) if limit is not None]
     return min(limits, default=None)
 
 
 def is_spent(plan: RunPlan, made: int, own: int | None = None) -> bool:
-    """Return True if one more round would exceed the budget of a party with ``made`` releases."""
+    """Return True if one more round exceeds the budget of a party with ``made`` releases."""
     allowed = allowed_of(plan, own)
     return allowed is not None and made + clustering.works_of(plan.scenario.clustering) > allowed
 

@@ -1,6 +1,6 @@
 """Chain of models: a root per round over the results of its sums, step and model (ADR 0044).
 
-Server and parties compute it alike. A claim is a link that the server proposes. It is confirmed once enough
+Server and parties compute it alike. The server proposes a link by a claim. It is confirmed once enough
 members of each cluster attest their sum, and enough of a committee the step.
 """
 
@@ -30,7 +30,7 @@ NO_LINK = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class CertifiedRound:
-    """A round with certified survivors and sums, as server and survivors know it."""
+    """A round with certified survivors and sums."""
 
     round: int
     statement: bytes
@@ -69,7 +69,7 @@ def link_of(run: RunId, claim: messages.RoundClaim) -> ChainLink:
 
 
 def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
-    """Return the first link for the first model, f32 ``(k d,)``; None if rounds are not verified."""
+    """Return the first link, for the first model f32 ``(k d,)``; None if not verified."""
     if not plan.scenario.secure_sum.verified:
         return None
     moments = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
@@ -113,7 +113,7 @@ def sum_digest(run: RunId, round_: int, key: ClusterKey, ring: Ring) -> bytes:
 
 
 def opening_attests(plan: RunPlan, alive: int) -> int:
-    """Return the attestations that a cluster's sum needs: one more than colluders in it."""
+    """Return the attestations that a cluster's sum needs: one more than its colluders."""
     return min(plan.scenario.secure_sum.colluders_per_cluster + 1, alive)
 
 
@@ -131,7 +131,7 @@ def lacking(
 ) -> str | None:
     """Return what a claim lacks to be confirmed, or None.
 
-    ``by`` has the parties with valid attestations, by place of a sum, or of the round for its step.
+    ``by`` has parties with valid attestations, by place of the sum, or of the round for its step.
     """
     for key, stated in zip(certified.commitments, claim.sums, strict=True):
         found = len(by.get(kernel.Place(claim.round, *key), ()))
@@ -147,7 +147,7 @@ def lacking(
 
 
 def may_attest(plan: RunPlan, certified: CertifiedRound, place: kernel.Place, party: PartyId) -> bool:
-    """Return True if a party's attestation counts for a sum, or for the step."""
+    """Return True if a party's attestation of a sum, or of the step, counts."""
     if place == kernel.Place(certified.round):
         return party in committee(plan, certified)
     key = (place.reclustering, place.cluster)
@@ -162,8 +162,7 @@ def check_attests(plan: RunPlan, certified: CertifiedRound, link: ChainLink, fra
     """Check that enough parties attest a claim.
 
     Raises:
-        PeerError: a frame is no attestation of this root by a verifier, a verifier occurs twice, or too few
-            attest.
+        PeerError: too few frames, or one that is not a verifier's first attestation of this root.
     """
     by: dict[kernel.Place, set[PartyId]] = {}
     for frame in frames:

@@ -1,7 +1,7 @@
 """Charges: stored evidence of a fault, for ``securefl verify`` (ADR 0044, Evidence).
 
-A charge contains signed values and preimages of signed digests, so any reader can judge it. The machine that
-rejects a message makes the charge without judging it, and never sends it.
+Signed values and preimages of signed digests, so that any reader can judge. The machine that rejects a
+message makes the charge without judging it, and never sends it.
 """
 
 from typing import TypeAlias
@@ -13,7 +13,7 @@ from securefl.protocol import kernel, messages, secure_sum
 
 
 class ChargePart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """Base of the parts of charges: a closed set of fields, with sizes as ``repr``."""
+    """Base of the parts of charges: closed fields, and a ``repr`` of sizes only."""
 
     __repr__ = messages.Message.__repr__
 
@@ -23,15 +23,15 @@ class SignedClaim(ChargePart, frozen=True, kw_only=True):
 
     claim: messages.RoundClaim
     place: tuple[int, int, int, int]
-    """Round, reclustering, cluster, attempt: of the proven sum or step, or of the announced draw. The round
-    is the claim's only in proofs."""
+    """Round, reclustering, cluster, attempt: of the proven sum or step, or the announced draw. Only in proofs
+    is the round that of the claim."""
     contents: bytes
     """Digest of the proof, or of announced model and attestations."""
     signature: bytes
 
 
 class RoundPreimage(ChargePart, frozen=True, kw_only=True):
-    """Preimage of a round's certified statement; a claim with that statement fixes all fields."""
+    """Preimage of a round's certified statement, which fixes all fields."""
 
     draw: int
     model: bytes
@@ -82,7 +82,7 @@ Contents: TypeAlias = Announced | ShownOpening | ShownStep
 
 
 class FalseClaim(ChargePart, frozen=True, kw_only=True):
-    """A signed claim of the server that a party rejected, and the signed values that it may contradict."""
+    """A signed claim that a party rejected, and signed values that it may contradict."""
 
     signed: SignedClaim
     earlier: tuple[SignedClaim, ...]
@@ -133,7 +133,7 @@ def charge_from(raw: bytes) -> Charge:
 def contradiction(
     at: kernel.Place, first: messages.AnyMessage, place: kernel.Place, second: messages.AnyMessage
 ) -> str:
-    """Return how two messages signed by one party conflict; empty if an honest party may sign both."""
+    """Return how two messages signed by one party conflict; empty if both may be honest."""
     differ = at == place and first != second
     match first, second:
         case messages.Attest(), messages.Attest() if at.round == place.round and first != second:

@@ -1,8 +1,8 @@
 """Open choices of task groups: their rounds and answers (docs/adr/0041).
 
-An open choice is a release: the server makes the models, and asks each party which fits best. With
+An open choice is a release: the server makes the models, and asks which fits best. With
 ``groups.choice_epsilon`` a party answers by randomised response, in a few rounds that the scenario fixes, and
-keeps its answer between them. Their epsilons add up.
+keeps the answer between them. Their epsilons add up.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class KeptChoice(NamedTuple):
     """Last answer of a party."""
 
     made: int = 0
-    """Choices so far, including those in rounds that the party missed; these are not made up for."""
+    """Choices so far; those missed while away count and are not made up for."""
     group: int = 0
 
 
@@ -31,7 +31,7 @@ NO_CHOICE = KeptChoice()
 def choices_due(groups: Groups, round_: int) -> int:
     """Return the choices due up to a round, inclusive.
 
-    One when a further model starts, and ``groups.choices`` from the round in which all models exist.
+    One when a further model starts, and ``groups.choices`` once all models exist.
     """
     partings = groups.count - 2 if groups.warmup else 0
     since = round_ - groups.warmup - partings * groups.pace
@@ -41,7 +41,7 @@ def choices_due(groups: Groups, round_: int) -> int:
 
 
 def chooses(plan: RunPlan, round_: int, kept: KeptChoice) -> bool:
-    """Return True if a party chooses in a round; otherwise it repeats its last group."""
+    """Return True if a party chooses in a round, rather than repeat its last group."""
     if models_at(plan, round_) == 1:
         return False
     return plan.scenario.groups.choice_epsilon is None or kept.made < choices_due(
@@ -50,7 +50,7 @@ def chooses(plan: RunPlan, round_: int, kept: KeptChoice) -> bool:
 
 
 def answer(plan: RunPlan, round_: int, preferred: int | None, own: entropy.Entropy) -> int:
-    """Return the group that a party names, given its best model; random if no model has a finite loss."""
+    """Return the group that a party names: by its best model, random if none is finite."""
     there, epsilon = models_at(plan, round_), plan.scenario.groups.choice_epsilon
     if preferred is None:
         return any_group(own, round_, there)

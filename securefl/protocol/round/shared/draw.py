@@ -38,9 +38,9 @@ class Draw:
     weights: Mapping[PartyId, float]
     """Weights of the participants, in (0, 1]."""
     resting: tuple[PartyId, ...]
-    """Parties present but not drawn, in no whole atom, or with too small a fixed cluster."""
+    """Parties present but not drawn, without a whole atom, or in too small a fixed cluster."""
     atom_seed: bytes = b""
-    """Seed of the run's atoms and labels of kept ones, public; empty without atoms."""
+    """Seed of the run's atoms and labels of kept ones, public; empty without."""
     number: int = 0
     """Number of void draws of the round before this one."""
     cap: int | None = None
@@ -52,7 +52,7 @@ class Draw:
 def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b"") -> str | None:
     """Return what the present parties lack for a round; None if nothing as far as known.
 
-    Before the atoms form, or if their sizes differ, the draw may still find that no party takes part.
+    Before the atoms form, or with atoms of different sizes, the draw may still have no participants.
     """
     if len(present) < plan.majority:
         return f"{plan.majority} are needed: more than half of the roster"
@@ -84,7 +84,7 @@ def _unfit_for(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) ->
 
 
 def unfit(plan: RunPlan, present: Collection[PartyId], drawn: Draw) -> str:
-    """Return why no party was drawn, as the reason of a round without clusters."""
+    """Return why no party was drawn, for the report of the skipped round."""
     lacking = shortage(plan, present, drawn.atom_seed)
     most = plan.limits.max_cluster_size
     return f"{len(present)} parties are there; {lacking or f'whole atoms fit no clusters of {most} or fewer'}"
@@ -102,18 +102,18 @@ def draw_round(
 ) -> Draw:
     """Return clusters and weights of the round.
 
-    Fixed clusters ignore the nonces, but the seed still follows from them, for other draws. No party takes
-    part if too few atoms are whole.
+    Fixed clusters ignore the nonces; other draws from the seed do not. No party takes part if too few atoms
+    are whole.
 
     Args:
         plan: plan of the run.
         round_: number of the round.
-        draw: number of void draws of this round before this one.
+        draw: number of void draws before this one.
         model: digest of the round's model.
         nonces: nonces of all parties present.
-        samples: declared sample counts of all parties present.
+        samples: their declared sample counts.
         atom_seed: seed of the run's atoms; the statement of kept ones if this draw forms them.
-        groups: open task groups of all parties present.
+        groups: their task groups, if open.
 
     Raises:
         PeerError: a sample count is outside its limits.
@@ -157,9 +157,9 @@ def clusters_of(
     atom_seed: bytes,
     groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> Assignment:
-    """Return the clusters that follow from a round's certified seed (32 bytes), for draws and audits.
+    """Return the clusters that follow from a round's certified seed, 32 bytes, for draws and audits.
 
-    ``present`` are the parties that sent a hello, ``groups`` their open task groups. ``atom_seed`` is empty
+    ``present`` are the parties with a hello, ``groups`` their open task groups. ``atom_seed`` is empty
     without atoms.
     """
     clustering = plan.scenario.clustering
@@ -177,7 +177,7 @@ def clusters_of(
 
 
 def _formed_by(plan: RunPlan, seed: bytes, statement: bytes) -> bytes:
-    """Return the seed of the atoms that a draw forms, around the kept ones of a statement.
+    """Return the seed of the atoms that a draw forms around a statement's kept ones.
 
     If no clusters of kept atoms fit, their members sit out.
     """

@@ -25,14 +25,14 @@ def fits_groups(plan: RunPlan, group: int) -> bool:
 
 
 def model_of(plan: RunPlan, params: F32, group: int) -> F32:
-    """Return one group's model, f32 ``(d,)``, as a view of all models f32 ``(k d,)``."""
+    """Return a view of one group's model, f32 ``(d,)``, in all models f32 ``(k d,)``."""
     return params[group * plan.length : (group + 1) * plan.length]
 
 
 def any_group(own: entropy.Entropy, round_: int, groups: int) -> int:
     """Return a random group for a party without a finite loss, which sends zeros there.
 
-    It takes part all the same: a finite loss must not be observable.
+    It takes part all the same, so that this is not observable.
     """
     return int.from_bytes(group_entropy(own, round_).draw(8), "big") % groups
 
@@ -42,8 +42,8 @@ def draw_inside_groups(
 ) -> clustering.Assignment:
     """Draw clusters inside each group in ascending order; groups too small for one wait.
 
-    Each group's clusters follow from a digest of ``seed``. No party takes part if all clusters together have
-    fewer parties than a round needs.
+    Each group's clusters follow from a digest of ``seed``. No party takes part if all clusters together are
+    too few parties for a round.
     """
     clusters: list[tuple[PartyId, ...]] = []
     tasks: list[int] = []
@@ -63,12 +63,12 @@ def draw_inside_groups(
 
 
 def _wanted(plan: RunPlan, members: int) -> int:
-    """Return the most members of a group that form clusters of the smallest possible size, or 0."""
+    """Return the most members of a group that fill clusters of the smallest size, or 0."""
     size = plan.scenario.clustering.size
     return clustering.most_fitting(members, size, size, clustering.max_cluster_size(plan.scenario))
 
 
 def likeliest_group(losses: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int | None:
-    """Return the model of least loss, f64 ``(k,)``, the lowest number of several; None if none is finite."""
+    """Return the model of least loss, f64 ``(k,)``, the lowest number of equals; None if none is finite."""
     finite = np.isfinite(losses)
     return int(np.where(finite, losses, np.inf).argmin()) if finite.any() else None

@@ -1,4 +1,4 @@
-"""Reasons of late messages: expected after a pause or on a slow link, not a sign of misbehaviour."""
+"""Reasons of late messages, which are expected after a pause or on a slow link."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ BEFORE_RESTART: Final = LATE + "meant for the server before it was started again
 def late_reason(kind: str, round_: int, doing: str) -> str:
     """Return the reason for a message of a step that has ended.
 
-    ``doing`` is the state of the receiver, as in "the server is consulting".
+    ``doing`` is the receiver's state, as in "the server is consulting".
     """
     return f"{LATE}{kind} of round {round_}, {doing}"
 

@@ -1,4 +1,4 @@
-"""Leakage decision (protocol.md, step 8): sums that may be opened, for server, party and simulation."""
+"""Leakage decision (protocol.md, step 8): sums that may be opened."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ def demands(limits: Mapping[PartyId, messages.Limits]) -> dict[PartyId, leakage.
 def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
     """Return a party's limits for sums on a repeated model; None if it only reports.
 
-    None with privacy noise, which is fresh each round, so epsilon accounts for every combination of sums;
+    None with privacy noise, which is fresh each round: epsilon accounts for any combination of sums, and
     limits would end runs whose checks exclude all sums of a round. None in statistics rounds, whose updates
-    are zeros: kept atoms bound the leakage of their metrics in any number of rounds.
+    are zeros: kept atoms bound the leakage of metrics in any number of rounds.
     """
     me = PartyId("own")
     return (
@@ -58,7 +58,7 @@ class Question:
     """True if each reclustering sums its own update."""
 
     def answer(self, seed: bytes | None = None) -> leakage.Admission:
-        """Decide which reclusterings may be opened; by default derive the primes' seed from the question."""
+        """Decide which reclusterings may be opened; ``seed`` gives the primes, by default the question."""
         own = crypto.digest("ledger prime", self.round, self.assignment.digest(), *sorted(self.survivors))
         return leakage.admit(
             self.assignment,
@@ -92,8 +92,7 @@ def sums_given(
 ) -> leakage.Given:
     """Return the sums of a round that count as opened, by digest of their updates' model.
 
-    ``params`` are all models of the round, f32 ``(k d,)``. With open task groups each cluster has its group's
-    model.
+    ``params`` are all models, f32 ``(k d,)``; with open task groups each cluster has its group's.
     """
     tasks, alive = assignment.tasks, frozenset(survivors)
     models = {
@@ -109,7 +108,7 @@ def sums_given(
 def certified_prime_seed(statement: bytes, endorsements: Iterable[bytes]) -> bytes:
     """Return the seed of the primes once the survivors are certified, 32 bytes.
 
-    No party that influenced the survivors knew it: it takes honest parties' signatures of that set.
+    No party that influenced the survivors knew it: it takes honest signatures of that set.
     """
     return crypto.digest("certified ledger prime", statement, *sorted(endorsements))
 
@@ -123,7 +122,7 @@ def withheld(round_: int, decided: leakage.Admission) -> tuple[reports.SumsWithh
 
 
 def first_crossing(decided: leakage.Admission) -> str:
-    """Return the first crossed limit and its party; empty if all are admitted."""
+    """Return the first crossed limit and its party, or empty."""
     for found in decided.withheld.values():
         others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         return f"{found[0].party}, {found[0].reason}{others}"
@@ -133,8 +132,8 @@ def first_crossing(decided: leakage.Admission) -> str:
 def tried_draws(scenario: Scenario) -> tuple[int, ...]:
     """Return the reclusterings that a few trial draws without dropouts allow, fewest first.
 
-    The draws are the same in all processes and unrelated to those of a run. Nothing is tried without a
-    choice: one reclustering, new work for each, atoms, or leakage that is only reported.
+    The draws are the same in all processes, unrelated to a run's. None are tried without a choice: one
+    reclustering, new work for each, atoms, or leakage that is only reported.
 
     Raises:
         ConfigError: no draw allows all reclusterings of the scenario.

@@ -1,7 +1,6 @@
 """Metrics without noise, opened over atoms that parties keep in all runs (ADR 0060).
 
-A party whose atom is not completely in the run sends zeros as metrics. This follows from the run's atoms, so
-its mates know it.
+A party whose atom is not completely in the run sends zeros as metrics, as its mates know from the atoms.
 """
 
 from collections.abc import Collection, Mapping
@@ -31,13 +30,13 @@ def keeps_atoms(plan: RunPlan) -> bool:
 
 
 def fewest_counted(plan: RunPlan) -> int:
-    """Return the members of an atom that hide one of them: f + k."""
+    """Return the members of an atom that hide one of them, f + k."""
     sums = plan.scenario.secure_sum
     return sums.colluders_per_cluster + sums.k_anonymity
 
 
 def statement_in(plan: RunPlan, me: PartyId, atoms: Collection[clustering.Atom]) -> bytes:
-    """Return a party's statement of its known atoms before the run has any; empty for none."""
+    """Return a party's statement of its known atoms, for a run without any; or empty."""
     if not atoms or not keeps_atoms(plan):
         return b""
     return clustering.statement_of(clustering.kept_by(me, atoms, plan.roster.parties), plan.roster.parties)
@@ -72,7 +71,7 @@ def own_atom(atoms: Collection[clustering.Atom], me: PartyId) -> clustering.Atom
 def is_in_conflict(
     atoms: Collection[clustering.Atom] | None, kept: Collection[clustering.Atom], me: PartyId
 ) -> bool:
-    """Return True if others expect metrics of a party that may send them in another atom only."""
+    """Return True if others expect metrics that the party may send in another atom only."""
     own = own_atom(kept, me)
     return atoms is not None and bool(own) and own_atom(atoms, me) not in {(), own}
 
@@ -80,7 +79,7 @@ def is_in_conflict(
 def with_counted_metrics(
     plan: RunPlan, atoms: Collection[clustering.Atom] | None, me: PartyId, update: F64
 ) -> F64:
-    """Return an update with its metrics, f64 ``(d + w,)``; zeros for metrics that must not be sent."""
+    """Return an update, f64 ``(d + w,)``, with zeros for metrics that must not be sent."""
     if atoms is None or own_atom(atoms, me):
         return update
     counted = update.copy()
@@ -91,7 +90,7 @@ def with_counted_metrics(
 def atoms_of_names(plan: RunPlan) -> tuple[clustering.Atom, ...]:
     """Return the atoms of simulated parties, equal in all runs of one roster.
 
-    Their keys end with the run, so that no account stores an atom.
+    Their keys end with the run, so no account stores an atom.
     """
     parties, size = sorted(plan.roster.parties), plan.scenario.clustering.atoms
     if not keeps_atoms(plan) or len(parties) < size:

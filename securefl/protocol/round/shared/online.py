@@ -1,4 +1,4 @@
-"""Clock of online time for a server's deadlines: it stops while the broker is unreachable (ADR 0032)."""
+"""Clock of online time, for deadlines: it stops while the broker is unreachable (ADR 0032)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from securefl.protocol import kernel
 from securefl.protocol.round.shared.reports import Effects
 
 OTHERS_RETURN: Final = 6.0
-"""Seconds within which all processes notice that a broker is back: they retry at least every 5.
+"""Seconds within which all processes notice that a broker is back: they retry every 5 at least.
 
 The clock stands still for this time after a reconnection, or slower processes would be late.
 """
@@ -45,8 +45,8 @@ class OnlineClock:
     def started(self, now: float) -> OnlineClock:
         """Return the clock of a server that has reconnected.
 
-        It stands still again only after running, or being offline, that long since the last time: a peer that
-        breaks connections every few seconds must not stop it for good.
+        It stands still only if :data:`OTHERS_RETURN` seconds, running or offline, have passed since it last
+        did: a peer that breaks connections often must not stop it for good.
         """
         if self.since is None:
             return self
@@ -64,6 +64,6 @@ class OnlineClock:
             return kernel.WakeAt(None)
         when = asked.when + self.lost
         while self.at(when) < asked.when:
-            # Rounding: woken a moment too early, a machine would request the same time for ever.
+            # Woken too early by rounding, a machine would request the same time for ever.
             when = math.nextafter(when, math.inf)
         return kernel.WakeAt(when)

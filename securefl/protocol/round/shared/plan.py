@@ -29,7 +29,7 @@ def dealer_digest(run: RunId, scenario: Scenario, roster: crypto.Roster) -> byte
 class RunPlan:
     """A checked scenario, its roster, and the length of the model's parameter vector.
 
-    It has no slots, so that constant digests are computed once (``cached_property``).
+    No slots, so that constant digests are cached (``cached_property``).
     """
 
     run: RunId
@@ -46,8 +46,7 @@ class RunPlan:
     def config_digest(self) -> bytes:
         """Return the configuration that every party signs: scenario, roster, run and model.
 
-        A party with another backbone cannot join: its updates would be of another model. In verified runs
-        neither can a party with another file of own rules.
+        Parties with another backbone, or in verified runs another file of own rules, cannot join.
         """
         return self._config_digest
 
@@ -103,12 +102,12 @@ class RunPlan:
 
     @property
     def brought(self) -> int:
-        """Length of a training result: d for the update, then w words of the model's metrics."""
+        """Length of a training result: d for the update, then w words of metrics."""
         return self.length + self.scenario.evaluation.words
 
     @property
     def metrics(self) -> MetricWords | None:
-        """Words of the run's metrics, after the update in reclustering 0; None without any.
+        """Words of the run's metrics, after the update in reclustering 0, or None.
 
         Raises:
             ConfigError: they do not fit the ring.
@@ -130,7 +129,7 @@ class RunPlan:
         """Release mechanism of updates; None without privacy.
 
         Raises:
-            ConfigError: the noise does not follow from the scenario, or cannot be drawn.
+            ConfigError: the scenario does not determine its noise, or it cannot be drawn.
         """
         return mechanism_of(self.scenario, self.length)
 
@@ -158,13 +157,13 @@ class RunPlan:
 
     @property
     def majority(self) -> int:
-        """Parties that a round needs so that at most one of two servers on copied disks opens it."""
+        """Parties that a round needs so that of two servers on copied disks at most one opens it."""
         return len(self.roster.parties) // 2 + 1
 
     def wanted(self, present: int) -> int:
-        """Return how many of the present parties take part in a round; 0 if there can be none.
+        """Return how many of the present parties take part in a round, or 0.
 
-        A surplus that would make clusters larger than ``limits.max_cluster_size`` sits out
+        A surplus that would make clusters exceed ``limits.max_cluster_size`` sits out
         (:func:`securefl.methods.clustering.presence.wanted_of`).
         """
         return clustering.wanted_of(self.scenario, present)
@@ -193,7 +192,7 @@ class RunPlan:
     def removable(self, words: int) -> secure_sum.Removable | None:
         """Return the noise that released shares remove from a sum of ``words`` words, or None.
 
-        The noise of metrics stays: the removed part of their words is zero.
+        The noise of metrics stays.
         """
         mechanism, bits = self.mechanism, self.limits.ring_bits
         if mechanism is None or not isinstance(mechanism.shares, ComponentPlan):

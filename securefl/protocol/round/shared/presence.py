@@ -27,7 +27,7 @@ def back(event: kernel.Online, to: PartyId) -> reports.Effects:
 def linked(event: kernel.Offline | kernel.Online, wake: float) -> reports.Effects:
     """Handle a change of connection of a process that only waits for the server.
 
-    Offline it has no alarm; online the next is at ``wake``.
+    It has an alarm, at ``wake``, only online.
     """
     if isinstance(event, kernel.Offline):
         return (*lost(), kernel.WakeAt(None))

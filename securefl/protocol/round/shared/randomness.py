@@ -1,4 +1,4 @@
-"""Labels of randomness: with seeded entropy, a run and a simulation draw the same values."""
+"""Labels of randomness, equal in runs and simulations with seeded entropy."""
 
 from securefl.base.entropy import Entropy
 from securefl.base.ids import PartyId
@@ -26,17 +26,17 @@ def instance_entropy(own: Entropy, place: kernel.Place) -> Entropy:
 
 
 def group_entropy(own: Entropy, round_: int) -> Entropy:
-    """Return the entropy of a group for a party that cannot choose one."""
+    """Return the entropy of a party's random group."""
     return own.child("group", round_)
 
 
 def training_entropy(own: Entropy, round_: int, work: int = 0) -> Entropy:
-    """Return the entropy of local training at a party or server: the order of samples."""
+    """Return the entropy of local training, at a party or server: order of samples."""
     return _of_work(own.child("training", round_), work)
 
 
 def sampling_entropy(own: Entropy, round_: int, reclustering: int) -> Entropy:
-    """Return the entropy of a batch of the server's own data; ``own`` is :func:`server_entropy`."""
+    """Return the entropy of a batch of the server's data; ``own`` is :func:`server_entropy`."""
     return own.child("sampling", round_, reclustering)
 
 
@@ -51,5 +51,5 @@ def attack_entropy(own: Entropy, round_: int, work: int = 0) -> Entropy:
 
 
 def _of_work(entropy: Entropy, work: int) -> Entropy:
-    """Return the entropy of a work; work 0 has the labels of a round with one work, to draw the same."""
+    """Return the entropy of a work; work 0 has the labels of a round with one work."""
     return entropy.child("work", work) if work else entropy

@@ -1,4 +1,4 @@
-"""Repetition of sums and steps from the server's proofs, for verifiers and judges (ADR 0044)."""
+"""Repetition of sums and steps from the server's proofs (ADR 0044)."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.statement import model_digest
 
 LAST_BITS = 16
-"""Most units in the last place of a parameter by which two roundings of a step may differ."""
+"""Most units in the last place of a parameter between two roundings of a step."""
 
 
 def check_parts(certified: chain.CertifiedRound, claim: messages.RoundClaim) -> None:
@@ -39,7 +39,7 @@ def check_claim(certified: chain.CertifiedRound, last: chain.ChainLink, claim: m
     """Check that a claim covers the certified round, and follows the last link.
 
     Raises:
-        PeerError: it does not; the server's fault.
+        PeerError: it does not.
     """
     if (claim.round, claim.statement) != (certified.round, certified.statement):
         raise PeerError(SERVER, f"claims a result of another round than the certified {certified.round}")
@@ -71,7 +71,7 @@ def repeat_sum(
 
 
 class RoundingError(PeerError):
-    """A step that differs in the last bits only: the round is void, and no party is at fault."""
+    """A step that differs in the last bits only: the round is void, without a culprit."""
 
 
 def repeat_step(
@@ -88,8 +88,7 @@ def repeat_step(
     link before. ``plain`` is the decrypted proof.
 
     Raises:
-        PeerError: the step does not follow the link before, uses other sums, or has another result than
-            claimed.
+        PeerError: the step has another start, other sums or another result than claimed.
         RoundingError: the result differs in the last bits only.
     """
     step = wire.decode_struct(messages.Step, plain, SERVER)
@@ -122,10 +121,10 @@ def is_rounding(
 ) -> bool:
     """Return True if a claimed result may be ``after`` with other rounding.
 
-    Its proven ``model`` (little-endian float32) differs in the last bits only. If the models are equal, the
-    moments differ: double precision shows a rounding that single precision hides. Moments are not proven, so
-    a lie about them alone makes the round void, and convicts no party. A difference in ``values`` is not
-    rounding. ``before`` is the model before the step; models are f32 ``(k d,)``.
+    Its proven ``model`` (little-endian float32) differs in the last bits only. If it is equal, the moments
+    differ, where double precision shows a rounding. Moments are not proven: a lie about them alone makes the
+    round void, and convicts no party. Other ``values`` are not rounding. ``before`` is the model before the
+    step; models are f32 ``(k d,)``.
     """
     if len(model) != 4 * len(after):
         return False

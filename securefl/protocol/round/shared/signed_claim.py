@@ -1,7 +1,7 @@
 """Signatures of claims, independent of frames (ADR 0044, Evidence).
 
-A proof contains a cluster's vectors and takes many frames. This signature covers digests: with it a party can
-show the claim and its proof later to a third party in a few hundred bytes.
+A proof contains a cluster's vectors and takes many frames. This signature covers digests: a few hundred bytes
+show the claim and its proof to a third party later.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def sign_claim(
     """Return the signed claim.
 
     ``place`` is that of the proven sum, of the round for its step, or of the announced draw. The digest
-    ``contents`` (32 bytes) covers the proof, or announced model and attestations.
+    ``contents`` (32 bytes) covers the proof, or the announcement.
     """
     signature = identity.sign(DOMAIN + _signed(run, claim, place, contents))
     return SignedClaim(claim=claim, place=place, contents=contents, signature=signature)
@@ -31,7 +31,7 @@ def check_signed(signed: SignedClaim, roster: crypto.Roster, run: RunId) -> None
     """Check that the server signed a claim.
 
     Raises:
-        PeerError: it did not; this proves nothing against any party.
+        PeerError: it did not, which proves nothing against any party.
     """
     message = DOMAIN + _signed(run, signed.claim, kernel.Place(*signed.place), signed.contents)
     if not roster.server.verify(message, signed.signature):
@@ -58,7 +58,7 @@ def step_contents(plain: bytes) -> bytes:
 
 
 def announced_contents(model: bytes, attests: Sequence[bytes]) -> bytes:
-    """Return the digest of the digest of a round's model and the announced attestations."""
+    """Return the digest of an announcement: its model's digest and attestations."""
     return crypto.digest("announced contents", model, *attests)
 
 

@@ -1,9 +1,9 @@
 """Counts and slots of hidden groups, and the slots that may be opened (docs/adr/0026).
 
 A count is a set of seats: a member takes a random one of a slot's many seats, and checks that it is among the
-opened ones. All counts add up to the members present, so an attacker that raises one must lower others,
-without knowing their taken seats. Either a seat becomes negative and the cluster closes, or a member finds
-its seat empty and releases nothing.
+opened ones. All counts add up to the members present, so an attacker that raises one must lower others, whose
+taken seats it does not know. Either a seat becomes negative and the cluster closes, or a member finds its
+seat empty and releases nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ def slot_uploads(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]
 
 
 def counts_of(ring: Ring) -> tuple[int, ...]:
-    """Return the sum of each slot's seats in an opened sum, integers of either sign."""
+    """Return the sum of each slot's seats in an opened sum, of either sign."""
     slots = ring.reshape(-1, messages.SEATS).sum(axis=1, dtype=ring.dtype)
     return tuple(int(count) for count in encoding.from_ring(slots))
 
@@ -46,7 +46,7 @@ def counts_of(ring: Ring) -> tuple[int, ...]:
 def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
     """Return the taken seats of an opened sum, ascending, with multiplicity.
 
-    Empty if they cannot be those of ``survivors`` members.
+    Empty if impossible for ``survivors`` members.
     """
     taken = encoding.from_ring(ring)
     if taken.min() < 0 or taken.max() > survivors or taken.sum() != survivors:
@@ -62,7 +62,7 @@ def counts_at(seats: Sequence[int], groups: int) -> tuple[int, ...]:
 def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, ...]:
     """Return the groups with at least ``least`` members (f + k_anonymity), whose sums may be opened.
 
-    Empty if the counts cannot be those of ``survivors`` members in one group each.
+    Empty if the counts are impossible for ``survivors`` members in one group each.
     """
     if min(counts) < 0 or exact_sum(counts) != survivors:
         return ()
@@ -70,7 +70,7 @@ def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, 
 
 
 def least_in_slot(plan: RunPlan, limits: Iterable[messages.Limits]) -> int:
-    """Return the fewest members of a slot that may be opened within all published limits."""
+    """Return the fewest members of a slot that all published limits allow to open."""
     wanted = max((said.k_anonymity for said in limits), default=1)
     return plan.scenario.secure_sum.colluders_per_cluster + wanted
 
@@ -92,5 +92,5 @@ def opened_slots(reports: Iterable[SlotsCounted]) -> frozenset[ClusterKey]:
 
 
 def totals_of(reports: Iterable[SlotsCounted]) -> Mapping[ClusterKey, int]:
-    """Return the members in the sum of each slot that may be opened."""
+    """Return the members in each sum of a slot that may be opened."""
     return {key: total for one in reports for key, total in one.totals.items()}

@@ -74,19 +74,19 @@ def round_statement(
     assignment: clustering.Assignment,
     survivors: Iterable[PartyId],
 ) -> bytes:
-    """Return the statement that a party endorses once per round (protocol.md, step 7)."""
+    """Return the statement that a party endorses, once per round (protocol.md, step 7)."""
     return crypto.digest(
         "round statement", run, round_, model, config, announced, assignment.digest(), *sorted(survivors)
     )
 
 
 def bound_statement(statement: bytes, commitments: Iterable[bytes]) -> bytes:
-    """Return the endorsed statement in verified rounds: the statement, and the commitments to every sum."""
+    """Return the endorsed statement in verified rounds: the statement and all commitments."""
     return crypto.digest("bound statement", statement, *commitments)
 
 
 def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Return the digest of a party's key and share lists: (reclustering, cluster, lists digest) each."""
+    """Return the digest of a party's key and share lists: (reclustering, cluster, digest) each."""
     fields: list[int | bytes] = []
     for entry in sorted(own):
         fields += entry
@@ -94,7 +94,7 @@ def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
 
 
 def slots_statement(statement: bytes, seats: Iterable[int]) -> bytes:
-    """Return the statement of a second release: the round's statement, and the received seats."""
+    """Return the statement of a second release: the round's, and the received seats."""
     return crypto.digest("slots", statement, *seats)
 
 

@@ -1,4 +1,4 @@
-"""Number of cluster members without a statement at which a sum counts as closed."""
+"""Number of cluster members without a statement at which a sum is closed."""
 
 from securefl.methods import leakage
 from securefl.protocol.round.shared.plan import RunPlan
@@ -7,7 +7,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 def silent_of(plan: RunPlan) -> int:
     """Return the most members without a statement of a closed cluster.
 
-    A sum that needs all its members' shares needs at least ``min_survivors``.
+    A sum that needs all members' shares needs at least ``min_survivors``.
     """
     sums = plan.scenario.secure_sum
     needed = sums.min_survivors if plan.sums.everyone else sums.threshold

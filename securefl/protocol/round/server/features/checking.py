@@ -1,4 +1,4 @@
-"""Checks of opened sums before the rule (step 12 of the data flow, docs/checks.md)."""
+"""Checks of opened sums before the rule (step 12, docs/checks.md)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from securefl.scenario import Scenario
 
 
 def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
-    """Check every opened sum of a round, in order; return nothing if the scenario has no checks.
+    """Check every opened sum of a round, in order; empty if the scenario has no checks.
 
     Raises:
         UsageError: checks without noise, which loading rejects.
@@ -57,7 +57,7 @@ def agreed_of(scenario: Scenario, mechanism: privacy.Mechanism) -> privacy.Check
 def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
     """Return the sums with a coordinate beyond their survivors' encodings, in verified rounds.
 
-    A member masked something other than an encoding, possibly after colluders in its cluster saw the other
+    A member masked something other than an encoding, possibly once its cluster of colluders saw the other
     sums. The rule sees no such sum, so it costs the others no round.
     """
     if not plan.scenario.secure_sum.verified:

@@ -60,7 +60,7 @@ class RoundFeature:
         return standing
 
     def changed(self, step: RoundStep, models: Models) -> Models:
-        """Change the models after the optimiser. Audits call it to replay the step."""
+        """Change the models after the optimiser, also to replay the step in audits."""
         return models
 
     def needs_whole(self, scenario: Scenario) -> str:
@@ -72,7 +72,7 @@ class RoundFeature:
         return after
 
     def left(self, plan: RunPlan, standing: Standing) -> Standing:
-        """Store parts of the model about to be replaced, in void rounds too."""
+        """Store parts of the model about to be replaced, even in void rounds."""
         return standing
 
     def completed(
@@ -82,9 +82,9 @@ class RoundFeature:
         return after, done, ()
 
     def described(self, standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
-        """Add the feature's state to the report of a round, void rounds included."""
+        """Add the feature's state to the report of a round, even a void one."""
         return done
 
     def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
-        """Return the state and why the run ends with this tested round; empty if it continues."""
+        """Return the state and why the run ends with this tested round, or empty."""
         return standing, ""

@@ -1,4 +1,4 @@
-"""Site metrics of the model that a round began with: pooled values, early stop, best model."""
+"""Site metrics of a round's first model: pooled values, early stop, best model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from securefl.scenario import Scenario
 
 
 class SiteMetrics(RoundFeature):
-    """Pooled site metrics of the round's first model, the best model so far, early stop."""
+    """Site metrics of a round's first model: pooled values, best so far, early stop."""
 
     def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """See :func:`on_metrics`; and state the stop by a metric."""
@@ -33,7 +33,7 @@ class SiteMetrics(RoundFeature):
     def completed(
         self, step: RoundStep, after: phases.Standing, done: reports.RoundDone
     ) -> tuple[phases.Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
-        """Add the metrics to the report, and record the model if it is the best so far."""
+        """Add the metrics to the report, and record the best model so far."""
         found, doubted = measured_by(step.plan, step.opened.sums)
         done = replace(done, metrics=found, doubted=doubted)
         after = judged(step.plan, after, step.before.params, done)
@@ -47,7 +47,7 @@ class SiteMetrics(RoundFeature):
 
 
 def on_metrics(scenario: Scenario) -> Iterator[header.Sentence]:
-    """Yield the sentence on the leakage of metrics on the same samples over rounds and runs."""
+    """Yield the sentence on the leakage of repeated metrics on the same samples."""
     evaluation = scenario.evaluation
     if not evaluation.metrics:
         return
@@ -109,7 +109,7 @@ def judged(plan: RunPlan, standing: phases.Standing, params: F32, done: reports.
 def first_unused(
     plan: RunPlan, standing: phases.Standing, done: reports.RoundDone
 ) -> tuple[reports.MetricUnused, ...]:
-    """Return the report of a metric too noisy to stop by, in the first such round only."""
+    """Return the report of a too noisy metric, in the first such round only."""
     reason = _why_unused(plan, done)
     if not reason or standing.progress.unused_rounds != 1:
         return ()
@@ -117,7 +117,7 @@ def first_unused(
 
 
 def kept_model(best: phases.BestSoFar) -> reports.Effects:
-    """Return the report of the run's best model, and the message that sends it to parties."""
+    """Return the report of the run's best model, and its message to parties."""
     message = messages.BestModel(params=best.params.astype("<f4", copy=False).tobytes())
     return kernel.Report(reports.ModelKept(best.round, best.params)), kernel.Send(
         EVERYONE, kernel.Place(best.round), message
@@ -137,7 +137,7 @@ def end_by_metric(plan: RunPlan, standing: phases.Standing, done: reports.RoundD
 
 
 def _why_unused(plan: RunPlan, done: reports.RoundDone) -> str:
-    """Return why a round's metric is too noisy; empty if it is used, or if no sum was opened."""
+    """Return why a round's metric is too noisy; empty if it is used or no sum opened."""
     return metrics.why_unused(plan.scenario, _of(plan, done)) if done.opened else ""
 
 

@@ -51,7 +51,7 @@ class PlannedRounds(RoundFeature):
 
 
 class ReleaseBudget(RoundFeature):
-    """Count of each party's releases; end if too few parties have privacy budget left."""
+    """Count of each party's releases; end if too few have privacy budget left."""
 
     def stepped(self, step: RoundStep, after: Standing) -> Standing:
         """Count the round for every participant."""

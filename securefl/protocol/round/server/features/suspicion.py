@@ -1,13 +1,13 @@
 """Suspicion: evidence of the checks over rounds, and its subjects (docs/checks.md).
 
 The clusters determine the subject (:func:`securefl.methods.feasibility.dp_checks.evidence_of`): a fixed
-cluster; a party if a sum is one upload; or a party in changing clusters. The last is a bet on how often its
+cluster, a party if a sum is one upload, or a party in changing clusters. The last is a bet on how often its
 sums fail.
 
-This bet of presence is fair because the draw is random. So it includes every party that the first draw of a
-round puts into a cluster; an unopened sum has not failed. A void draw is a lost bet of all parties present,
-and later draws of the round have no bet. Otherwise Byzantine parties could withhold nonces, or block sums,
-whenever only they would be blamed.
+The bet is fair because the draw is random. So it includes every party that the first draw of a round puts
+into a cluster; an unopened sum has not failed. A void draw is a lost bet of all parties present, and later
+draws of the round have none. Otherwise Byzantine parties could withhold nonces, or block sums, whenever only
+they would be blamed.
 """
 
 import math
@@ -49,7 +49,7 @@ def weighed(
     sums: Sequence[ClusterSum],
     checked: Sequence[reports.SumChecked],
 ) -> Suspicion:
-    """Return the evidence after a round; ``checked`` has one result per sum, or none without checks."""
+    """Return the evidence after a round; ``checked`` has one result per sum, or none."""
     match feasibility.evidence_of(plan.scenario):
         case "none":
             return before
@@ -62,7 +62,7 @@ def weighed(
 
 
 def voided(plan: RunPlan, before: Suspicion, draw: int, present: Iterable[PartyId]) -> Suspicion:
-    """Return the evidence after draw number ``draw`` was void, with the parties present."""
+    """Return the evidence after draw ``draw`` was void, with the parties present."""
     if draw or feasibility.evidence_of(plan.scenario) != "presence":
         return before
     lost = _presence(plan, failed=False, company=0.0)
@@ -89,7 +89,7 @@ def groups_of(plan: RunPlan) -> tuple[reports.Group, ...]:
 
 
 def needed(plan: RunPlan) -> float:
-    """Return the digits that name a group: for honest ones, ever, with probability ``checks.alpha``."""
+    """Return the digits that name a group; honest ones reach them with probability <= ``checks.alpha``."""
     return math.log10(len(groups_of(plan)) / plan.scenario.checks.alpha)
 
 

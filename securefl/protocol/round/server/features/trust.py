@@ -1,8 +1,7 @@
 """Trust in the parties: scores earned by the inner-product rule, round by round.
 
 The server sees sums only: each survivor is credited with its cluster's score. Over changing clusters, parties
-that lower scores fall behind (group testing). Trust follows from opened sums, but discloses facts about
-single parties.
+that lower scores fall behind (group testing). Trust discloses facts about single parties.
 """
 
 import math
@@ -38,8 +37,8 @@ Clusters = Sequence[tuple[PartyId, ...]]
 def credited(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
     """Credit each cluster's score in ``earned``, f64 ``(c,)``, to its survivors.
 
-    Undivided: the score of a cluster's mean is the mean of its members' scores, so the best guess for each.
-    For clusters of 1 this is line 13 of Algorithm 3.
+    Undivided: the score of a mean is the mean of its members' scores, so the best guess for each. For
+    clusters of 1 this is line 13 of Algorithm 3.
     """
     scores = dict(trust.scores)
     for survivors, score in zip(clusters, earned.tolist(), strict=True):
@@ -83,7 +82,7 @@ def _mean(scores: list[float]) -> float:
 def smoothed(
     trust: Trust, rule: robust.InnerProduct, gradients: Mapping[int, F64]
 ) -> tuple[Trust, Mapping[int, F64]]:
-    """Return the gradients to compare with, given this round's ``gradients``, which are all equal.
+    """Return the gradients to compare with, given this round's ``gradients``, all equal.
 
     v <- momentum v + (1 - momentum) gradient, from v = 0; once per round, for any number of reclusterings.
     """

@@ -1,8 +1,8 @@
 """Port of additions: an announced value of a round, and words of each party.
 
 The server announces a value in the invitation; the digest of the round's start covers it. Words follow the
-update in the masked vector of reclustering 0. Server, parties, simulation and audits call these methods for
-all of :data:`securefl.protocol.round.shared.additions.catalogue.ADDITIONS`.
+update in the masked vector of reclustering 0. Callers use all of
+:data:`securefl.protocol.round.shared.additions.catalogue.ADDITIONS`.
 """
 
 from collections.abc import Mapping
@@ -63,5 +63,5 @@ class Addition:
     def encoded(
         self, scenario: Scenario, ring_bits: int, contribution: Contribution, entropy: Entropy
     ) -> I64:
-        """Return a party's words with their noise, i64 ``(words,)``; called if there are words."""
+        """Return a party's words with their noise, i64 ``(words,)``, if it has any."""
         return np.zeros(0, dtype=np.int64)

@@ -10,7 +10,7 @@ from securefl.scenario import Scenario
 
 
 class Clip(addition.Addition):
-    """Clip of updates, in the parameters' unit, and each party's bit: 1 if its update is within it."""
+    """Clip of updates, in the parameters' unit, and each party's bit: True if its update is within it."""
 
     name = "clip"
 

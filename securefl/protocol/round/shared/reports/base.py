@@ -13,7 +13,7 @@ from securefl.protocol.round.shared.reports.picture import AnyPicture
 class AnyReport:
     """Fact that a machine reports from its messages, without secrets.
 
-    A transcript records the fields of a subclass under its name. All hooks are optional.
+    Transcripts record the fields of a subclass under its name. All hooks are optional.
     """
 
     def line(self) -> str | None:
@@ -29,7 +29,7 @@ class AnyReport:
         return {}
 
     def note(self, notes: RoundNotes) -> None:
-        """Add to the notes of the round, from which its row combines several reports."""
+        """Add to the notes of the round, which combine several reports into its row."""
 
     def show(self, picture: AnyPicture) -> AnyPicture:
         """Return the display's picture after this report."""

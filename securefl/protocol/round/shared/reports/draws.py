@@ -42,7 +42,7 @@ class StepReached(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ModelSent(AnyReport):
-    """Server: model and invitation of a draw are sent; the deadline of hellos starts."""
+    """Server: model and invitation of a draw are sent; hellos are due."""
 
     round: int
     draw: int
@@ -94,7 +94,7 @@ class ClustersDrawn(AnyReport):
     seed: bytes = b""
     """Certified seed of the clusters; public, as all nonces are."""
     counts: tuple[tuple[PartyId, int], ...] = ()
-    """Declared sample counts of all parties present, from their signed hellos; they determine the weights."""
+    """Declared sample counts of all parties present, from signed hellos; they determine the weights."""
     atom_seed: bytes = b""
     """Seed of the run's atoms, public; empty without atoms."""
     tasks: tuple[int, ...] = ()

@@ -30,7 +30,7 @@ class Suspect(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsultingFailed(AnyReport):
-    """Server: its own data gave no gradient, so the rule is not applied and there is no update."""
+    """Server: its own data gave no gradient, so there is no update."""
 
     round: int
     reason: str
@@ -65,7 +65,7 @@ class ModelStepped(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class StepRestored(AnyReport):
-    """Server: an earlier server made the step of a round; this one tests its model.
+    """Server: it tests the model of an earlier server's step.
 
     ``update_norm`` is that of the aggregated update, None without one.
     """
@@ -145,8 +145,8 @@ class RoundDone(AnyReport):
         Args:
             spent: duration in seconds.
             by: name of the filters of opened sums, besides the checks.
-            heard: parties in opened sums; None if unknown, which counts all survivors: too many if a sum is
-                lost or groups are hidden.
+            heard: parties in opened sums. None, if unknown, counts all survivors: too many if a sum is lost
+                or groups are hidden.
             unchanged: True if the step left the model as it was.
         """
         survivors = len(self.survivors) if heard is None else heard

@@ -24,7 +24,7 @@ class UpdateEncoded(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class NothingLearned(AnyReport):
-    """Party: local work failed and zeros were sent instead. Only in its own log."""
+    """Party, in its own log only: local work failed, zeros were sent instead."""
 
     round: int
     work: int
@@ -54,20 +54,19 @@ class LoopStoodStill(AnyReport):
 class SharesReleased(AnyReport):
     """Party: it released its shares for these instances, once.
 
-    Other fields have one entry per instance. They name the members whose shares were released, never the
-    shares.
+    The other fields name, per instance, the members whose shares were released, never the shares.
     """
 
     round: int
     instances: tuple[ClusterKey, ...]
     attempts: tuple[int, ...] = ()
     seeds_of: tuple[tuple[PartyId, ...], ...] = ()
-    """Members whose self-mask seed was shared: those that the sum counts.
+    """Members with a released share of their self-mask seed: those that the sum counts.
 
-    For CrypTen sums, in which a member sends only the seed of its own blind, the members of that sum.
+    For a CrypTen sum all its members: each releases only the seed of its own blind.
     """
     keys_of: tuple[tuple[PartyId, ...], ...] = ()
-    """Members whose mask key was shared."""
+    """Members with a released share of their mask key."""
 
     def own_line(self) -> str:
         """See :class:`AnyReport`."""
@@ -76,7 +75,7 @@ class SharesReleased(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SatOut(AnyReport):
-    """Party: it does not take part in the rest of this round."""
+    """Party: it sits out the rest of this round."""
 
     round: int
     reason: str

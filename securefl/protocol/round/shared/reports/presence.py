@@ -36,7 +36,7 @@ class Versions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VersionsDiffer(AnyReport):
-    """Server: parties with other versions than its own, which may change last bits of results."""
+    """Server: parties with other versions, which may change last bits of results."""
 
     own: Versions
     others: tuple[tuple[PartyId, Versions], ...]
@@ -82,7 +82,7 @@ class ConnectionBack(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class QuorumAwaited(AnyReport):
-    """Server: too few parties are present for the round, so it continues to wait."""
+    """Server: too few parties for the round, so it continues to wait."""
 
     round: int
     reason: str

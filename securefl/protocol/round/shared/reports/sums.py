@@ -64,7 +64,7 @@ class InstanceLost(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class UpdatesValidated(AnyReport):
-    """Server: members of an instance whose updates passed the checks of all others, or failed."""
+    """Server: members of an instance whose updates passed the checks of all others, or not."""
 
     round: int
     reclustering: int
@@ -103,12 +103,12 @@ class TriplesDealt(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SumsWithheld(AnyReport):
-    """Server and party: reclusterings that the leakage ledger keeps closed to respect limits."""
+    """Server and party: reclusterings that the leakage ledger keeps closed."""
 
     round: int
     reclusterings: tuple[int, ...]
     crossed: tuple[tuple[PartyId, ...], ...]
-    """Parties whose limits each of them would cross together with the opened ones."""
+    """Parties whose limits each would cross together with the opened ones."""
     reason: str
     """Reason of the first crossing, for people."""
 
@@ -127,7 +127,7 @@ class SumsWithheld(AnyReport):
 class SlotsCounted(AnyReport):
     """Counts of a cluster's survivors in each hidden group, and the groups to open.
 
-    The server reports each cluster whose counts it opened; a member its own, as received.
+    The server reports all clusters with opened counts; a member its own, as received.
     """
 
     round: int
@@ -172,7 +172,7 @@ class SumOpened(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SumChecked(AnyReport):
-    """Server: result of a noise check of a sum; the rule sees no sum that fails."""
+    """Server: result of a noise check; the rule sees no sum that fails."""
 
     round: int
     reclustering: int

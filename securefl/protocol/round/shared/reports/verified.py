@@ -37,7 +37,7 @@ class ClaimConfirmed(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRefused(AnyReport):
-    """Server: the step is void; not all certified sums opened, or verifiers did not confirm it."""
+    """Server: the step is void, as sums did not open or verifiers did not confirm it."""
 
     round: int
     reason: str
