@@ -18,6 +18,10 @@ _REMEDY: Final = (
     "check the network: if it loses no messages, the server drops them to choose whose updates it adds up."
     " colluders_per_cluster, min_survivors and the leakage ledger bound its gain"
 )
+_LIED: Final = (
+    "do not trust this server: it drops messages and so chooses whose updates it adds up."
+    " colluders_per_cluster, min_survivors and the leakage ledger bound its gain"
+)
 _DROPPED_OUT: Final = "nothing to do: an honest run with dropouts looks the same"
 
 
@@ -169,7 +173,7 @@ def _finding(
     if came:
         severity, more = (
             finding.Severity.BREACH,
-            f", but its own transcript has the message of {report.enumerate_names(sorted(came))} from before",
+            f". But its own transcript has the earlier message of {report.listed(sorted(came))}",
         )
     elif sent:
         severity = finding.Severity.WARNING
@@ -181,6 +185,6 @@ def _finding(
         audit,
         f"{claim}{more}.",
         evidence=(said, *came.values(), *sent.values()),
-        remedy=(_DROPPED_OUT if severity is finding.Severity.NOTE else _REMEDY),
+        remedy=_LIED if came else _REMEDY if sent else _DROPPED_OUT,
         parties=blamed,
     )
