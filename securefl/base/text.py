@@ -50,7 +50,7 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def enumerate_names(names: Iterable[str], limit: int = 8) -> str:
+def list_of(names: Iterable[str], limit: int = 8) -> str:
     """``p00, p01 and 3 more``."""
     names = [printable(name, 32) for name in names]
     shown, rest = names[:limit], len(names) - limit

@@ -77,7 +77,7 @@ def restepped(recorded: Recorded, truth: GroundTruth | None) -> Iterator[finding
         yield _note(f"No party was stepped again: {unrecorded}.")
     if skipped:
         yield _note(
-            f"Not stepped again: {report.enumerate_names(sorted(skipped))}, which misbehave, were"
+            f"Not stepped again: {report.list_of(sorted(skipped))}, which misbehave, were"
             " restarted, or are beyond"
             f" {_MESSAGES:,} entries in all."
         )
@@ -107,7 +107,7 @@ def _judged(done: list[restep.Restepped]) -> Iterator[finding.Finding]:
         total = sum(one.agreed for one in whole)
         yield finding.holds(
             _AUDIT,
-            f"{report.count_of(len(whole), 'machine')} ({report.enumerate_names(one.vantage for one in whole)})"
+            f"{report.count_of(len(whole), 'machine')} ({report.list_of(one.vantage for one in whole)})"
             " stepped again"
             f" from the seed: all {total:,} messages and reports come out with the same bits.",
             evidence=(finding.Evidence("lab/broker.frames", None, "the messages"),),

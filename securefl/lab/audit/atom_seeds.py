@@ -134,7 +134,7 @@ def _clusters(
             audit,
             f"In round {one.round} sums may reveal parts of atoms: of"
             f" {report.count_of(sum(map(len, one.clusters)), 'cluster')}, {len(bad)} should be unions of"
-            f" {fewest} or more whole atoms, and are not. The first has members {report.enumerate_names(bad[0])}.",
+            f" {fewest} or more whole atoms, and are not. The first has members {report.list_of(bad[0])}.",
             evidence=(one.evidence,),
             remedy=_REMEDY,
             parties=_torn(bad[0], atoms),
@@ -152,7 +152,7 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) 
             yield breach(
                 audit,
                 f"In round {version.version.round} parties released shares for a sum that splits an atom:"
-                f" it contains {report.enumerate_names(torn)} without all members of their atoms.",
+                f" it contains {report.list_of(torn)} without all members of their atoms.",
                 evidence=(opening.evidence,),
                 remedy=_REMEDY,
                 parties=torn,
@@ -167,7 +167,7 @@ def _released(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) 
                 yield warning(
                     audit,
                     f"In round {round_} the survivor set splits an atom: it contains"
-                    f" {report.enumerate_names(torn)} without all members of their atoms. No transcript has a release"
+                    f" {report.list_of(torn)} without all members of their atoms. No transcript has a release"
                     " for it.",
                     evidence=(evidence,),
                     remedy=_FROZEN,

@@ -77,7 +77,7 @@ def _beyond(recorded: Recorded, releases: Mapping[PartyId, int]) -> Iterator[fin
     if over:
         worst = max(over, key=lambda party: (over[party], party))
         yield _breach(
-            f"{report.count_of(len(over), 'party budget')} exceeded ({report.enumerate_names(sorted(over))}): {worst}"
+            f"{report.count_of(len(over), 'party budget')} exceeded ({report.list_of(sorted(over))}): {worst}"
             f" released {over[worst]} updates, but epsilon {recorded.scenario.privacy.budget} allows"
             f" {allowed}.",
             parties=tuple(sorted(over)),
@@ -93,7 +93,7 @@ def _counts(claim: Mapping[str, Any], releases: Mapping[PartyId, int]) -> Iterat
     fewer = [p for p in differing if releases[p] > stated.get(p, 0)]
     if fewer:
         yield _breach(
-            f"The stated epsilon is too small: the run states too few releases of {report.enumerate_names(fewer)}."
+            f"The stated epsilon is too small: the run states too few releases of {report.list_of(fewer)}."
             f" For {fewer[0]} it states {stated.get(fewer[0], 0)}, the transcripts have"
             f" {releases[fewer[0]]}.",
             parties=tuple(fewer),
@@ -102,7 +102,7 @@ def _counts(claim: Mapping[str, Any], releases: Mapping[PartyId, int]) -> Iterat
     elif differing:
         yield finding.note(
             AUDIT,
-            f"The run states more releases than the transcripts have for {report.enumerate_names(differing)}.",
+            f"The run states more releases than the transcripts have for {report.list_of(differing)}.",
             remedy="nothing to do: more releases only make the stated epsilon larger",
         )
     else:
@@ -121,7 +121,7 @@ def _unsaid(recorded: Recorded, claim: Mapping[str, Any]) -> Iterator[finding.Fi
     unsaid = sorted(report.forgoing(recorded.scenario, recorded.seed).difference(claim["without_guarantee"]))
     if unsaid:
         yield _breach(
-            f"The run claims a guarantee for {report.enumerate_names(unsaid)}, which skip noise or clipping.",
+            f"The run claims a guarantee for {report.list_of(unsaid)}, which skip noise or clipping.",
             parties=tuple(unsaid),
             remedy="do not rely on a privacy guarantee for these parties",
         )

@@ -108,7 +108,7 @@ def _split(
     words = sorted({one.by for one in some if one.digest in versions and one.digest not in signed})
     return finding.warning(
         AUDIT,
-        f"{said}, according to {report.enumerate_names(words)}. The server's signature is missing there.",
+        f"{said}, according to {report.list_of(words)}. The server's signature is missing there.",
         evidence=tuple(one.evidence for one in versions.values()),
         remedy=UNPROVED,
     )
@@ -244,7 +244,7 @@ def _signatures(
         wrong.append(
             finding.breach(
                 AUDIT,
-                f"In round {round_} {report.enumerate_names(sorted(both))} signed two conflicting statements.",
+                f"In round {round_} {report.list_of(sorted(both))} signed two conflicting statements.",
                 evidence=tuple(one.evidence for one in versions.values()),
                 remedy=COLLUDES,
                 parties=tuple(sorted(both)),

@@ -302,7 +302,7 @@ def _line(plan: RunPlan, again: repeating.RepeatedHere, one: links.CheckedRound)
         which = [f"{number} of {len(opened)} sums"] if number else []
         which += ["the step"] if again.at(root, kernel.Place(one.round)) else []
         whole = number == len(opened) and len(which) > 1
-        repeated = "yes" if whole else report.enumerate_names(which) or "no"
+        repeated = "yes" if whole else report.list_of(which) or "no"
         if verdict is links.LinkVerdict.CONFIRMED and again.differs(root):
             verdict, why = links.LinkVerdict.WRONG, again.differs(root)
     return RoundLine(
@@ -385,7 +385,7 @@ def _rest(
         told.setdefault((line.verdict, line.why), []).append(str(line.round))
     for (verdict, why), of in told.items():
         one = len(of) == 1
-        which = f"Round {of[0]}" if one else f"Rounds {report.enumerate_names(of)}"
+        which = f"Round {of[0]}" if one else f"Rounds {report.list_of(of)}"
         if verdict is links.LinkVerdict.VOID:
             claim = f"{which} {'is' if one else 'are'} void and did not change the model: {why}."
             yield note(AUDIT, claim, remedy="nothing to do: the next round starts from the same model")
@@ -401,7 +401,7 @@ def _rest(
         if line.repeated != "yes" and line.verdict is links.LinkVerdict.CONFIRMED
     ]
     if resting:
-        rounds = f"round {resting[0]}" if len(resting) == 1 else f"rounds {report.enumerate_names(resting)}"
+        rounds = f"round {resting[0]}" if len(resting) == 1 else f"rounds {report.list_of(resting)}"
         yield note(
             AUDIT,
             f"In {rounds} some sums or steps were not recomputed here. They rest on signed confirmations of"
@@ -428,7 +428,7 @@ def _sentence(recorded: Recorded, chain: links.ModelChain, known: Known, *, soun
         what = f"{verb} the first model, which no round changed"
     else:
         between = set(range(linked[0], linked[-1])).difference(linked)
-        void = f" but {report.enumerate_names(map(str, sorted(between)))}" if between else ""
+        void = f" but {report.list_of(map(str, sorted(between)))}" if between else ""
         rounds = f"rounds {linked[0]} to {linked[-1]}{void}" if len(linked) > 1 else f"round {linked[0]}"
         begin = "the first model" if known.first is not None else "a first model that was not checked"
         verb = "does not follow" if not sound else "is not proved to follow" if open_ else "follows"

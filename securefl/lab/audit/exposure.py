@@ -58,7 +58,7 @@ def _found(
     opened = (opening for one in own for opening in one.opened.openings if opening.opens(recorded))
     for row in dict.fromkeys(opening.survivors for opening in opened):
         ledger = ledger.open(row)
-    numbers = report.enumerate_names(map(str, rounds))
+    numbers = report.list_of(map(str, rounds))
     evidence = (finding.Evidence(SERVER, None, f"round_started of rounds {numbers}"),)
     if not ledger.exposed:
         claim = f"Rounds {numbers} used the same model, but their sums together reveal no party's update."
@@ -67,7 +67,7 @@ def _found(
         finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH,
         audit,
         f"The sums of rounds {numbers} together reveal {report.count_of(len(ledger.exposed), 'update')}"
-        f" ({report.enumerate_names(sorted(ledger.exposed))}): these rounds used the same model, so that updates"
+        f" ({report.list_of(sorted(ledger.exposed))}): these rounds used the same model, so that updates"
         " differ by batches only.",
         evidence=evidence,
         remedy=_REPEATED,
@@ -136,7 +136,7 @@ def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
         finding.Severity.WARNING if recorded.noisy else finding.Severity.BREACH,
         AUDIT,
         f"The server alone can compute the exact updates of {len(parties)} of"
-        f" {len(recorded.parties)} parties ({report.enumerate_names(parties)}), in {len(hit)} of"
+        f" {len(recorded.parties)} parties ({report.list_of(parties)}), in {len(hit)} of"
         f" {report.count_of(len(versions), 'update version')}." + (_NOISY if recorded.noisy else ""),
         evidence=_combination(hit[0], hit[0].alone.exposed),
         remedy=_REMEDY,
@@ -150,7 +150,7 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     if not more:
         return finding.holds(
             AUDIT,
-            f"Collusion of {report.enumerate_names(colluders)} with the server exposes no further party.",
+            f"Collusion of {report.list_of(colluders)} with the server exposes no further party.",
         )
     bound = leakage_colluders(recorded.scenario)
     allowed = len(colluders) <= bound
@@ -158,8 +158,8 @@ def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     return finding.Finding(
         finding.Severity.BREACH if allowed and not recorded.noisy else finding.Severity.WARNING,
         AUDIT,
-        f"Collusion of {report.enumerate_names(colluders)} with the server exposes"
-        f" {report.count_of(len(more), 'further update')} ({report.enumerate_names(more)}). The scenario assumes at"
+        f"Collusion of {report.list_of(colluders)} with the server exposes"
+        f" {report.count_of(len(more), 'further update')} ({report.list_of(more)}). The scenario assumes at"
         f" most {report.count_of(bound, 'colluder')} in a combination of sums.",
         evidence=_combination(hit, {p: proof for p, proof in hit.pooled.exposed.items() if p in more}),
         remedy=_REMEDY,
@@ -186,7 +186,7 @@ def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.F
         claim = "A combination of opened sums contains a single party's update: no colluder is needed."
     else:
         claim = (
-            f"The smallest combination of opened sums contains {size} parties ({report.enumerate_names(parties)},"
+            f"The smallest combination of opened sums contains {size} parties ({report.list_of(parties)},"
             f" {at}): {report.count_of(size - 1, 'colluder')} among them could compute the last one's update."
         )
     claim += f" The scenario requires leakage.colluders + k = {colluders} + {k} = {needed} parties."
@@ -264,7 +264,7 @@ def _combination(one: Exposed, proofs: Mapping[PartyId, leakage.Combination]) ->
     party, proof = min(proofs.items(), key=lambda item: (sum(map(bool, item[1].factors)), item[0]))
     used = [(k, factor) for k, factor in enumerate(proof.factors) if factor]
     shown = tuple(
-        at.with_text(f"{factor:+d} x sum of {report.enumerate_names(one.opened.openings[k].survivors)}")
+        at.with_text(f"{factor:+d} x sum of {report.list_of(one.opened.openings[k].survivors)}")
         for k, factor in used[:_SHOWN]
         for at in (one.opened.openings[k].evidence,)
     )

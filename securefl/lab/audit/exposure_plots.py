@@ -27,7 +27,7 @@ def exhibits(
 
 def _against_r(recorded: Recorded, versions: Sequence[openings.Exposed], theory: Expectation) -> AuditPlot:
     axis = tuple(float(r) for r in range(1, theory.most + 1))
-    named = f"with {report.enumerate_names(sorted(recorded.colluders), 3)}" if recorded.colluders else ""
+    named = f"with {report.list_of(sorted(recorded.colluders), 3)}" if recorded.colluders else ""
     curves = [
         Curve(label="predicted, server alone", x=axis, y=theory.alone, predicted=True),
         Curve(label=f"predicted, with {theory.colluders} colluders", x=axis, y=theory.pooled, predicted=True),

@@ -34,7 +34,7 @@ def holes(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         yield finding.warning(
             audit,
             f"The audit lacks {report.count_of(len(gone), 'transcript')} that summary.json lists"
-            f" ({report.enumerate_names(gone)}): what these processes did is not checked.",
+            f" ({report.list_of(gone)}): what these processes did is not checked.",
             remedy="restore them: they were removed after the run",
         )
     yield from _gaps(recorded, audit)
@@ -45,7 +45,7 @@ def holes(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if cut:
         yield finding.note(
             audit,
-            f"Transcripts without an orderly end: {report.enumerate_names(sorted(cut))}. What these processes did"
+            f"Transcripts without an orderly end: {report.list_of(sorted(cut))}. What these processes did"
             f" later is not checked{_from_there(recorded, cut.values())}.",
             remedy=_KILLED,
         )
@@ -71,7 +71,7 @@ def _absent(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if absent:
         yield finding.note(
             audit,
-            f"{report.count_of(len(absent), 'transcript')} missing ({report.enumerate_names(absent)}): the messages"
+            f"{report.count_of(len(absent), 'transcript')} missing ({report.list_of(absent)}): the messages"
             " that these parties received are not checked.",
             remedy=_COLLECT,
         )
@@ -81,7 +81,7 @@ def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield notes on transcripts of killed processes: broken off in a line, or empty."""
     torn = {each.path.stem: each for each in _all(recorded) if each.torn}
     if torn:
-        names = report.enumerate_names(sorted(torn))
+        names = report.list_of(sorted(torn))
         yield finding.note(
             audit,
             f"Transcripts that break off in the middle of a line: {names}. What these processes did later is"
@@ -97,7 +97,7 @@ def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     if recorded.blank:
         yield finding.note(
             audit,
-            f"Transcripts without a complete entry: {report.enumerate_names(sorted(recorded.blank))}. What these"
+            f"Transcripts without a complete entry: {report.list_of(sorted(recorded.blank))}. What these"
             " processes did is not checked.",
             remedy=_KILLED,
             evidence=tuple(
@@ -113,8 +113,8 @@ def _beginnings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         said = ", ".join(f"{name} lacks {_before(each)}" for name, each in sorted(late.items())[:8])
         yield finding.note(
             audit,
-            f"{report.count_of(len(late), 'transcript')} without the first rounds ({said}): they were deleted,"
-            " as --transcript-megabytes does, and are not checked.",
+            f"{report.count_of(len(late), 'transcript')} without the first rounds ({said}): they were"
+            " deleted, as --transcript-megabytes does, and are not checked.",
             remedy="nothing to do if this is intended; else raise --transcript-megabytes in the next run",
             evidence=tuple(
                 finding.Evidence(name, each.first, "first entry that is left")
@@ -126,7 +126,7 @@ def _beginnings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
             yield finding.warning(
                 audit,
                 f"Segments of the transcript {each.path.stem} are missing, so that"
-                f" {report.enumerate_names(each.apart)} cannot be used. Not checked: {_before(each)}.",
+                f" {report.list_of(each.apart)} cannot be used. Not checked: {_before(each)}.",
                 evidence=(finding.Evidence(each.path.stem, each.first, "continues from a missing segment"),),
                 remedy="restore all files of transcripts/segments: they belong to the transcript",
             )
@@ -147,7 +147,7 @@ def _from_there(recorded: Recorded, broken: Iterable[Transcript]) -> str:
         vantage, start = start_of(each.path.stem)
         again = any(start_of(one.path.stem)[1] == start + 1 for one in recorded.transcripts[vantage])
         until = "to its next start" if again else "on"
-        rounds.append(f"{report.enumerate_names((each.path.stem,))} from {at} {until}")
+        rounds.append(f"{report.list_of((each.path.stem,))} from {at} {until}")
     known = [one.round for one in recorded.records]
     of = f"; the run has {report.count_of(max(known) + 1, 'round')}" if known else ""
     more = f" and {len(rounds) - _SHOWN} more" if len(rounds) > _SHOWN else ""

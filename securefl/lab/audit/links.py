@@ -238,7 +238,7 @@ def _two_claims(round_: int, some: Sequence[Claimed]) -> finding.Finding:
     words = sorted({shown.source for one in some if not one.signed for shown in one.evidence})
     return finding.warning(
         AUDIT,
-        f"The server stated {len(some)} different {what}, according to {report.enumerate_names(words)}. Its signature"
+        f"The server stated {len(some)} different {what}, according to {report.list_of(words)}. Its signature"
         " is missing there.",
         evidence=evidence,
         remedy=UNPROVED,
@@ -371,7 +371,7 @@ def _followers(
         if other:
             yield finding.breach(
                 AUDIT,
-                f"In round {one.round} {report.enumerate_names(other)} signed another earlier result than the server"
+                f"In round {one.round} {report.list_of(other)} signed another earlier result than the server"
                 " announced.",
                 remedy="do not use the model: the server sent these parties another chain, or they collude",
                 parties=tuple(other),

@@ -139,7 +139,7 @@ def _by_vantage(
         if vantage not in {*parties, SERVER, DEALER, "broker"}:
             raise ConfigError(
                 str(transcript.path),
-                f"is of {vantage!r}, which is not in this run (parties: {report.enumerate_names(parties)})",
+                f"is of {vantage!r}, which is not in this run (parties: {report.list_of(parties)})",
                 "remove it if it is of another run, or give the roster of this run: --roster FILE",
             )
         if stem.split(".")[0] not in {str(vantage), transport.OBSERVER}:

@@ -56,7 +56,7 @@ def _voided(
     }
     claim = (
         f"The server voided draw {draw} of round {round_} and reported that the nonce of"
-        f" {report.enumerate_names(blamed)} is missing"
+        f" {report.list_of(blamed)} is missing"
     )
     return _finding(audit, claim, blamed, evidence, came, sent)
 
@@ -92,7 +92,7 @@ def _dropped(
     missing = tuple(sorted(known or ought & unheard))
     yield _finding(
         audit,
-        f"The server reported that in round {round_} {report.enumerate_names(missing)} dropped out before submitting",
+        f"The server reported that in round {round_} {report.list_of(missing)} dropped out before submitting",
         missing,
         evidence,
         {who: where for inputs in came.values() for who, where in inputs.items() if who in known},
@@ -177,7 +177,9 @@ def _finding(
         )
     elif sent:
         severity = finding.Severity.WARNING
-        more = f". By their own transcripts {report.enumerate_names(sorted(sent))} sent it: it was lost, late or dropped"
+        more = (
+            f". Transcripts of {report.list_of(sorted(sent))} have it as sent: it was lost, late or dropped"
+        )
     else:
         severity, more = finding.Severity.NOTE, ". No transcript states that the message was sent"
     return finding.Finding(

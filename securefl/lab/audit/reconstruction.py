@@ -75,7 +75,7 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
     if singles:
         finding = breach(
             AUDIT,
-            f"The server can compute the exact updates of {report.enumerate_names(parties)} from"
+            f"The server can compute the exact updates of {report.list_of(parties)} from"
             f" {report.count_of(len(singles), 'opened slot')} with one update each.",
             evidence=tuple(opening.evidence for _, opening in singles[:6]),
             remedy="see the slots in exposure: no slot with a count below f + k_anonymity may be opened",
@@ -113,8 +113,8 @@ def _disagreements(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterato
             yield breach(
                 AUDIT,
                 f"Round {done.one.opened.version.round}: the leakage ledger and the reconstruction disagree."
-                f" Exposed but not recovered: {report.enumerate_names(missed) or 'none'}. Recovered but not exposed:"
-                f" {report.enumerate_names(beyond) or 'none'}.",
+                f" Exposed but not recovered: {report.list_of(missed) or 'none'}. Recovered but not exposed:"
+                f" {report.list_of(beyond) or 'none'}.",
                 remedy="see the chapter replay: the sums do not fit the updates, or the ledger has a bug",
                 parties=tuple(sorted({*missed, *beyond})),
             )
@@ -130,7 +130,7 @@ def _recovered(recorded: Recorded, attacked: Sequence[reconstruction_plots.Attac
         yield Finding(
             Severity.BREACH if promised and not recorded.noisy else Severity.WARNING,
             AUDIT,
-            f"The exact updates of {whose} ({report.enumerate_names(parties)}) can be computed in"
+            f"The exact updates of {whose} ({report.list_of(parties)}) can be computed in"
             f" {len(hit)} of {len(attacked)} versions, as the leakage ledger predicts."
             + (" They contain their noise." if recorded.noisy else "")
             + ("" if promised else f" This takes more colluders than the scenario assumes ({reckoned})."),
@@ -172,7 +172,7 @@ def _unsaid(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Findi
         added = report.count_of(sum(done.system.unsaid for done in some), "sum")
         yield note(
             AUDIT,
-            f"Computed from the true updates (rounds: {report.enumerate_names(map(str, rounds))}): {added} for which"
+            f"Computed from the true updates (rounds: {report.list_of(map(str, rounds))}): {added} for which"
             " members released shares, but which the server does not report as opened.",
         )
 

@@ -217,7 +217,7 @@ def _differs(
     why: str,
     proofs: Sequence[_Proof],
 ) -> finding.Finding:
-    told = report.enumerate_names(sorted(proof.by for proof in proofs))
+    told = report.list_of(sorted(proof.by for proof in proofs))
     return finding.breach(
         AUDIT,
         f"The {_what(place)} of round {place.round} is wrong, by the proofs sent to {told}: {why}.",

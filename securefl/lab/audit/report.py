@@ -72,9 +72,7 @@ class AuditReport:
         if bad:
             return f"{bad} of {len(self.findings)} findings are worse than the scenario allows"
         if breaches:
-            known = report.enumerate_names(
-                sorted({f.audit for f in self.findings if f.severity is Severity.BREACH})
-            )
+            known = report.list_of(sorted({f.audit for f in self.findings if f.severity is Severity.BREACH}))
             return f"no finding is worse than the scenario allows; it allows the breaches found ({known})"
         return f"no breach in {len(self.findings)} findings" + (
             ", with warnings" if worst(self.findings) is Severity.WARNING else ""
@@ -95,9 +93,9 @@ class AuditReport:
             ),
             ("secrets", _secrets(recorded)),
             ("transcripts", _transcripts(recorded)),
-            ("assumed colluders", report.enumerate_names(sorted(recorded.colluders)) or "none"),
+            ("assumed colluders", report.list_of(sorted(recorded.colluders)) or "none"),
             ("recorded updates", "compared" if self.lab else "not compared"),
-            ("allowed breaches", report.enumerate_names(sorted(allowed(scenario))) or "none"),
+            ("allowed breaches", report.list_of(sorted(allowed(scenario))) or "none"),
         )
 
     def to_json(self) -> dict[str, JsonValue]:

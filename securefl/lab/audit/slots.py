@@ -115,8 +115,8 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         closed = _closed(recorded, slots)
         yield finding.holds(
             audit,
-            f"All {report.count_of(len(slots), 'opened slot')} of hidden groups have f + k_anonymity = {least}"
-            f" members or more by their counts. The smallest has {smallest.count} of"
+            f"All {report.count_of(len(slots), 'opened slot')} of hidden groups have f + k_anonymity ="
+            f" {least} members or more by their counts. The smallest has {smallest.count} of"
             f" {len(smallest.opening.survivors)} survivors."
             + (f" {report.count_of(closed, 'slot')} with fewer members stayed closed." if closed else ""),
             evidence=(smallest.opening.evidence,),
@@ -130,10 +130,10 @@ def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> finding.F
     name = f"The slot of model {slot.opening.reclustering - FIRST_SLOT} in {place}"
     members = slot.opening.survivors
     if slot.count is None:
-        claim = f"{name} was opened, but no transcript states how many of {report.enumerate_names(members)} are in it."
+        claim = f"{name} was opened, but no transcript states its number of {report.list_of(members)}."
     elif slot.count == 1:
         claim = (
-            f"{name} was opened with one member: it is the update of one of {report.enumerate_names(members)}. At"
+            f"{name} was opened with one member: it is the update of one of {report.list_of(members)}. At"
             f" least f + k_anonymity = {least} are required."
         )
     elif slot.count < least:
@@ -166,9 +166,9 @@ def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[f
         yield _finding(
             audit,
             finding.Severity.WARNING,
-            f"If {report.enumerate_names(sorted(recorded.colluders))} collude and chose the same model,"
+            f"If {report.list_of(sorted(recorded.colluders))} collude and chose the same model,"
             f" {report.count_of(len(short), 'slot')} may hide fewer than k_anonymity = {k} updates: in round"
-            f" {slot.round}, {rest} of {report.enumerate_names(others)}.",
+            f" {slot.round}, {rest} of {report.list_of(others)}.",
             (slot.opening.evidence,),
             others,
         )

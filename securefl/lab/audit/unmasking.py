@@ -52,8 +52,8 @@ def audit_unmasking(recorded: Recorded) -> finding.Chapter:
         findings.append(
             finding.holds(
                 AUDIT,
-                f"In {report.count_of(releases, 'release')} of shares for {report.count_of(len(given), 'sum')}"
-                " no party released, or was asked for, both kinds of shares of one member. No party released"
+                f"In {report.count_of(releases, 'release')} of shares for {report.count_of(len(given), 'sum')} no"
+                " party released, or was asked for, both kinds of shares of one member. No party released"
                 " twice or submitted after a release. No sum was opened twice, no key advertised twice.",
             )
         )
@@ -113,7 +113,7 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
                 AUDIT,
                 f"Both kinds of shares of {member} were released in {_place(where)}: {len(seeds)} of the"
                 f" seed, {len(keys)} of the key. {threshold} of each reveal its update."
-                + (f" {report.enumerate_names(alone)} released both kinds." if alone else "")
+                + (f" {report.list_of(alone)} released both kinds." if alone else "")
                 + (" The update is revealed." if open_ else ""),
                 evidence=tuple(
                     one.evidence.with_text(f"{kind} of {member}")
@@ -135,8 +135,8 @@ def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
                 yield finding.breach(
                     AUDIT,
                     f"In round {round_} the server asked for both kinds of shares of {member}. To"
-                    f" {report.enumerate_names(sorted(p for p, _ in with_))} it listed the member as a survivor, to"
-                    f" {report.enumerate_names(sorted(p for p, _ in without))} as dropped out.",
+                    f" {report.list_of(sorted(p for p, _ in with_))} it listed the member as a survivor, to"
+                    f" {report.list_of(sorted(p for p, _ in without))} as dropped out.",
                     evidence=tuple(
                         e.with_text(f"{member} {what}")
                         for what, them in (("survived", with_[:3]), ("dropped out", without[:3]))
@@ -215,8 +215,8 @@ def opened_by_colluders(recorded: Recorded, audit: str) -> Iterator[finding.Find
     yield finding.Finding(
         finding.Severity.BREACH if promised else finding.Severity.WARNING,
         audit,
-        f"Collusion of {report.enumerate_names(sorted(recorded.colluders))} with the server unmasks"
-        f" {report.count_of(len(known), 'single update')} ({report.enumerate_names(known)}). Up to {most} of them are"
+        f"Collusion of {report.list_of(sorted(recorded.colluders))} with the server unmasks"
+        f" {report.count_of(len(known), 'single update')} ({report.list_of(known)}). Up to {most} of them are"
         f" in one sum, and {plan.threshold} shares of a seed and of a key remove masks. The scenario assumes"
         f" at most {plan.colluders_per_cluster} in a sum.",
         evidence=tuple(masked[where][party] for where, some in open_.items() for party in sorted(some))[:4],

@@ -148,9 +148,9 @@ def _split(
         AUDIT,
         f"In round {round_} transcripts have {len(groups)} versions of the {topic.name} (by number of"
         f" transcripts: {sizes}). Parties with a rare version:"
-        f" {report.enumerate_names(odd) or 'none, only the server'}."
+        f" {report.list_of(odd) or 'none, only the server'}."
         + (
-            f" Of these, {report.enumerate_names(went)} released shares."
+            f" Of these, {report.list_of(went)} released shares."
             if went
             else " None of them released shares."
         ),

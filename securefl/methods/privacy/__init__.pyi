@@ -60,8 +60,8 @@ from .spending import NO_GUARANTEE as NO_GUARANTEE
 from .spending import Guarantee as Guarantee
 from .spending import Ledger as Ledger
 from .spending import Spending as Spending
-from .spending import ledger_of as ledger_of
 from .spending import describe_epsilon as describe_epsilon
+from .spending import ledger_of as ledger_of
 from .table import MAX_STD as MAX_STD
 from .table import NoiseTable as NoiseTable
 from .table import noise_table as noise_table

@@ -81,7 +81,7 @@ def check_budget(scenario: Scenario, length: int) -> None:
         raise ConfigError(
             "privacy.releases",
             f"{mechanism.allowed} releases with this noise spend"
-            f" {describe_epsilon(spent, mechanism.event, mechanism.delta)}, more than the budget of {budget:g}",
+            f" {describe_epsilon(spent, mechanism.event, mechanism.delta)}, more than {budget:g}",
             "settle the scenario again, or do not join this run",
         )
 
@@ -101,7 +101,8 @@ def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str =
     if not spent(1) <= budget:
         raise ConfigError(
             path,
-            f"one release spends {describe_epsilon(spent(1), mechanism.event, mechanism.delta)}, more than {budget:g}",
+            f"one release spends {describe_epsilon(spent(1), mechanism.event, mechanism.delta)},"
+            f" more than {budget:g}",
             "set more noise, a larger budget, or smaller batches",
         )
     enough, too_many = 1, most

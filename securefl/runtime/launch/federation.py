@@ -28,9 +28,9 @@ from securefl.runtime.process import (
     ProcessSettings,
     RecordOptions,
     Said,
-    shared_fields,
     local_setup,
     scratch_folder,
+    shared_fields,
 )
 from securefl.scenario import Scenario, check_importable
 

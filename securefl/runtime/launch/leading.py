@@ -65,7 +65,7 @@ class Leading:
             reread=self._directory.each_record,
         )
         following.account_for(plan, metrics, settings.seed, seeded=seeded)
-        keys = "", f"each process has its own key; roster: {report.enumerate_names(parties, _SHOWN)}"
+        keys = "", f"each process has its own key; roster: {report.list_of(parties, _SHOWN)}"
         start = report.on_start(
             settings.seed, seeded=seeded, lab=settings.lab, keys=keys, files=self._directory.path
         )

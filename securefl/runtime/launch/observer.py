@@ -103,16 +103,16 @@ class Eavesdropper:
         if self._rounds:
             rounds = set().union(*self._rounds.values())
             when = f", in rounds {min(rounds)} to {max(rounds)}" if rounds else ""
-            yield f"it learns the parties of each round: {report.enumerate_names(sorted(self._rounds), _SHOWN)}{when}"
+            yield f"it learns the parties of each round: {report.list_of(sorted(self._rounds), _SHOWN)}{when}"
         if self._samples:
             declared = [f"{name} {count}" for name, count in sorted(self._samples.items())]
-            yield f"it learns sample counts, from hellos: {report.enumerate_names(declared, _SHOWN)}"
+            yield f"it learns sample counts, from hellos: {report.list_of(declared, _SHOWN)}"
         if self._clusters:
             place, members = min(self._clusters.items())
             yield (
                 f"it learns the members of {report.count_of(len(self._clusters), 'cluster')}, from"
                 f" {report.count_of(self._kinds['KeyAdvert'], 'key advert')};"
-                f" cluster {place.cluster} of round {place.round}: {report.enumerate_names(sorted(members), _SHOWN)}"
+                f" cluster {place.cluster} of round {place.round}: {report.list_of(sorted(members), _SHOWN)}"
             )
         if self._model_bytes:
             models = report.count_of(self._kinds["ModelAnnounce"], "global model")
@@ -123,7 +123,7 @@ class Eavesdropper:
             if self._kinds[kind]
         ]
         if closed:
-            yield f"it cannot open {report.enumerate_names(closed)}"
+            yield f"it cannot open {report.list_of(closed)}"
         yield from self._uniformity()
 
     def _uniformity(self) -> Iterator[str]:

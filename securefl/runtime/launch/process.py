@@ -33,7 +33,7 @@ from securefl.methods.feasibility import check
 from securefl.protocol import kernel
 from securefl.protocol.round import RunPlan
 from securefl.runtime import process, report
-from securefl.runtime.launch.interrupts import detach_wakeup, block_signals
+from securefl.runtime.launch.interrupts import block_signals, detach_wakeup
 from securefl.runtime.launch.observer import ObserverSettings, watch
 
 _OBJECTS: Final = 700

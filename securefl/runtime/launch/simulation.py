@@ -28,7 +28,7 @@ from securefl.runtime.report import (
     RunMetrics,
     Summary,
     forgoing,
-    enumerate_names,
+    list_of,
     why_none,
 )
 from securefl.runtime.simulation import (
@@ -287,7 +287,7 @@ def _schedule(like: Path, scenario: Scenario) -> Schedule:
     if strangers:
         raise ConfigError(
             "--like",
-            f"the run has parties named {enumerate_names(strangers)}, a simulation has {ours[0]} to {ours[-1]}",
+            f"the run has parties named {list_of(strangers)}, a simulation has {ours[0]} to {ours[-1]}",
             "give a run whose parties have these names",
         )
     return schedule

@@ -3,9 +3,9 @@ from .evidence import EVIDENCE as EVIDENCE
 from .evidence import load_evidence as load_evidence
 from .first import file_digest as file_digest
 from .first import versions as versions
-from .header import run_header as run_header
 from .header import header_of as header_of
 from .header import on_start as on_start
+from .header import run_header as run_header
 from .metrics import RunMetrics as RunMetrics
 from .outcome import RunEnd as RunEnd
 from .present import print_summary as print_summary
@@ -27,7 +27,7 @@ from .statistics import outside_lines as outside_lines
 from .summary import Summary as Summary
 from .summary import summarise as summarise
 from .text import count_of as count_of
-from .text import enumerate_names as enumerate_names
+from .text import list_of as list_of
 from .text import percent as percent
 from .text import printable as printable
 from .text import seconds as seconds

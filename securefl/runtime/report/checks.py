@@ -12,7 +12,7 @@ from securefl.methods import feasibility, privacy
 from securefl.protocol.round import RunPlan, Suspect, agreed_of, needed
 from securefl.runtime import transcript
 from securefl.runtime.report.records import RoundRecord, listed_evidence
-from securefl.runtime.report.text import count_of, enumerate_names, percent
+from securefl.runtime.report.text import count_of, list_of, percent
 from securefl.scenario import Behaviour, NoNoise, Scenario
 
 
@@ -51,7 +51,7 @@ class RunVerdict:
         limit = "" if self.byzantine is None else f", given at most {self.byzantine} Byzantine"
         rate = f"wrongly with probability at most {100 * self.alpha:g} % in the whole run{limit}"
         if self.named:
-            return f"evidence over rounds names {enumerate_names('+'.join(s.parties) for s in self.named)}; {rate}"
+            return f"evidence over rounds names {list_of('+'.join(s.parties) for s in self.named)}; {rate}"
         most = max((one.highest for one in self.suspects), default=0.0)
         return f"evidence over rounds names nobody: at most 10^{most:.1f} of 10^{self.needed:.1f}; {rate}"
 

@@ -179,7 +179,7 @@ def _view(summary: Summary) -> Iterator[Text]:
     else:
         yield Text("no sum was opened: the server saw only masked vectors")
     if view.exposed:
-        names = text.enumerate_names(f"{party} in round {round_}" for round_, party in view.exposed)
+        names = text.list_of(f"{party} in round {round_}" for round_, party in view.exposed)
         yield Text(f"SINGLE UPDATES CAN BE COMPUTED from these sums: {names}", style="bold red")
     elif view.opened and view.searched:
         yield Text.assemble(
@@ -227,7 +227,7 @@ def _privacy(summary: Summary) -> Iterator[Text]:
         return
     yield Text.assemble("differential privacy: ", (account.text, "bold"))
     if account.forgoing:
-        names = text.enumerate_names(sorted(account.forgoing))
+        names = text.list_of(sorted(account.forgoing))
         yield Text(f"no guarantee for {names}: their updates are not clipped, or have no noise")
 
 
@@ -434,7 +434,7 @@ def _left_out(record: RoundRecord) -> Iterator[str]:
         by_reason.setdefault(out.reason, []).append(out)
     for reason, group in by_reason.items():
         said = reason if len(group) == 1 else reason.replace("its update was", "their updates were")
-        yield f"{text.enumerate_names(out.party for out in group)}: {text.printable(said)}"
+        yield f"{text.list_of(out.party for out in group)}: {text.printable(said)}"
 
 
 def _repeats(record: RoundRecord) -> Iterator[str]:

@@ -11,9 +11,9 @@ from securefl.methods.privacy import (
     Guarantee,
     Mechanism,
     Spending,
+    describe_epsilon,
     forgoes_privacy,
     ledger_of,
-    describe_epsilon,
     planned_releases,
 )
 from securefl.protocol.round import NO_RELEASES, Releases, RunPlan, with_round
@@ -151,7 +151,7 @@ class Accounts:
 def on_mechanism(
     scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: Mechanism | None, *, void: str | None
 ) -> Iterator[header.Sentence]:
-    """Yield the sentences on privacy that need the size of the model; those of ``scenario_sentences`` need none.
+    """Yield the sentences on privacy that need the size of the model.
 
     Args:
         scenario: settled.

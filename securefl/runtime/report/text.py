@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from securefl import scenario
-from securefl.base.text import count_of, digits, enumerate_names, printable, seconds
+from securefl.base.text import count_of, digits, list_of, printable, seconds
 from securefl.base.text import rate as percent
 
-__all__ = ("count_of", "curve", "digits", "enumerate_names", "percent", "printable", "seconds", "size")
+__all__ = ("count_of", "curve", "digits", "list_of", "percent", "printable", "seconds", "size")
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS: Final = " .:-=+*#@"
@@ -66,4 +66,4 @@ def late_text(vantage: str, culprits: Mapping[str, int], what: str) -> str:
         what: the messages and the cause, as in ``securefl.protocol.round.without_late``.
     """
     messages = count_of(sum(culprits.values()), "late message")
-    return f"{printable(vantage, 32)} ignored {messages} of {enumerate_names(culprits)}: {printable(what)}"
+    return f"{printable(vantage, 32)} ignored {messages} of {list_of(culprits)}: {printable(what)}"

@@ -31,7 +31,7 @@ from securefl.runtime import process, transcript
 from securefl.runtime.report.evidence import entry_of, keep_evidence
 from securefl.runtime.report.first import file_digest, versions
 from securefl.runtime.report.kept import FrameKeeper
-from securefl.runtime.report.text import enumerate_names, printable
+from securefl.runtime.report.text import list_of, printable
 
 _LOG = logs.log_of("runtime.report")
 MOST_OF_ONE: Final = 32
@@ -122,7 +122,7 @@ class Waiting:
     """With the time zone of this machine."""
 
     def __str__(self) -> str:
-        return f"waits for {enumerate_names(self.whom)} since {self.since:%H:%M:%S}"
+        return f"waits for {list_of(self.whom)} since {self.since:%H:%M:%S}"
 
 
 News = Fact | Refusal | Traffic | Ending | Remark | Waiting

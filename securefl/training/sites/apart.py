@@ -88,9 +88,7 @@ def site_apart(
     """
     module, _, member = name.partition(":")
     if not (module and member) or ":" in member:
-        raise ConfigError(
-            "--site", f"{name!r} does not name a site", "write module:name, as in mysite:Site"
-        )
+        raise ConfigError("--site", f"{name!r} does not name a site", "write module:name, as in mysite:Site")
     _check(process)
 
     def make(party: str) -> ApartSite:

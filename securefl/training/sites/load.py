@@ -39,9 +39,7 @@ def import_named(name: str) -> Any:
         ConfigError: no such module or name.
     """
     if name.count(":") != 1 or name.startswith(":") or name.endswith(":"):
-        raise ConfigError(
-            "--site", f"{name!r} does not name a site", "write module:name, as in mysite:Site"
-        )
+        raise ConfigError("--site", f"{name!r} does not name a site", "write module:name, as in mysite:Site")
     try:
         return scenario.load_own(name)
     except ConfigError as error:

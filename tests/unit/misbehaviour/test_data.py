@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from securefl.base.errors import UsageError
 from securefl.methods.attacks.needs import trigger_of
-from securefl.methods.attacks.parts.backdoor import Backdoor, poison_samples, add_patch
+from securefl.methods.attacks.parts.backdoor import Backdoor, add_patch, poison_samples
 from securefl.methods.attacks.parts.label_flip import flip_labels
 from securefl.methods.attacks.parts.label_shift import shift_labels
 from securefl.methods.attacks.parts.scale import Scale

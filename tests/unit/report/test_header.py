@@ -12,7 +12,7 @@ import scenarios
 from securefl.base.header import LINES, WIDTH, RunHeader, Sentence, end, tolerance
 from securefl.base.ids import RunId
 from securefl.methods.feasibility.limits import check
-from securefl.runtime.report.header import run_header, header_of, on_start, scenario_sentences
+from securefl.runtime.report.header import header_of, on_start, run_header, scenario_sentences
 from securefl.runtime.report.privacy import OMNISCIENT, SEEDED
 from securefl.runtime.simulation.limits import notes
 from securefl.scenario.load import load_scenario, parse_scenario

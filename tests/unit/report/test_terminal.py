@@ -37,7 +37,7 @@ from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.progress import JsonProgress, PlainProgress, Progress, progress_for
 from securefl.runtime.report.records import OVERSIZED, LeftOut
 from securefl.runtime.report.summary import Summary, server_view, summarise
-from securefl.runtime.report.text import count_of, curve, enumerate_names, printable, seconds, sieve, size
+from securefl.runtime.report.text import count_of, curve, list_of, printable, seconds, sieve, size
 from securefl.scenario.scenario import Groups
 from tests.unit.report.runs import eventful
 from tests.unit.report.test_metrics import heard
@@ -489,7 +489,7 @@ def test_small_texts() -> None:
     ]
     assert [seconds(n) for n in (0.04, 59.9, 61, 3720)] == ["0.0 s", "59.9 s", "1 min 01 s", "1 h 02 min"]
     assert [count_of(n, "sum") for n in (0, 1, 1200)] == ["0 sums", "1 sum", "1,200 sums"]
-    assert enumerate_names(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert list_of(["a", "b", "c"], 2) == "a, b and 1 more"
     assert printable("x" * 300, 10) == "xxxxxxx..."
 
 

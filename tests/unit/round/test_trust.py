@@ -18,7 +18,7 @@ from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
 from securefl.base.stack import ClusterMeans
 from securefl.methods.encoding.ring import to_ring
-from securefl.methods.robust.rules.inner_product import InnerProduct, trust_gains, inner_product
+from securefl.methods.robust.rules.inner_product import InnerProduct, inner_product, trust_gains
 from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
 from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_of
 from securefl.protocol.round.shared.plan import RunPlan

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from securefl.base.errors import UsageError
-from securefl.methods.weighting.partial import values_averaged, partial_view, smallest_sample
+from securefl.methods.weighting.partial import partial_view, smallest_sample, values_averaged
 from securefl.methods.weighting.truncation import mwp, truncate_counts
 
 PARTIES = 2_000

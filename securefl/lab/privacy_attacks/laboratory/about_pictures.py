@@ -75,7 +75,7 @@ class _Opened(NamedTuple):
 
     @property
     def name(self) -> str:
-        return report.enumerate_names(self.mean.survivors)
+        return report.list_of(self.mean.survivors)
 
 
 def audit_inversion(case: Case) -> audit.Chapter:
@@ -114,7 +114,7 @@ def audit_inversion(case: Case) -> audit.Chapter:
 
 
 def _candidates(case: Case, mean: clusters.ClusterMean, kind: str = "opened") -> F64:
-    case.progress(f"inversion: the sum of {report.enumerate_names(mean.survivors)} ({kind})")
+    case.progress(f"inversion: the sum of {report.list_of(mean.survivors)} ({kind})")
     model, before = case.recorded.scenario.model, case.first.before.values
     return inversion.reconstructed(
         model, case.dataset, before, mean.update, _behind(case, mean), seed=case.seed
@@ -177,7 +177,7 @@ def _as_m_grows(
         searched = "yes" if behind <= inversion.MOST else "no"
         rows.append((len(mean.survivors), kind, behind, searched, *_figures(found)))
     table = audit.Table(
-        title=f"Samples of {victim} by cluster size m: first m of {report.enumerate_names(means[-1].survivors)}",
+        title=f"Samples of {victim} by cluster size m: first m of {report.list_of(means[-1].survivors)}",
         columns=(
             "m",
             "sum",

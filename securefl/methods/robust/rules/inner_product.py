@@ -104,8 +104,8 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     """The sum of the k = ceil(gamma c) clusters that are trusted most, over their weight.
 
     With ``divide_by`` = "all" it is over the weight of all clusters. Trusted most are those with the most
-    ``stack.trust``: what their members have gained (:func:`trust_gains`) in all rounds; where the stack has none, with the
-    most earned in this round. Ties are frequent, since at least c - k clusters earn nothing in a round: they
+    ``stack.trust``: the gains (:func:`trust_gains`) of their members in all rounds; if the stack has none, with
+    the largest gain in this round. Ties are frequent, since at least c - k clusters gain nothing in a round: they
     go to the higher score in this round, of equal ones to the first in lexicographic order of the rows. So
     the result does not depend on the order of the clusters. ``kept``: the selected clusters.
 

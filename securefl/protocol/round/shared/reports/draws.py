@@ -58,7 +58,7 @@ class DrawVoided(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        who = text.enumerate_names(self.withheld)
+        who = text.list_of(self.withheld)
         return f"round {self.round}: clusters are drawn again, since {who} did not answer in time"
 
     def tally(self) -> Mapping[str, int]:
@@ -134,7 +134,7 @@ class SurvivorsFrozen(AnyReport):
         """Return the missing parties, if any."""
         planned = len(self.survivors) + len(self.dropped)
         survive = f"round {self.round}: {len(self.survivors)} of {planned} survive"
-        return f"{survive}, without {text.enumerate_names(self.dropped)}" if self.dropped else None
+        return f"{survive}, without {text.list_of(self.dropped)}" if self.dropped else None
 
     def own_line(self) -> None:
         """Return None: a party has other reports on its own part."""

@@ -18,7 +18,7 @@ class PartiesJoined(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        absent = f"; missing: {text.enumerate_names(self.missing)}" if self.missing else ""
+        absent = f"; missing: {text.list_of(self.missing)}" if self.missing else ""
         return f"{len(self.present)} of {len(self.present) + len(self.missing)} parties present{absent}"
 
     def show(self, picture: AnyPicture) -> AnyPicture:
@@ -49,7 +49,7 @@ class VersionsDiffer(AnyReport):
                 if version != servers:
                     running.setdefault((place, version), []).append(party)
         parts = (
-            f"{text.enumerate_names(names)} run{'s' if len(names) == 1 else ''} {_PROGRAMS[place]}"
+            f"{text.list_of(names)} run{'s' if len(names) == 1 else ''} {_PROGRAMS[place]}"
             f" {text.printable(version, 32)}, the server {self.own[place]}"
             for (place, version), names in sorted(running.items())
         )

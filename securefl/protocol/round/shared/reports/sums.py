@@ -29,7 +29,7 @@ class InstanceRetried(AnyReport):
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
-        return f"{_sum_of(self)} is repeated without {text.enumerate_names(self.excluded)}"
+        return f"{_sum_of(self)} is repeated without {text.list_of(self.excluded)}"
 
     def tally(self) -> Mapping[str, int]:
         """See :class:`AnyReport`."""
@@ -77,7 +77,9 @@ class UpdatesValidated(AnyReport):
 
     def line(self) -> str | None:
         """See :class:`AnyReport`."""
-        refused = f"{_sum_of(self)} rejected the update of {text.enumerate_names(self.rejected)}: its norm is too large"
+        refused = (
+            f"{_sum_of(self)} rejected the update of {text.list_of(self.rejected)}: its norm is too large"
+        )
         return refused if self.rejected else None
 
     def tally(self) -> Mapping[str, int]:
