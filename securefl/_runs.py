@@ -105,7 +105,7 @@ class Federation:
         )
         progress = launch.RoundLines() if verbose else launch.NoProgress()
         self._summary: report.Summary | None = None
-        self._simulation = launch.Simulation(_wanted(scenario, rounds), options, progress)
+        self._simulation = launch.Simulation(_scenario_to_run(scenario, rounds), options, progress)
 
     def __repr__(self) -> str:
         done = f"{len(self.rounds)} of {self.scenario.stop.rounds} rounds"
@@ -360,7 +360,7 @@ def run(
         cancelled=cancelled,
     )
     summary = launch.run_here(
-        _wanted(scenario, rounds), options, launch.RoundLines() if verbose else launch.NoProgress()
+        _scenario_to_run(scenario, rounds), options, launch.RoundLines() if verbose else launch.NoProgress()
     )
     return RunResult(summary, Path(summary.files["summary"]).parent)
 
@@ -411,7 +411,7 @@ async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArgu
         raise
 
 
-def _wanted(scenario: Scenario | str | Path, rounds: int | None) -> Scenario:
+def _scenario_to_run(scenario: Scenario | str | Path, rounds: int | None) -> Scenario:
     found = scenario if isinstance(scenario, Scenario) else load(scenario)
     return found if rounds is None else with_overrides(found, {"stop.rounds": rounds})
 

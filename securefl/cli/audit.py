@@ -80,10 +80,12 @@ def audit(
         report = audited(recorded, truth, known)
         if wanted:
             # They train, and torch need not be there for anything else.
-            from securefl.lab.privacy_attacks import attacked  # noqa: PLC0415 - imports torch
+            from securefl.lab.privacy_attacks import attack_chapters  # noqa: PLC0415 - imports torch
 
             told = Terminal(stderr=True, highlight=False)
-            more = attacked(recorded, truth, wanted, data_dir, lambda line: told.print(printable(line)))
+            more = attack_chapters(
+                recorded, truth, wanted, data_dir, lambda line: told.print(printable(line))
+            )
             report = replace(report, chapters=(*report.chapters, *more))
         _write(folder, report)
         if as_json:

@@ -59,7 +59,7 @@ class Batch:
         if isinstance(trials := exhibit.drawn, Trials):
             drawn = (
                 (cell.label, trials.job(scale, cell.place, seed, folder))
-                for cell in exhibit.kept(scale)
+                for cell in exhibit.cells_at(scale)
                 for seed in range(seeds)
             )
             return cls(tuple(drawn), out, effort.jobs)
@@ -119,7 +119,7 @@ def simulate(batch: Batch, *, quiet: bool = False) -> tuple[dict[str, SeedRecord
         if job.stem in labels:
             continue
         labels[job.stem] = f"{label}, seed {job.seed}"
-        former = job.finished()
+        former = job.read_finished()
         drawn.setdefault(label, {})[job.seed] = job.draws if former is None else former.draws
         if former is None:
             missing.append(job)
@@ -133,12 +133,12 @@ def simulate(batch: Batch, *, quiet: bool = False) -> tuple[dict[str, SeedRecord
             results[missing[index].stem] = record
             bar.on_done(index, record)
 
-        def refused(index: int, error: ConfigError) -> None:
+        def note_refusal(index: int, error: ConfigError) -> None:
             why[missing[index].stem] = error
             bar.on_refused(index, error)
 
         try:
-            run_jobs(missing, batch.processes, bar.on_round, done, refused)
+            run_jobs(missing, batch.processes, bar.on_round, done, note_refusal)
         except KeyboardInterrupt:
             raise RunAbortedError(
                 "stopped by Ctrl-C; give the same command to resume: finished simulations are kept, and the"

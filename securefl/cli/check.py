@@ -54,7 +54,7 @@ def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedRes
     )
     target = experiments.check_file(asked.folder)
     experiments.write_result(
-        target, experiments.encode(experiments.merged(experiments.read_check(asked.folder), now))
+        target, experiments.encode(experiments.merge_checks(experiments.read_check(asked.folder), now))
     )
     stale, skipped = sum(one.stale for one in done), sum(bool(one.unchecked) for one in done)
     said = f", {skipped} not checked" if skipped else ""
@@ -90,7 +90,7 @@ def check_record(
             scenarios = exhibit.plan(record.scale, source).scenarios
     except ConfigError as error:
         return experiments.CheckedResult(stem=stem, result=result, unchecked=_why(asked, error))
-    places = {cell.label: cell.place for cell in exhibit.kept(record.scale)}
+    places = {cell.label: cell.place for cell in exhibit.cells_at(record.scale)}
     keys = {label: experiments.scenario_key(one, exhibit.sheet.site) for label, one in scenarios.items()}
     known = [
         (cell.baseline, seed.seconds, cell.label, seed)

@@ -45,7 +45,7 @@ def check(
 
     Exit codes: 0 they fit; 2 refused.
     """
-    loaded = _loaded(scenario, overrides)
+    loaded = _load_scenario(scenario, overrides)
     source = own_source(data, loaded.data)
     shard = samples_of(source, loaded.data, "test" if test else "train")
     for line in (*source.remarks, *_sizes(source, shard), *_facts(loaded, data, shard)):
@@ -67,7 +67,7 @@ def export(
 
     Exit codes: 0 done; 2 refused.
     """
-    loaded = _loaded(scenario, overrides)
+    loaded = _load_scenario(scenario, overrides)
     names = attacks.party_names(loaded.parties)
     dataset = load_data(loaded.data, data_dir)
     try:
@@ -84,7 +84,7 @@ def export(
         console.say(f"{files.server.name} has samples of the server's own, for --server-data")
 
 
-def _loaded(scenario: Path, overrides: list[str] | None) -> Scenario:
+def _load_scenario(scenario: Path, overrides: list[str] | None) -> Scenario:
     loaded = load_scenario(find_bundled(scenario), tuple(overrides or ()))
     feasibility.check(loaded)
     if loaded.model.by_sites:

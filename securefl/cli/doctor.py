@@ -119,7 +119,7 @@ def _broker() -> Iterator[Finding]:
 def _remote(url: transport.BrokerUrl) -> Finding:
     """What a broker that somebody else runs takes from this machine."""
 
-    async def tried() -> str:
+    async def try_connection() -> str:
         name = transport.user_of(url) or "doctor"
         client = f"doctor-{secrets.token_hex(4)}"
         # Any run's: access rules are alike for all.
@@ -129,7 +129,7 @@ def _remote(url: transport.BrokerUrl) -> Finding:
         return f"accepts {name}, messages of {limit // 1024} KiB, and keeps retained ones"
 
     try:
-        return f"broker {url}", loops.run_coroutine(tried()), "ok"
+        return f"broker {url}", loops.run_coroutine(try_connection()), "ok"
     except SecureflError as error:
         return (
             f"broker {url}",
@@ -155,7 +155,7 @@ def _state(key: Path | None) -> Iterator[Finding]:
     )
     mounts = {what: mount_of(path) for what, path in places.items()}
     for what, mount in mounts.items():
-        yield _kept(what, places[what], mount)
+        yield _persistence_finding(what, places[what], mount)
     if None not in mounts.values() and len(set(mounts.values())) > 1:
         where = " and ".join(f"{what} on {mount.point}" for what, mount in mounts.items() if mount)
         yield "one mount", f"{where}: a backup of only one of them is refused; set {STATE_VARIABLE}", "note"
@@ -169,7 +169,7 @@ def _state(key: Path | None) -> Iterator[Finding]:
         yield "machine name", "host name and machine id", "ok"
 
 
-def _kept(what: str, path: Path, mount: Mount | None) -> Finding:
+def _persistence_finding(what: str, path: Path, mount: Mount | None) -> Finding:
     if mount is None:
         return what, f"{path} (no list of mounts on this system)", "ok"
     if mount.is_durable:

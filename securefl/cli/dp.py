@@ -150,7 +150,7 @@ def settle(
 
     Exit codes: 0 done; 2 refused; 3 the file cannot be written.
     """
-    text = _settled(load_scenario(scenario, tuple(overrides or ())), data, records, seed)
+    text = _settle(load_scenario(scenario, tuple(overrides or ())), data, records, seed)
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -160,7 +160,7 @@ def settle(
             say(line[2:])
 
 
-def _settled(scenario: Scenario, data: Path | None, records: int | None, seed: int) -> str:
+def _settle(scenario: Scenario, data: Path | None, records: int | None, seed: int) -> str:
     feasibility.check(scenario)
     if scenario.privacy.unit == "none":
         raise ConfigError(

@@ -140,7 +140,7 @@ def _run(
 def _draw(done: ExhibitResults, sweep: Sweep, *, quiet: bool) -> None:
     from securefl.lab.experiments import draw_cell  # noqa: PLC0415 - not before it is wanted
 
-    rows = groupby(done.exhibit.kept(done.scale), key=lambda cell: cell.place[0])
+    rows = groupby(done.exhibit.cells_at(done.scale), key=lambda cell: cell.place[0])
     for number, (row, cells) in enumerate(rows, 1):
         whole = ""
         for cell in cells:
@@ -182,7 +182,7 @@ def _simulate(done: ExhibitResults, batch: Batch, *, quiet: bool) -> None:
         done.results.pop(label, None)
     if not done.results:
         exhibit = done.exhibit
-        reasons = {cell.label: done.refused[cell.label] for cell in exhibit.kept(done.scale)}
+        reasons = {cell.label: done.refused[cell.label] for cell in exhibit.cells_at(done.scale)}
         if not exhibit.paper:
             raise exhibit.all_refused(reasons)
         # The same trouble with all of them is trouble with data or machine, and not part of the answer.

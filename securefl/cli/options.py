@@ -177,7 +177,7 @@ def command_line(given: Any) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _annotated(hint: Any, name: str) -> Any:
+def _option_of(hint: Any, name: str) -> Any:
     """Return the option of a field: its own annotation, or that in ``OPTIONS``; None if it is no option."""
     return hint if hasattr(hint, "__metadata__") else OPTIONS.get(name)
 
@@ -200,13 +200,13 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             annotation=hint,
         )
         for field in fields(group)
-        if (hint := _annotated(hints[field.name], field.name)) is not None
+        if (hint := _option_of(hints[field.name], field.name)) is not None
     ]
 
     @functools.wraps(command)
-    def called(**options: Any) -> None:
+    def call_command(**options: Any) -> None:
         command(group(**{one.name: options.pop(one.name) for one in shared}), **options)
 
     required_first = sorted([*own, *shared], key=lambda one: one.default is not empty)
-    called.__signature__ = signature.replace(parameters=required_first)  # type: ignore[attr-defined]
-    return called
+    call_command.__signature__ = signature.replace(parameters=required_first)  # type: ignore[attr-defined]
+    return call_command

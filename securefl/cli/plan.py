@@ -225,7 +225,7 @@ def _progress(*, quiet: bool) -> Iterator[planning.Progress]:
     with Progress(*columns, console=console, transient=True, disable=not live) as bar:
         task = bar.add_task("designs", total=None)
 
-        def told(what: str, done: int, total: int) -> None:
+        def show_progress(what: str, done: int, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total)
 
-        yield told
+        yield show_progress

@@ -21,7 +21,7 @@ from securefl.lab.experiments import (
     papers,
     read_check,
     read_records,
-    shown,
+    shown_exhibits,
     write_result,
 )
 from securefl.runtime import launch
@@ -79,7 +79,7 @@ def _reproduce(asked: Asked) -> bool:
         write_page(known, asked.folder)
     if asked.listing:
         show = experiments.print_details if chosen else experiments.print_list
-        everything = shown(known, read_records(asked.folder), read_check(asked.folder))
+        everything = shown_exhibits(known, read_records(asked.folder), read_check(asked.folder))
         show([one for one in everything if not chosen or one.exhibit in chosen])
     return as_committed
 

@@ -283,13 +283,13 @@ def check(
     # Of the generators while the site is made, which draws no secrets.
     seed = entropy.InsecureSeededEntropy(secrets.token_bytes(16))
     made = make_site(maker, name, layout, loaded.model, seed)
-    console.say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_listed(layout)}")
+    console.say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_describe_layout(layout)}")
     console.say(f"{name}: {made.samples:,} samples, training one round")
     if loaded.statistics != SiteStatistics():
         _check_columns(made, statistics_round(loaded).evaluation)
     told = RoundContext(0, loaded.stop.rounds, secrets.randbits(63))
 
-    def trained(one: Any) -> SiteFit:
+    def train_site(one: Any) -> SiteFit:
         trainer = SiteTrainer(
             one, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation, loaded.training
         )
@@ -298,7 +298,7 @@ def check(
     began = time.monotonic()
     try:
         with process.LockProbe() as probe:
-            found = trained(made)
+            found = train_site(made)
     except Exception as error:  # whatever a user's code raises
         traceback.print_exception(error)
         raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
@@ -306,7 +306,7 @@ def check(
     if seconds <= REPEAT_SECONDS and not loaded.training.dp_sgd:
         console.say("training it once more from the same seed, at a second site of the same name")
         try:
-            again = trained(make_site(maker, name, layout, loaded.model, seed)).update
+            again = train_site(make_site(maker, name, layout, loaded.model, seed)).update
         except Exception as error:  # a run has one site of a name: this is no fault of the first one
             alone = f"{type(error).__name__}: {error}"
     trial = SiteTrial(made, found, seconds, probe.longest, again, alone)
@@ -331,7 +331,7 @@ def _check_columns(site: object, asked: SiteEvaluation) -> None:
     console.say(f"columns: {len(asked.metrics)} to count, {made.samples:,} samples")
 
 
-def _listed(layout: Layout) -> str:
+def _describe_layout(layout: Layout) -> str:
     shown = [f"{name} {shape}" for name, shape in layout.shapes.items()]
     more = f" and {len(shown) - MOST_ARRAYS} more" if len(shown) > MOST_ARRAYS else ""
     return ", ".join(shown[:MOST_ARRAYS]) + more

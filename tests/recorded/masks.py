@@ -81,10 +81,15 @@ def _masked(recorded: Recorded) -> list[_Masked]:
     found = []
     if recorded.has_server:
         entries = [
-            (str(e.fields["from"]), e, at) for e, at in recorded.said(SERVER, "received", "MaskedInput")
+            (str(e.fields["from"]), e, at)
+            for e, at in recorded.distinct_messages(SERVER, "received", "MaskedInput")
         ]
     else:
-        entries = [(p, e, at) for p in recorded.watched for e, at in recorded.said(p, "sent", "MaskedInput")]
+        entries = [
+            (p, e, at)
+            for p in recorded.watched
+            for e, at in recorded.distinct_messages(p, "sent", "MaskedInput")
+        ]
     for party, entry, evidence in entries:
         vector: Any = entry.fields["vector"]
         place: Any = entry.fields["place"]

@@ -17,7 +17,7 @@ from securefl.base.sums import ordered_sum
 from securefl.cli.leakage import STUDY
 from securefl.lab.experiments.exhibits import exhibits, papers, sweep_of
 from securefl.lab.experiments.freshness import read_check
-from securefl.lab.experiments.page import outdated, shown
+from securefl.lab.experiments.page import is_outdated, shown_exhibits
 from securefl.lab.experiments.power import PowerRecord
 from securefl.lab.experiments.record import read_records
 from securefl.lab.experiments.verdicts import overall
@@ -30,7 +30,7 @@ PAPERS = Path(scenarios.__path__[0]) / "papers"
 def _papers() -> Iterator[tuple[str, dict[str, Any]]]:
     for paper in papers(PAPERS):
         known, check = exhibits(PAPERS, paper), read_check(RESULTS / paper)
-        for one in shown(known, read_records(RESULTS / paper), check):
+        for one in shown_exhibits(known, read_records(RESULTS / paper), check):
             for record in one.records:
                 rulings = one.rulings[record.stem]
                 tables = {"agreement": record.agreement()} if one.exhibit.named else {}
@@ -42,7 +42,7 @@ def _papers() -> Iterator[tuple[str, dict[str, Any]]]:
                         "overall": overall(rulings.verdicts),
                         **tables,
                         "stale": bool(check.mark(record.stem, record.fingerprint)),
-                        "outdated": outdated(one.exhibit, record),
+                        "outdated": is_outdated(one.exhibit, record),
                         "numbers": record.fingerprint,
                     },
                 )
@@ -51,7 +51,7 @@ def _papers() -> Iterator[tuple[str, dict[str, Any]]]:
 def _sweeps() -> Iterator[tuple[str, dict[str, Any]]]:
     for record in read_records(RESULTS / "leakage"):
         exhibit = sweep_of(Path(scenarios.__path__[0]) / "leakage" / f"{record.stem}.toml", STUDY)
-        assert not outdated(exhibit, record)
+        assert not is_outdated(exhibit, record)
         rows = {}
         for cell in record.cells:
             seen = cell.finals(1)

@@ -56,7 +56,7 @@ def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
     found = [
         *_unknown(recorded, audit, drawn),
         *_clusters(recorded, audit, drawn, atoms),
-        *_released(recorded, audit, atoms),
+        *_release_findings(recorded, audit, atoms),
     ]
     yield from found
     if all(finding.severity < Severity.WARNING for finding in found):
@@ -141,7 +141,7 @@ def _clusters(
         )
 
 
-def _released(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) -> Iterator[Finding]:
+def _release_findings(recorded: Recorded, audit: str, atoms: Sequence[clustering.Atom]) -> Iterator[Finding]:
     opened: set[int] = set()
     for version in opened_versions(recorded):
         for opening in version.openings:

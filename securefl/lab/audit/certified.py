@@ -70,13 +70,13 @@ def seen_rounds(plan: RunPlan, kept: KeptMessages) -> tuple[SeenRound, ...]:
         announced[one.place.round].append(one)
     seen, atom_seed = list[SeenRound](), b""
     for round_, some in sorted(announced.items()):
-        found = _seen(plan, kept, round_, some, atom_seed)
+        found = _seen_round(plan, kept, round_, some, atom_seed)
         atom_seed = atom_seed or (found.drawn.atom_seed if found.drawn is not None else b"")
         seen.append(found)
     return tuple(seen)
 
 
-def _seen(
+def _seen_round(
     plan: RunPlan,
     kept: KeptMessages,
     round_: int,
@@ -124,12 +124,12 @@ def _version(
         said = f"The cluster draw of round {seen.round} is invalid: {error.reason}."
         wrong = (_wrong(said, seen.announced, DEVIATES),)
         return replace(seen, lacking="its cluster draw is invalid", wrong=wrong)
-    return _certified(plan, kept, seen) if seen.drawn is not None else seen
+    return _with_certificate(plan, kept, seen) if seen.drawn is not None else seen
 
 
 def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_seed: bytes) -> SeenRound:
     place = kernel.Place(seen.round, attempt=draw)
-    hellos = dict(_said(plan, place, seen.announced[0].message.hellos, messages.Hello))
+    hellos = dict(_relayed_messages(plan, place, seen.announced[0].message.hellos, messages.Hello))
     if any(hello.config_digest != plan.config_digest() for hello in hellos.values()):
         raise PeerError(SERVER, "parties signed another configuration than the run directory has")
     seen = replace(seen, hellos=hellos)
@@ -139,7 +139,7 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
         return replace(seen, lacking="no transcript contains all nonces of its draw")
     told = max(whole, key=lambda one: one.signed)
     try:
-        reveals = _revealed(plan, place, hellos, told.message)
+        reveals = _reveals_of(plan, place, hellos, told.message)
     except PeerError:
         if told.signed:
             raise
@@ -160,11 +160,11 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
     return replace(seen, followed=roots, drawn=drawn, binding=binding)
 
 
-def _revealed(
+def _reveals_of(
     plan: RunPlan, place: kernel.Place, hellos: Mapping[PartyId, messages.Hello], message: messages.Reveals
 ) -> dict[PartyId, messages.Reveal]:
     """Return the reveal of each party, checked against its commitment."""
-    reveals = dict(_said(plan, place, message.reveals, messages.Reveal))
+    reveals = dict(_relayed_messages(plan, place, message.reveals, messages.Reveal))
     for party, said in reveals.items():
         if party not in hellos:
             raise PeerError(SERVER, f"{party} revealed a nonce, but the announcement does not name it")
@@ -176,7 +176,7 @@ def _revealed(
     return reveals
 
 
-def _certified(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
+def _with_certificate(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> SeenRound:
     """Add the statement that a quorum signed, and the round that it certifies."""
     signed, wrong = _signatures(plan, kept, seen.round)
     freezes = tuple(one for one in kept.of(messages.BindingFreeze) if one.place == kernel.Place(seen.round))
@@ -234,7 +234,9 @@ def _signatures(
     versions = {one.digest: one for one in kept.of(messages.Certificate) if one.place == kernel.Place(round_)}
     for one in versions.values():
         try:
-            for party, said in _said(plan, kernel.Place(round_), one.message.endorsements, messages.Endorse):
+            for party, said in _relayed_messages(
+                plan, kernel.Place(round_), one.message.endorsements, messages.Endorse
+            ):
                 signed[said.statement].add(party)
         except PeerError as error:
             claim = f"A certificate of round {round_} is invalid: {error.reason}."
@@ -253,7 +255,7 @@ def _signatures(
     return signed, tuple(wrong)
 
 
-def _said(
+def _relayed_messages(
     plan: RunPlan, place: kernel.Place, frames: Sequence[bytes], kind: type[SaidT]
 ) -> Iterator[tuple[PartyId, SaidT]]:
     """Yield sender and message of the frames that the server relayed."""

@@ -134,7 +134,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
     seen = seen_rounds(plan, kept)
     chain = links.follow_chain(recorded, plan, kept, seen)
     _check_keys(plan, known.identities)
-    identities = {**_seeded(recorded, plan), **known.identities}
+    identities = {**_seeded_identities(recorded, plan), **known.identities}
     again = repeating.repeat_proofs(plan, kept, chain, identities)
     lines = tuple(_line(plan, again, one) for one in chain.rounds)
     if chain.first is None:
@@ -144,13 +144,13 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
             f"contain no announcement of a round with the server's signature{forged}",
             "add transcripts of parties that took part, or give the run's roster: --roster FILE",
         )
-    open_ = any(line.verdict is links.LinkVerdict.OPEN for line in lines) or _doubted(plan, chain, known)
+    open_ = any(line.verdict is links.LinkVerdict.OPEN for line in lines) or _is_doubtful(plan, chain, known)
     ends = tuple(_ends(recorded, plan, chain, known, open_=open_))
     wrong = (
         *kept.forged,
         *(finding for one in seen for finding in one.wrong),
         *chain.wrong,
-        *_broken(chain),
+        *_chain_breaks(chain),
         *ends,
         *again.wrong,
         *convictions(plan, known.charges, None if known.first is None else first_of(plan, known.first)),
@@ -271,7 +271,7 @@ def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
         )
 
 
-def _seeded(recorded: Recorded, plan: RunPlan) -> dict[PartyId, crypto.Identity]:
+def _seeded_identities(recorded: Recorded, plan: RunPlan) -> dict[PartyId, crypto.Identity]:
     """Return the parties' keys of a run whose secrets derive from its seed."""
     if not recorded.seeded or recorded.seed is None:
         return {}
@@ -293,7 +293,7 @@ def _check_keys(plan: RunPlan, identities: Mapping[PartyId, crypto.Identity]) ->
 def _line(plan: RunPlan, again: repeating.RepeatedHere, one: links.CheckedRound) -> RoundLine:
     seen, claimed = one.seen, one.claimed
     certified = None if seen is None else seen.certified
-    sums, step = links.attested(plan, certified, claimed)
+    sums, step = links.attest_counts(plan, certified, claimed)
     repeated, verdict, why = "no", one.verdict, one.why
     if certified is not None and claimed is not None:
         root = claimed.link.root
@@ -317,7 +317,7 @@ def _line(plan: RunPlan, again: repeating.RepeatedHere, one: links.CheckedRound)
     )
 
 
-def _broken(chain: links.ModelChain) -> Iterator[Finding]:
+def _chain_breaks(chain: links.ModelChain) -> Iterator[Finding]:
     for one in chain.rounds:
         if one.verdict is links.LinkVerdict.WRONG and one.why:
             yield breach(
@@ -336,7 +336,7 @@ def _begins_otherwise(plan: RunPlan, chain: links.ModelChain, known: Known) -> b
     return expected is None or link_of(plan.run, chain.first.claim).root != expected.root
 
 
-def _doubted(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
+def _is_doubtful(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
     """Return True if the chain begins otherwise, but the model made here may be the wrong one."""
     whole = known.first is None or known.first.size == plan.broadcast
     return _begins_otherwise(plan, chain, known) and (bool(known.doubt) or not whole)
@@ -348,7 +348,7 @@ def _ends(
     """Yield findings about the first and the last model of the chain."""
     if _begins_otherwise(plan, chain, known):
         claim = "The chain does not start with the model that scenario and seed give"
-        if _doubted(plan, chain, known):
+        if _is_doubtful(plan, chain, known):
             why = known.doubt or "the model made here has another number of parameters"
             remedy = "verify with the files and the software of the run"
             yield note(AUDIT, f"{claim} here. This proves no fault: {why}.", remedy=remedy)

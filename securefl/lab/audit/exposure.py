@@ -15,7 +15,7 @@ from securefl.lab.audit.atom_seeds import atoms_checked
 from securefl.lab.audit.exposure_plots import exhibits
 from securefl.lab.audit.openings import SEARCHED, Exposed, prime_of
 from securefl.lab.audit.recorded import Recorded
-from securefl.lab.audit.slots import slotted
+from securefl.lab.audit.slots import slot_findings
 from securefl.methods import leakage
 from securefl.methods.clustering import hides_groups, leakage_colluders
 from securefl.runtime import report
@@ -44,10 +44,10 @@ def repeated_models(
         own = [one for one in versions if one.opened.version.round in of_model]
         again = sorted({one.opened.version.round for one in own})
         if len(again) > 1:
-            yield _found(recorded, own, again, audit)
+            yield _exposure_finding(recorded, own, again, audit)
 
 
-def _found(
+def _exposure_finding(
     recorded: Recorded, own: Sequence[openings.Exposed], rounds: Sequence[int], audit: str
 ) -> finding.Finding:
     ledger = leakage.LeakageLedger.begin(
@@ -91,10 +91,14 @@ def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> finding.C
     theory = exposure_theory.expectation(recorded)
     findings = [_alone(recorded, versions)]
     if recorded.colluders:
-        findings.append(_pooled(recorded, versions))
+        findings.append(_pooled_finding(recorded, versions))
     findings += [*_supports(recorded, versions), *_thresholds(recorded, theory), *_across(recorded, versions)]
     findings += repeated_models(recorded, versions, AUDIT)
-    findings += [*slotted(recorded, AUDIT), *atoms_checked(recorded, AUDIT), *_unpredicted(recorded)]
+    findings += [
+        *slot_findings(recorded, AUDIT),
+        *atoms_checked(recorded, AUDIT),
+        *_unpredicted_findings(recorded),
+    ]
     return finding.Chapter(
         audit=AUDIT,
         title="Exposure: updates that the server can compute",
@@ -144,7 +148,7 @@ def _alone(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     )
 
 
-def _pooled(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
+def _pooled_finding(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Finding:
     colluders = sorted(recorded.colluders)
     more = sorted({p for one in versions for p in one.pooled.exposed.keys() - one.alone.exposed.keys()})
     if not more:
@@ -229,7 +233,7 @@ def _thresholds(recorded: Recorded, theory: exposure_theory.Expectation | None) 
     ]
 
 
-def _unpredicted(recorded: Recorded) -> list[finding.Finding]:
+def _unpredicted_findings(recorded: Recorded) -> list[finding.Finding]:
     if recorded.scenario.groups.count == 1:
         return []
     claim = "Exposure by random reclusterings is not predicted: task groups are not reclustered."

@@ -36,9 +36,9 @@ def _against_r(recorded: Recorded, versions: Sequence[openings.Exposed], theory:
         label = "predicted, atoms with a known sum"
         curves.append(Curve(label=label, x=axis, y=theory.determined, predicted=True))
     if not recorded.scenario.clustering.new_work and versions:
-        curves.append(_measured("measured, server alone", recorded, versions, pooled=False))
+        curves.append(_measured_curve("measured, server alone", recorded, versions, pooled=False))
         if named:
-            curves.append(_measured(f"measured, {named}", recorded, versions, pooled=True))
+            curves.append(_measured_curve(f"measured, {named}", recorded, versions, pooled=True))
     return AuditPlot(
         title="Exposed parties by number of reclusterings of one update",
         x_name="reclusterings R",
@@ -54,7 +54,9 @@ def _against_r(recorded: Recorded, versions: Sequence[openings.Exposed], theory:
     )
 
 
-def _measured(label: str, recorded: Recorded, versions: Sequence[openings.Exposed], *, pooled: bool) -> Curve:
+def _measured_curve(
+    label: str, recorded: Recorded, versions: Sequence[openings.Exposed], *, pooled: bool
+) -> Curve:
     most, prime = recorded.scenario.clustering.reclusterings, openings.prime_of(recorded)
     means = []
     for below in range(1, most + 1):

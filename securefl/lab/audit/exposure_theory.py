@@ -88,7 +88,7 @@ def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation
         if drawn.atoms:
             curves.append((determined, tuple(atom[0] for atom in drawn.atoms)))
         for curve, of in curves:
-            for r, exposed in enumerate(_exposed(drawn, of, leakage.prime_from(seed))):
+            for r, exposed in enumerate(_exposed_counts(drawn, of, leakage.prime_from(seed))):
                 curve[r] += exposed / draws
     return Expectation(
         participants=count,
@@ -120,7 +120,7 @@ def _drawn(scenario: Scenario, seed: bytes, names: tuple[PartyId, ...], recluste
     )
 
 
-def _exposed(drawn: Assignment, of: Collection[PartyId], prime: int) -> list[int]:
+def _exposed_counts(drawn: Assignment, of: Collection[PartyId], prime: int) -> list[int]:
     """Return the number of exposed parties of ``of`` after each reclustering, if other updates are known.
 
     Members of an atom have equal columns: with one member of each, the count is of determined atom sums.

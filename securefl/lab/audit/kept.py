@@ -93,16 +93,16 @@ def read_kept(recorded: Recorded, roster: crypto.Roster | None = None) -> KeptMe
             try:
                 if "kept" in entry.fields:
                     content = _content(recorded, str(entry.fields["kept"]))
-                    messages.append(_kept(recorded, own, PartyId(vantage), entry, evidence, content))
+                    messages.append(_read_message(recorded, own, PartyId(vantage), entry, evidence, content))
                 if "claim" in entry.fields:
                     content = _content(recorded, str(entry.fields["claim"]))
                     claims.append((wire.decode_struct(RoundClaim, content, vantage), evidence))
             except PeerError as error:
-                forged.append(_forged(entry, evidence, error.reason))
+                forged.append(_forgery_finding(entry, evidence, error.reason))
     return KeptMessages(own, tuple(messages), tuple(claims), tuple(forged))
 
 
-def _kept(
+def _read_message(
     recorded: Recorded,
     roster: crypto.Roster,
     by: PartyId,
@@ -168,7 +168,7 @@ def _roster(recorded: Recorded, name: str) -> crypto.Roster:
     return crypto.read_roster(recorded.frames / name)
 
 
-def _forged(entry: Entry, evidence: finding.Evidence, reason: str) -> finding.Finding:
+def _forgery_finding(entry: Entry, evidence: finding.Evidence, reason: str) -> finding.Finding:
     fields: Any = entry.fields
     what = f"{fields['message']} message from {fields['from']} in round {fields['place'][0]}"
     return finding.breach(

@@ -129,15 +129,15 @@ def follow_chain(
             )
         else:
             why = refused.get(number, "") or _passed_over(seen, number)
-            why = why or _unclaimed(recorded, by_round.get(number), claimed)
-            one = _checked(plan, number, by_round.get(number), last, claimed, why)
+            why = why or _missing_claim_reason(recorded, by_round.get(number), claimed)
+            one = _check_round(plan, number, by_round.get(number), last, claimed, why)
             last = one.link or last
         rounds.append(one)
     chain = ModelChain(first, tuple(rounds), claims, tuple(wrong))
     own = (
         *_announced_models(plan, seen),
         *_followers(recorded, plan, chain, seen),
-        *_confirmed(recorded, chain),
+        *_confirmation_findings(recorded, chain),
     )
     return ModelChain(first, chain.rounds, claims, (*wrong, *own))
 
@@ -170,14 +170,16 @@ def _passed_over(seen: Sequence[SeenRound], number: int) -> str:
     return "a later round starts from the same model" if any(link < number for link in later) else ""
 
 
-def _unclaimed(recorded: Recorded, seen: SeenRound | None, claimed: Claimed | None) -> str:
+def _missing_claim_reason(recorded: Recorded, seen: SeenRound | None, claimed: Claimed | None) -> str:
     """Return why a round has no result, if the server's transcript is here; else nothing."""
     if claimed is not None or not recorded.has_server:
         return ""
     return "it was not announced" if seen is None else seen.lacking or "the server stated no result"
 
 
-def attested(plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed | None) -> tuple[str, str]:
+def attest_counts(
+    plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed | None
+) -> tuple[str, str]:
     """Return confirmations of sums and of the step, as ``given/needed``; surplus ones do not count.
 
     A sum that the server states as lost needs none.
@@ -306,7 +308,7 @@ def _missing(plan: RunPlan, certified: CertifiedRound, one: Claimed) -> str:
     return lacking(plan, certified, claim, by) or ""
 
 
-def _checked(
+def _check_round(
     plan: RunPlan,
     number: int,
     seen: SeenRound | None,
@@ -392,7 +394,7 @@ def _followers(
                 )
 
 
-def _confirmed(recorded: Recorded, chain: ModelChain) -> Iterator[finding.Finding]:
+def _confirmation_findings(recorded: Recorded, chain: ModelChain) -> Iterator[finding.Finding]:
     """Yield breaches for results that the server recorded as confirmed without proof."""
     by_round = {one.round: one for one in chain.rounds}
     for entry, evidence in recorded.of(SERVER, "claim_confirmed"):

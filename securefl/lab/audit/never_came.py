@@ -32,13 +32,13 @@ def never_came(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     note. Freezes of runs with atoms are not checked: transcripts do not determine which members drop out.
     """
     for entry, evidence in recorded.of(SERVER, "draw_voided"):
-        yield _voided(recorded, audit, entry, evidence)
+        yield _void_finding(recorded, audit, entry, evidence)
     if recorded.scenario.clustering.atoms == 1:
         for entry, evidence in recorded.of(SERVER, "survivors_frozen"):
-            yield from _dropped(recorded, audit, entry, evidence)
+            yield from _dropout_findings(recorded, audit, entry, evidence)
 
 
-def _voided(
+def _void_finding(
     recorded: Recorded, audit: str, entry: transcript.Entry, evidence: finding.Evidence
 ) -> finding.Finding:
     fields: Mapping[str, Any] = entry.fields
@@ -46,12 +46,12 @@ def _voided(
     blamed = tuple(map(PartyId, fields["withheld"]))
     came = {
         who: where
-        for who, at, where in _received(recorded, _REVEALS, entry)
+        for who, at, where in _received_messages(recorded, _REVEALS, entry)
         if who in blamed and (at[0], at[3]) == (round_, draw)
     }
     sent = {
         who: where
-        for who, at, where in _sent(recorded, _REVEALS)
+        for who, at, where in _sent_messages(recorded, _REVEALS)
         if who in blamed and (at[0], at[3]) == (round_, draw)
     }
     claim = (
@@ -61,7 +61,7 @@ def _voided(
     return _finding(audit, claim, blamed, evidence, came, sent)
 
 
-def _dropped(
+def _dropout_findings(
     recorded: Recorded, audit: str, frozen: transcript.Entry, evidence: finding.Evidence
 ) -> Iterator[finding.Finding]:
     """Compare a survivor set with the one that the server's and the parties' transcripts give."""
@@ -72,8 +72,8 @@ def _dropped(
         return
     clusters = {(r, j): m for r, row in enumerate(drawn[-1]["clusters"]) for j, m in enumerate(row)}
     least = recorded.scenario.secure_sum.min_survivors
-    came = _submitted(round_, (_received(recorded, kinds, frozen) for kinds in _INPUTS))
-    sent = _submitted(round_, (_sent(recorded, kinds) for kinds in _INPUTS))
+    came = _senders_by_instance(round_, (_received_messages(recorded, kinds, frozen) for kinds in _INPUTS))
+    sent = _senders_by_instance(round_, (_sent_messages(recorded, kinds) for kinds in _INPUTS))
     for key in _lost_together(recorded, frozen) & clusters.keys():
         if not came.get(key, {}).keys() >= set(clusters[key]):
             came.pop(key, None)
@@ -126,7 +126,9 @@ _Message = tuple[PartyId, Any, finding.Evidence]
 """Sender, place, and evidence."""
 
 
-def _received(recorded: Recorded, kinds: Collection[str], before: transcript.Entry) -> Iterator[_Message]:
+def _received_messages(
+    recorded: Recorded, kinds: Collection[str], before: transcript.Entry
+) -> Iterator[_Message]:
     """Yield messages received before the entry, except from parties of which the server refused one."""
     refused = {e.fields["culprit"] for e, _ in recorded.of(SERVER, "refused") if e.n < before.n}
     for kind in kinds:
@@ -136,14 +138,14 @@ def _received(recorded: Recorded, kinds: Collection[str], before: transcript.Ent
                 yield sender, entry.fields["place"], where
 
 
-def _sent(recorded: Recorded, kinds: Collection[str]) -> Iterator[_Message]:
+def _sent_messages(recorded: Recorded, kinds: Collection[str]) -> Iterator[_Message]:
     for party in recorded.watched:
         for kind in kinds:
             for entry, where in recorded.messages(party, "sent", kind):
                 yield party, entry.fields["place"], where
 
 
-def _submitted(
+def _senders_by_instance(
     round_: int, kinds: Iterable[Iterable[_Message]]
 ) -> dict[tuple[int, int], dict[PartyId, finding.Evidence]]:
     """Return the senders, by instance, of a message of each kind in its last attempt."""
@@ -173,7 +175,7 @@ def _finding(
     if came:
         severity, more = (
             finding.Severity.BREACH,
-            f". But its own transcript has the earlier message of {report.listed(sorted(came))}",
+            f". But its own transcript has the earlier message of {report.list_of(sorted(came))}",
         )
     elif sent:
         severity = finding.Severity.WARNING

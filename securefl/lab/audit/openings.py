@@ -170,7 +170,7 @@ class Exposed:
 
 def exposed_in(recorded: Recorded) -> tuple[Exposed, ...]:
     """Return the decided ledgers of all update versions."""
-    return tuple(_decided(recorded, opened) for opened in opened_versions(recorded))
+    return tuple(_exposure_of(recorded, opened) for opened in opened_versions(recorded))
 
 
 def prime_of(recorded: Recorded) -> int:
@@ -179,7 +179,7 @@ def prime_of(recorded: Recorded) -> int:
     return leakage.prime_from(hashlib.sha256("\n".join((recorded.run, *heads)).encode()).digest())
 
 
-def _decided(recorded: Recorded, opened: OpenedVersion) -> Exposed:
+def _exposure_of(recorded: Recorded, opened: OpenedVersion) -> Exposed:
     ledger = opened.ledger(prime_of(recorded))
     alone = leakage.decide(ledger)
     colluders = recorded.colluders.intersection(ledger.parties)

@@ -39,7 +39,11 @@ def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Seque
         findings.append(note(AUDIT, claim))
     else:
         together = estimates.over_rounds([one.system for one in attacked], recorded)
-        findings += [*_disagreements(attacked), *_recovered(recorded, attacked), *_hidden(attacked)]
+        findings += [
+            *_disagreements(attacked),
+            *_recovery_findings(recorded, attacked),
+            *_hidden_findings(attacked),
+        ]
         findings += _unsaid(attacked)
         findings += _over_rounds(together)
         exhibits = reconstruction_plots.reconstruction_exhibits(recorded, attacked, together)
@@ -120,7 +124,9 @@ def _disagreements(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterato
             )
 
 
-def _recovered(recorded: Recorded, attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Finding]:
+def _recovery_findings(
+    recorded: Recorded, attacked: Sequence[reconstruction_plots.Attacked]
+) -> Iterator[Finding]:
     hit = [done for done in attacked if done.exposed.intersection(done.system.parties)]
     parties = sorted({p for done in hit for p in done.exposed.intersection(done.system.parties)})
     if parties:
@@ -142,7 +148,7 @@ def _recovered(recorded: Recorded, attacked: Sequence[reconstruction_plots.Attac
         )
 
 
-def _hidden(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Finding]:
+def _hidden_findings(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Finding]:
     rows = [
         (float(error), float(predicted), party, done)
         for done in attacked

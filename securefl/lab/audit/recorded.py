@@ -67,7 +67,7 @@ class Recorded:
     @property
     def frozen(self) -> bytes | None:
         """Digest of frozen parameters that all transcripts state; None if they do not agree."""
-        stated = self._stated("frozen")
+        stated = self._header_digests("frozen")
         return bytes.fromhex(stated.pop()) if len(stated) == 1 else None
 
     @property
@@ -81,7 +81,7 @@ class Recorded:
     @property
     def model_files(self) -> frozenset[str]:
         """Hex SHA-256 of the files of the first model; empty without any."""
-        return frozenset(self._stated("model_file"))
+        return frozenset(self._header_digests("model_file"))
 
     @property
     def software(self) -> tuple[Mapping[str, Any], ...]:
@@ -89,7 +89,7 @@ class Recorded:
         found = (t.header.get("versions") for ts in self.transcripts.values() for t in ts)
         return tuple(one for one in found if isinstance(one, Mapping))
 
-    def _stated(self, field: str) -> set[str]:
+    def _header_digests(self, field: str) -> set[str]:
         """Return the hex digests that the headers of transcripts state."""
         found = {str(t.header[field]) for ts in self.transcripts.values() for t in ts if field in t.header}
         return {one for one in found if _DIGEST.fullmatch(one)}
@@ -116,7 +116,7 @@ class Recorded:
             if entry.fields.get("message") == message:
                 yield entry, evidence
 
-    def said(self, vantage: str, kind: str, message: str) -> Iterator[tuple[Entry, Evidence]]:
+    def distinct_messages(self, vantage: str, kind: str, message: str) -> Iterator[tuple[Entry, Evidence]]:
         """Yield :meth:`messages` without identical resends, which reveal nothing new."""
         known = set()
         for entry, evidence in self.messages(vantage, kind, message):

@@ -90,7 +90,7 @@ def repeat_proofs(
                 differing.setdefault((root, proof.place, _why(error)), []).append(proof)
             else:
                 # The writer of the transcript may have invented it.
-                unsigned.append(_unsigned(proof, _why(error)))
+                unsigned.append(_unsigned_finding(proof, _why(error)))
         except RoundingError as error:
             same.add((root, proof.place))
             rounded.setdefault((proof.place, _why(error)), []).append(proof)
@@ -189,7 +189,7 @@ def _what(place: kernel.Place) -> str:
     return "step" if place.reclustering < 0 else f"sum of cluster {place.reclustering}.{place.cluster}"
 
 
-def _unsigned(proof: _Proof, why: str) -> finding.Finding:
+def _unsigned_finding(proof: _Proof, why: str) -> finding.Finding:
     return finding.warning(
         AUDIT,
         f"The transcript of {proof.by} has a wrong proof without the server's signature, of the"

@@ -25,7 +25,7 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         for entry, evidence in recorded.of(party, "shares_released"):
             what = f"released shares{_of_what(recorded, entry)}"
             seen[what, party, int(str(entry.fields["round"]))].append(evidence)
-    for entry, evidence in recorded.said(SERVER, "received", "Release"):
+    for entry, evidence in recorded.distinct_messages(SERVER, "received", "Release"):
         place: Any = entry.fields["place"]
         seen[_RECEIVED, PartyId(str(entry.fields["from"])), place[0]].append(evidence)
     # Releases are sealed. With hidden groups there are two: for counts and for slots.
@@ -98,7 +98,7 @@ def _repeated_keys(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     for party in recorded.watched:
         adverts = [
             (str(entry.fields["sha256"]), evidence)
-            for entry, evidence in recorded.said(party, "sent", "KeyAdvert")
+            for entry, evidence in recorded.distinct_messages(party, "sent", "KeyAdvert")
         ]
         repeated = {digest for digest, times in Counter(d for d, _ in adverts).items() if times > 1}
         if repeated:

@@ -66,7 +66,7 @@ def audit_replay(recorded: Recorded, truth: GroundTruth | None) -> finding.Chapt
     rows: list[tuple[int, int, str, float | None]] = []
     if reason is None and plan is not None:
         stepped = _models(plan, rounds)
-        findings += _judged(rounds, stepped, whole=whole)
+        findings += _judge_rounds(rounds, stepped, whole=whole)
         rows = [
             (one.round, len(one.sums), "same bits" if again.same else "differs", again.difference)
             for one, again in zip(rounds, stepped, strict=True)
@@ -154,7 +154,7 @@ def _models(plan: RunPlan, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
     return done
 
 
-def _judged(
+def _judge_rounds(
     rounds: Sequence[ReplayRound], stepped: Sequence[_Stepped], *, whole: bool
 ) -> Iterator[finding.Finding]:
     bad = [(one, again) for one, again in zip(rounds, stepped, strict=True) if not again.same]

@@ -18,7 +18,7 @@ REPORTING = frozenset({"exposure", "reconstruction", "inversion"})
 """Audits whose breaches ``leakage.mode = "report"`` allows: opened sums may reveal updates."""
 
 
-def allowed(scenario: Scenario) -> frozenset[str]:
+def allowed_audits(scenario: Scenario) -> frozenset[str]:
     """Return the audits whose breaches the scenario allows (``leakage.allow``, ``leakage.mode``)."""
     stated = frozenset(scenario.leakage.allow)
     return stated | REPORTING if scenario.leakage.mode == "report" else stated
@@ -26,7 +26,7 @@ def allowed(scenario: Scenario) -> frozenset[str]:
 
 def exceeding(scenario: Scenario, chapters: Iterable[Chapter]) -> tuple[Finding, ...]:
     """Return the breaches that the scenario does not allow, in the order of the chapters."""
-    known = allowed(scenario)
+    known = allowed_audits(scenario)
     return tuple(
         finding
         for chapter in chapters
@@ -95,7 +95,7 @@ class AuditReport:
             ("transcripts", _transcripts(recorded)),
             ("assumed colluders", report.list_of(sorted(recorded.colluders)) or "none"),
             ("recorded updates", "compared" if self.lab else "not compared"),
-            ("allowed breaches", report.list_of(sorted(allowed(scenario))) or "none"),
+            ("allowed breaches", report.list_of(sorted(allowed_audits(scenario))) or "none"),
         )
 
     def to_json(self) -> dict[str, JsonValue]:

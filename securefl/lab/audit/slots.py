@@ -86,7 +86,7 @@ def slots_of(recorded: Recorded) -> tuple[Slot, ...]:
     return tuple(found)
 
 
-def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
+def slot_findings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield findings of ``audit`` on the slots of a run with hidden groups; none on others.
 
     A breach: a slot that was opened without counts, with impossible ones, or with fewer members than
@@ -103,7 +103,7 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         return
     bad = [slot for slot in slots if not slot.allowed]
     for slot in bad[:_SHOWN]:
-        yield _broken(recorded, audit, slot, least)
+        yield _slot_breach(recorded, audit, slot, least)
     if len(bad) > _SHOWN:
         yield _finding(
             audit,
@@ -112,7 +112,7 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         )
     if slots and not bad:
         smallest = min(slots, key=lambda slot: slot.count or 0)
-        closed = _closed(recorded, slots)
+        closed = _closed_slots(recorded, slots)
         yield finding.holds(
             audit,
             f"All {report.count_of(len(slots), 'opened slot')} of hidden groups have f + k_anonymity ="
@@ -121,11 +121,11 @@ def slotted(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
             + (f" {report.count_of(closed, 'slot')} with fewer members stayed closed." if closed else ""),
             evidence=(smallest.opening.evidence,),
         )
-    yield from _pooled(recorded, audit, slots)
-    yield from _known(recorded, audit)
+    yield from _pooled_slots(recorded, audit, slots)
+    yield from _known_counts(recorded, audit)
 
 
-def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> finding.Finding:
+def _slot_breach(recorded: Recorded, audit: str, slot: Slot, least: int) -> finding.Finding:
     place = f"round {slot.round}, cluster {slot.opening.cluster}"
     name = f"The slot of model {slot.opening.reclustering - FIRST_SLOT} in {place}"
     members = slot.opening.survivors
@@ -151,7 +151,7 @@ def _broken(recorded: Recorded, audit: str, slot: Slot, least: int) -> finding.F
     return _finding(audit, finding.Severity.BREACH, claim, evidence[:4], members)
 
 
-def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[finding.Finding]:
+def _pooled_slots(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[finding.Finding]:
     """Yield a warning for the worst case: all colluders, who know their updates, are in one slot."""
     k = recorded.scenario.secure_sum.k_anonymity
     left = [
@@ -174,7 +174,7 @@ def _pooled(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[f
         )
 
 
-def _known(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
+def _known_counts(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield a note on clusters whose members all chose one model, except in warm-up rounds."""
     warmup = recorded.scenario.groups.warmup
     counts = {key: told[0] for key, told in told_counts(recorded).items() if key[0] >= warmup}
@@ -190,7 +190,7 @@ def _known(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
         )
 
 
-def _closed(recorded: Recorded, slots: Sequence[Slot]) -> int:
+def _closed_slots(recorded: Recorded, slots: Sequence[Slot]) -> int:
     """Return the number of non-empty slots that were not opened."""
     opened = {(slot.round, slot.opening.cluster, slot.opening.reclustering) for slot in slots}
     return sum(

@@ -39,7 +39,7 @@ class _Given:
 
 def audit_unmasking(recorded: Recorded) -> finding.Chapter:
     """Look for both kinds of shares, second releases, resubmissions and repeated keys."""
-    given, old = _given(recorded)
+    given, old = _released_shares(recorded)
     findings = [
         *_both_kinds(recorded, given),
         *_asked_for_both(recorded),
@@ -52,8 +52,8 @@ def audit_unmasking(recorded: Recorded) -> finding.Chapter:
         findings.append(
             finding.holds(
                 AUDIT,
-                f"In {report.count_of(releases, 'release')} of shares for {report.count_of(len(given), 'sum')} no"
-                " party released, or was asked for, both kinds of shares of one member. No party released"
+                f"In {report.count_of(releases, 'release')} of shares for {report.count_of(len(given), 'sum')}"
+                " no party released, or was asked for, both kinds of shares of one member. No party released"
                 " twice or submitted after a release. No sum was opened twice, no key advertised twice.",
             )
         )
@@ -80,7 +80,7 @@ def audit_unmasking(recorded: Recorded) -> finding.Chapter:
     )
 
 
-def _given(recorded: Recorded) -> tuple[Mapping[_Where, list[_Given]], int]:
+def _released_shares(recorded: Recorded) -> tuple[Mapping[_Where, list[_Given]], int]:
     """Return the released shares by instance, and the number of releases without owners."""
     found: dict[_Where, list[_Given]] = defaultdict(list)
     old = 0
@@ -127,7 +127,7 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
 
 def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
     """Yield a breach for each member that is in only some of the survivor sets of a round."""
-    for round_, told in sorted(_told(recorded).items()):
+    for round_, told in sorted(_survivor_sets(recorded).items()):
         for member in sorted(set().union(*(survivors for _, survivors, _ in told))):
             without = [(p, e) for p, survivors, e in told if member not in survivors]
             if without:
@@ -147,7 +147,9 @@ def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
                 )
 
 
-def _told(recorded: Recorded) -> Mapping[int, list[tuple[PartyId, frozenset[PartyId], finding.Evidence]]]:
+def _survivor_sets(
+    recorded: Recorded,
+) -> Mapping[int, list[tuple[PartyId, frozenset[PartyId], finding.Evidence]]]:
     """Return the survivor sets by round that parties received."""
     found: dict[int, list[tuple[PartyId, frozenset[PartyId], finding.Evidence]]] = defaultdict(list)
     for party in recorded.watched:
@@ -229,9 +231,14 @@ def _at(recorded: Recorded, message: str) -> dict[_Where, dict[PartyId, finding.
     """Return the senders of a kind of message by sum, from the server's transcript or else the parties'."""
     found: dict[_Where, dict[PartyId, finding.Evidence]] = defaultdict(dict)
     if recorded.has_server:
-        said = [(str(e.fields["from"]), e, at) for e, at in recorded.said(SERVER, "received", message)]
+        said = [
+            (str(e.fields["from"]), e, at)
+            for e, at in recorded.distinct_messages(SERVER, "received", message)
+        ]
     else:
-        said = [(p, e, at) for p in recorded.watched for e, at in recorded.said(p, "sent", message)]
+        said = [
+            (p, e, at) for p in recorded.watched for e, at in recorded.distinct_messages(p, "sent", message)
+        ]
     for party, entry, evidence in said:
         place: Any = entry.fields["place"]
         found[tuple(place)][PartyId(party)] = evidence

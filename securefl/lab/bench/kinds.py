@@ -214,12 +214,12 @@ class _Round:
     ) -> None:
         node = self._nodes[name]
         start = time.process_time()
-        event = self._received(node, item, counts) if isinstance(item, list) else item
+        event = self._receive(node, item, counts) if isinstance(item, list) else item
         node.phase, effects = node.machine.step(node.phase, event)
         node.seconds += (time.process_time() - start) * counts
         self._perform(name, effects)
 
-    def _received(self, node: _Node, frames: list[bytes], counts: bool) -> kernel.Event[messages.AnyMessage]:
+    def _receive(self, node: _Node, frames: list[bytes], counts: bool) -> kernel.Event[messages.AnyMessage]:
         delivery = None
         for frame in frames:
             delivery = node.inbox.accept(frame, "bench", 0.0)

@@ -31,19 +31,19 @@ class Meter:
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.thread_time() - start
 
-    def signed(self, frames: Iterable[bytes]) -> None:
+    def count_signed(self, frames: Iterable[bytes]) -> None:
         """Count frames that this process signed and sent."""
         for frame in frames:
             self.sent += len(frame)
             self.signatures += 1
             self.hashed += len(frame) - wire.SIGNATURE
 
-    def verified(self, frame: bytes) -> None:
+    def count_verified(self, frame: bytes) -> None:
         """Count a frame that arrived and was verified."""
         self.received += len(frame)
-        self.relayed(frame)
+        self.count_relayed(frame)
 
-    def relayed(self, frame: bytes) -> None:
+    def count_relayed(self, frame: bytes) -> None:
         """Count a frame that was verified inside another: its bytes have been counted with that one."""
         self.verifications += 1
         self.hashed += len(frame) - wire.SIGNATURE

@@ -59,7 +59,7 @@ class _End:
     def send(self, to: PartyId, message: messages.AnyMessage) -> list[bytes]:
         with self.meter.stage("sign"):
             frames = list(self.outbox.frames(to, _PLACE, message))
-        self.meter.signed(frames)
+        self.meter.count_signed(frames)
         return frames
 
     def receive(self, frames: list[bytes]) -> wire.Delivery:
@@ -68,7 +68,7 @@ class _End:
             for frame in frames:
                 delivery = self.inbox.accept(frame, "broker", 0.0)
         for frame in frames:
-            self.meter.verified(frame)
+            self.meter.count_verified(frame)
         if delivery is None:
             raise UsageError("a message of the benchmark did not arrive whole")
         return delivery
@@ -127,7 +127,7 @@ class _Sum:
                 )
             for index, frame in enumerate(received.adverts):
                 if self.names[index] != name:
-                    end.meter.relayed(frame)
+                    end.meter.count_relayed(frame)
             delivery = self.server.receive(end.send(SERVER, boxes))
             with self.server.meter.stage("boxes"):
                 boxing = masking.server.on_boxes(boxing, name, _of(messages.ShareBoxes, delivery))
@@ -194,7 +194,7 @@ class _Sum:
                 if receipt.lists_digest != held.lists_digest:
                     raise UsageError("the benchmark showed its members different lists")
         for frame in freeze.receipts:
-            end.meter.relayed(frame)
+            end.meter.count_relayed(frame)
         with end.meter.stage("release"):
             shares = masking.client.shares_for(held, frozenset(PartyId(name) for name in freeze.survivors))
             plaintext = wire.encode(messages.ReleasedShares(instances=(shares,)))

@@ -182,7 +182,7 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
         models.load_vector(module, params)
         # As a site is told.
         with models.seed_torch(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
-            spent, _ = _timed(lambda: _descend(module, loader))
+            spent, _ = _time(lambda: _descend(module, loader))
         return spent, models.change(params, models.to_vector(module))
 
     def as_a_trainer(number: int) -> Run:
@@ -197,15 +197,15 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
                 raise UsageError("the loop diverges")
             return models.change(params, after)
 
-        return _timed(train)
+        return _time(train)
 
     def through_a_site(number: int) -> Run:
         entropy = InsecureSeededEntropy(number)
-        return _timed(lambda: trainer.update(number, params, None, entropy))
+        return _time(lambda: trainer.update(number, params, None, entropy))
 
     def by_ourselves(number: int) -> Run:
         entropy = InsecureSeededEntropy(number)
-        spent, after = _timed(lambda: built_in.train(params, entropy))
+        spent, after = _time(lambda: built_in.train(params, entropy))
         return spent, models.change(params, after)
 
     return {TRAINER: as_a_trainer, SITE: through_a_site, BARE: bare, BUILT_IN: by_ourselves}
@@ -238,28 +238,28 @@ def _apart(length: int, repetitions: int) -> ApartRow:
         trainer, here = (sites.SiteTrainer(one, layout, 1, sites.SiteLog(None)) for one in (site, own))
         numbers = itertools.count()
 
-        def asked() -> dict[str, float]:
+        def ask_child() -> dict[str, float]:
             told = sites.RoundContext(next(numbers), 1, 0, None)
             return dict(site.fit(layout.views(params), told)[2])
 
-        def trained(by: sites.SiteTrainer) -> float:
+        def time_training(by: sites.SiteTrainer) -> float:
             number = next(numbers)
             entropy = InsecureSeededEntropy(number)
             start = time.perf_counter()
             by.update(number, params, None, entropy)
             return time.perf_counter() - start
 
-        before = asked()["peak"]
+        before = ask_child()["peak"]
         tracemalloc.start()
-        asked()
+        ask_child()
         party = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         runs = []
         for _ in range(repetitions):
             start = time.perf_counter()
-            asked()
-            runs.append((time.perf_counter() - start, trained(trainer), trained(here)))
-        shared, grown = _shared_bytes(), asked()["peak"] - before
+            ask_child()
+            runs.append((time.perf_counter() - start, time_training(trainer), time_training(here)))
+        shared, grown = _shared_bytes(), ask_child()["peak"] - before
     finally:
         site.close()
     fit, whole, whole_here = (1e3 * statistics.median(run[at] for run in runs) for at in range(3))
@@ -278,7 +278,7 @@ def _shared_bytes() -> int:
     return sum(found.values())
 
 
-def _timed(work: Callable[[], ResultT]) -> tuple[float, ResultT]:
+def _time(work: Callable[[], ResultT]) -> tuple[float, ResultT]:
     start = time.process_time()
     found = work()
     return time.process_time() - start, found

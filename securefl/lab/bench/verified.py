@@ -141,14 +141,14 @@ def run_verified(
         for verify in ("off", "committee"):
             _Rounds(members, min(length, 1_000), verify, source).run()  # imports and caches
         pairs = [
-            tuple(_measured(members, length, how, source) for how in ("off", "committee"))
+            tuple(_measure(members, length, how, source) for how in ("off", "committee"))
             for _ in range(repetitions)
         ]
         costs.append(_cost(members, length, pairs))
     return tuple(costs)
 
 
-def _measured(members: int, length: int, verify: str, entropy: Entropy) -> _Rounds:
+def _measure(members: int, length: int, verify: str, entropy: Entropy) -> _Rounds:
     gc.collect()
     run = _Rounds(members, length, verify, entropy)
     run.run()
@@ -241,7 +241,7 @@ class _Rounds:
         node, event = self.nodes[item.to], item.event
         start = time.process_time()
         if event is None:
-            event = _received(node, item.frames)
+            event = _receive(node, item.frames)
         between = time.process_time()
         node.phase, effects = node.machine.step(node.phase, event)
         seconds = time.process_time() - between
@@ -301,7 +301,7 @@ class _Rounds:
         return seconds
 
 
-def _received(node: _Node, frames: tuple[bytes, ...]) -> kernel.Event[messages.AnyMessage]:
+def _receive(node: _Node, frames: tuple[bytes, ...]) -> kernel.Event[messages.AnyMessage]:
     delivery = None
     for frame in frames:
         delivery = node.inbox.accept(frame, "bench", 0.0)

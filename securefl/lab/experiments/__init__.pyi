@@ -18,7 +18,7 @@ from .freshness import CheckedResult as CheckedResult
 from .freshness import CheckRecord as CheckRecord
 from .freshness import check_file as check_file
 from .freshness import compare as compare
-from .freshness import merged as merged
+from .freshness import merge_checks as merge_checks
 from .freshness import read_check as read_check
 from .judging import Rulings as Rulings
 from .judging import ruling_lines as ruling_lines
@@ -28,7 +28,7 @@ from .measure import SimulationJob as SimulationJob
 from .page import Shown as Shown
 from .page import page as page
 from .page import privacy_of as privacy_of
-from .page import shown as shown
+from .page import shown_exhibits as shown_exhibits
 from .page import time_of as time_of
 from .pictures import keep as keep
 from .power import ALL as ALL

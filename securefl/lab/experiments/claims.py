@@ -191,7 +191,7 @@ def labels_of(claim: AnyClaim) -> set[str]:
     }
 
 
-def measured(accuracies: Accuracies, measure: Measure, last: int, rounds: int) -> float:
+def measure_curve(accuracies: Accuracies, measure: Measure, last: int, rounds: int) -> float:
     """One number of one curve.
 
     Args:

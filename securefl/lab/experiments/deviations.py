@@ -76,13 +76,13 @@ class Deviation:
     """Whether nothing is wrong with it: what is measured is then the rate of false alarms."""
 
 
-def _rounded(values: F64) -> I64:
+def _round_values(values: F64) -> I64:
     return np.rint(values).astype(np.int64)
 
 
 def _signal(setting: PowerSetting, fixed: Entropy, signals: int) -> I64:
     """So many signals of full norm that point the same way, rounded."""
-    return _rounded(signals * setting.norm * setting.direction(fixed.child("signal")))
+    return _round_values(signals * setting.norm * setting.direction(fixed.child("signal")))
 
 
 def _sum(signals: int, noises: int) -> Make:
@@ -124,14 +124,14 @@ def _half_skip(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
 def _scaled_noise(factor: float) -> Make:
     def make(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
         own = setting.noise(1, fresh.child("own")).astype(np.float64)
-        return _sum(0, -1)(setting, fixed, fresh) + _rounded(factor * own)
+        return _sum(0, -1)(setting, fixed, fresh) + _round_values(factor * own)
 
     return make
 
 
 def _all_scaled(factor: float) -> Make:
     def make(setting: PowerSetting, _fixed: Entropy, fresh: Entropy) -> I64:
-        return _rounded(factor * setting.noise(setting.members, fresh).astype(np.float64))
+        return _round_values(factor * setting.noise(setting.members, fresh).astype(np.float64))
 
     return make
 
@@ -157,7 +157,7 @@ def _sparse(spreads: float, count: int) -> Make:
 def _bias(spreads: float) -> Make:
     def make(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
         more = spreads * setting.spread * setting.direction(fixed.child("target"))
-        return _aligned(setting, fixed, fresh) + _rounded(more)
+        return _aligned(setting, fixed, fresh) + _round_values(more)
 
     return make
 
@@ -174,7 +174,7 @@ def _imitation(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
     return _sum(-1, 0)(setting, fixed, fresh)
 
 
-def _sorted(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
+def _sort_noise(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
     """The member's noise, honestly drawn, in the order of the coordinates of a direction."""
     own = np.empty(setting.dim, dtype=np.int64)
     own[np.argsort(setting.direction(fixed.child("target")))] = np.sort(setting.noise(1, fresh.child("own")))
@@ -208,5 +208,5 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     Deviation("constant shift of 10 spreads", _shift(10)),
     Deviation("constant shift of 30 spreads", _shift(30)),
     Deviation("Gaussian attack: 1 member sends only noise", _imitation),
-    Deviation("1 member sorts its noise along a direction", _sorted),
+    Deviation("1 member sorts its noise along a direction", _sort_noise),
 )

@@ -46,7 +46,7 @@ def look(setting: SweepSetting, reclusterings: int, seed: int) -> Found:
         return Found(0.0, 0.0, 0.0, 0.0)
     prime = leakage.draw_prime(entropy.child("prime"))
     ledgers = leakage.plan_ledgers(drawn, survivors, 0, prime, new_work=setting.work == "new")
-    works = [_seen(ledger.without(colluders), survivors - colluders) for ledger in ledgers]
+    works = [_exposure_counts(ledger.without(colluders), survivors - colluders) for ledger in ledgers]
     # Of several works, each of which has an update of its own.
     return Found(len(survivors) / len(names), *map(max, zip(*works, strict=True)))
 
@@ -92,7 +92,7 @@ def _drawn(
     )
 
 
-def _seen(ledger: leakage.LeakageLedger, others: frozenset[PartyId]) -> tuple[float, float, float]:
+def _exposure_counts(ledger: leakage.LeakageLedger, others: frozenset[PartyId]) -> tuple[float, float, float]:
     """Exposed, once and fresh of one update version."""
     rows = ledger.matrix
     counts = rows.sum(axis=1)

@@ -77,7 +77,7 @@ class Exhibit:
         only = self.item.only
         return tuple(one for one in self.study.datasets if not only or one.name in only)
 
-    def kept(self, scale: experiment.ScaleName) -> tuple[experiment.CellChoice, ...]:
+    def cells_at(self, scale: experiment.ScaleName) -> tuple[experiment.CellChoice, ...]:
         """The cells that are run at a scale.
 
         Raises:
@@ -88,7 +88,7 @@ class Exhibit:
             raise ConfigError(
                 "--scale", f"{self.item.kind} {self.item.number} has no {scale!r} scale", f"choose {there}"
             )
-        cells = self.sheet.kept(scale, experiment.JOINT if self.drawn is None else self.drawn.joint)
+        cells = self.sheet.cells_at(scale, experiment.JOINT if self.drawn is None else self.drawn.joint)
         return tuple(one for one in cells if self.drawn is None or self.drawn.has(one.place))
 
     def seeds(self, scale: experiment.ScaleName) -> int:
@@ -110,7 +110,7 @@ class Exhibit:
         merged: experiment.Values = {}
         for values in (*given, *(level.values for level in cell.levels)):
             merged |= values
-        return quantities.derived(merged)
+        return quantities.derive_quantities(merged)
 
     def overrides(
         self, scale: experiment.ScaleName, source: Source, cell: experiment.CellChoice
@@ -149,7 +149,7 @@ class Exhibit:
         Raises:
             ConfigError: the experiment has no such scale; a file or an override is refused; or every cell is.
         """
-        cells = self.kept(scale)
+        cells = self.cells_at(scale)
         if self.drawn is not None:
             return CellPlan({}, {})
         item, file = self.item, self.path.name

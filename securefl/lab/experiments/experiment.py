@@ -227,7 +227,7 @@ class Experiment(FileTable, frozen=True, kw_only=True):
             *(CellChoice((level,), (), level.label) for level in self.apart),
         )
 
-    def kept(self, scale: ScaleName, joint: str = JOINT) -> tuple[CellChoice, ...]:
+    def cells_at(self, scale: ScaleName, joint: str = JOINT) -> tuple[CellChoice, ...]:
         """Those that are run at one of the scales."""
         keep = self.scale[scale].keep
         names = [axis.name for axis in self.axes]

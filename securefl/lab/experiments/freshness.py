@@ -130,7 +130,7 @@ def read_check(results: Path) -> CheckRecord:
         ) from error
 
 
-def merged(former: CheckRecord, now: CheckRecord) -> CheckRecord:
+def merge_checks(former: CheckRecord, now: CheckRecord) -> CheckRecord:
     """A check of some results beside what was found of the others, and where it computed nothing, before."""
     if former.paper != now.paper:
         return now

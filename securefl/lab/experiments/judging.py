@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from securefl.lab.experiments.claims import AnyClaim, labels_of
 from securefl.lab.experiments.exhibits import Exhibit
 from securefl.lab.experiments.record import CellRecord, Record
-from securefl.lab.experiments.verdicts import ClaimVerdict, decided, judge
+from securefl.lab.experiments.verdicts import ClaimVerdict, decide_claims, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def rulings_of(known: Sequence[Exhibit], records: Sequence[Record]) -> Mapping[s
         for record in records
         if (record.kind, record.number) == (exhibit.item.kind, exhibit.item.number)
     }
-    ruled = iter(decided([verdict for one in found.values() for verdict in one.verdicts]))
+    ruled = iter(decide_claims([verdict for one in found.values() for verdict in one.verdicts]))
     return {
         stem: Rulings(tuple(next(ruled) for _ in one.verdicts), one.unjudged) for stem, one in found.items()
     }
@@ -52,11 +52,11 @@ def _evidence(exhibit: Exhibit, record: Record) -> Rulings:
     judged = [claim for claim in claims if labels_of(claim) <= cells.keys()]
     return Rulings(
         tuple(judge(claim, cells, sheet.last, record.rounds) for claim in judged),
-        tuple(_unjudged(claim, record.cells) for claim in claims if claim not in judged),
+        tuple(_why_unjudged(claim, record.cells) for claim in claims if claim not in judged),
     )
 
 
-def _unjudged(claim: AnyClaim, cells: Sequence[CellRecord]) -> str:
+def _why_unjudged(claim: AnyClaim, cells: Sequence[CellRecord]) -> str:
     run = {cell.label: cell for cell in cells}
     lacking = sorted(label for label in labels_of(claim) if label not in run or not run[label].seeds)
     label = next(iter(lacking), min(labels_of(claim)))

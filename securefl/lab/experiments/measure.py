@@ -110,11 +110,11 @@ class SimulationJob:
         thinned = f"-{self.every}-{self.last}" if self.every > 1 else ""
         return f"{scenario_key(self.scenario, self.site)}-{self.seed}{thinned}"
 
-    def finished(self) -> SeedRecord | None:
+    def read_finished(self) -> SeedRecord | None:
         """The result, if this simulation was run before; what cannot be read was not."""
         if self.every > 1:
             # One that tested every model serves as well.
-            full = replace(self, every=1).finished()
+            full = replace(self, every=1).read_finished()
             if full is not None:
                 return full
         try:
@@ -153,7 +153,7 @@ class SimulationJob:
                 on_round(told.rounds)
                 return None
             if latest is None or self._tests(len(accuracies)):
-                latest = _tested(federation, params)
+                latest = _evaluate(federation, params)
             accuracies.append(round(latest.accuracy, 6))
             on_round(len(accuracies))
             return latest
@@ -218,7 +218,7 @@ class SimulationJob:
 
         def evaluate(params: F32) -> sgd.Evaluation:
             if not tested or self._tests(len(accuracies)):
-                tested.append(_tested(federation, params))
+                tested.append(_evaluate(federation, params))
             accuracies.append(round(tested[-1].accuracy, 6))
             if len(tested) == tests:
                 raise _EnoughError
@@ -303,7 +303,7 @@ def device_of(federation: SimulatedFederation) -> str:
     return next(federation.module.parameters()).device.type
 
 
-def _tested(federation: SimulatedFederation, params: F32) -> sgd.Evaluation:
+def _evaluate(federation: SimulatedFederation, params: F32) -> sgd.Evaluation:
     found = federation.evaluator.evaluate(params)
     if found is None:
         raise UsageError("accuracy cannot be measured: the model has no test set")

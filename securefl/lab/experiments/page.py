@@ -44,11 +44,11 @@ class Shown:
         found = verdicts.overall(self.rulings[record.stem].verdicts)
         if not self.exhibit.study.ours and self.exhibit.named:
             found = record.agreement() if found == "nothing claimed" else f"{found}; {record.agreement()}"
-        older = " (of an older figure file)" if outdated(self.exhibit, record) else ""
+        older = " (of an older figure file)" if is_outdated(self.exhibit, record) else ""
         return found + older + self.check.mark(record.stem, record.fingerprint)
 
 
-def shown(
+def shown_exhibits(
     known: Sequence[Exhibit],
     records: Sequence[Record],
     check: freshness.CheckRecord = freshness.NEVER_CHECKED,
@@ -62,7 +62,7 @@ def shown(
     return tuple(Shown(one, of(one.item), check, ruled) for one in known)
 
 
-def outdated(exhibit: Exhibit, record: Record) -> bool:
+def is_outdated(exhibit: Exhibit, record: Record) -> bool:
     """Whether the files have changed since it was run."""
     for dataset in exhibit.datasets():
         if dataset.name == record.dataset:
@@ -95,7 +95,7 @@ def page(
         folder: where the plots are, from where the page is.
         check: of the records.
     """
-    everything = shown(known, records, check)
+    everything = shown_exhibits(known, records, check)
     lines = list(_head(everything, folder))
     for _, group in groupby(everything, key=lambda one: one.exhibit.path):
         lines.extend(_family(tuple(group), folder))
@@ -209,7 +209,7 @@ def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
         names = ", ".join(dataset.name for dataset in missing)
         yield f"Not run yet on {names}." if names else "Not run yet."
         yield ""
-    yield from _published(one, missing)
+    yield from _published_lines(one, missing)
     if item.quoted:
         yield (
             "Beside them the paper quotes "
@@ -219,7 +219,7 @@ def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
         yield ""
 
 
-def _published(one: Shown, datasets: Sequence[experiment.StudyDataset]) -> Iterator[str]:
+def _published_lines(one: Shown, datasets: Sequence[experiment.StudyDataset]) -> Iterator[str]:
     """The paper's numbers for data sets that were not run."""
     item, sheet = one.exhibit.item, one.exhibit.sheet
     tables = [
@@ -354,7 +354,7 @@ def _by_seed(cell: CellRecord, last: int) -> str:
     said = []
     for seed in cell.seeds:
         ended = f" (round {len(seed.accuracies)}: {seed.ended})" if seed.ended else ""
-        said.append(f"{claims.measured(seed.accuracies, 'final', last, cell.rounds):.3f}{ended}")
+        said.append(f"{claims.measure_curve(seed.accuracies, 'final', last, cell.rounds):.3f}{ended}")
     return ", ".join(said)
 
 

@@ -156,7 +156,7 @@ def _sweep(record: Record) -> SweepPlot:
     names = [name.split(", ") for name, _ in table.rows]
     common = [part for part in names[0] if len(names) > 1 and all(part in other for other in names)]
 
-    def shown(cell: CellRecord | None) -> tuple[float, ...]:
+    def cell_values(cell: CellRecord | None) -> tuple[float, ...]:
         if cell is None or cell.final is None:
             return ()
         if spends:
@@ -175,7 +175,7 @@ def _sweep(record: Record) -> SweepPlot:
         lines=tuple(
             Series(
                 label=", ".join(part for part in parts if part not in common) or record.dataset,
-                values=tuple(map(shown, cells)),
+                values=tuple(map(cell_values, cells)),
                 baseline=all(cell is None or cell.baseline for cell in cells),
             )
             for parts, (_, cells) in zip(names, table.rows, strict=True)

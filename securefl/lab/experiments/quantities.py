@@ -15,7 +15,7 @@ _SLACK = 1e-9
 """3 * 0.1 / 0.3 is below 1 in floating point: an exact count must not lose a worker by rounding."""
 
 
-def derived(values: experiment.Values) -> experiment.Values:
+def derive_quantities(values: experiment.Values) -> experiment.Values:
     """``values`` and what follows from them; a number that is given is never replaced.
 
     ================ ======================== ==========================================================
@@ -74,7 +74,7 @@ def fill(overrides: experiment.Overrides, values: experiment.Values) -> experime
     Raises:
         ConfigError: there is no such value, or a ``$`` without a name.
     """
-    known = derived(values)
+    known = derive_quantities(values)
     filled = []
     for override in overrides:
         try:

@@ -104,7 +104,7 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def finals(self, last: int) -> tuple[float, ...]:
         """By seed, the mean of the ``last`` rounds; of those that have a number."""
         known = (seed.accuracies for seed in self.seeds if seed.accuracies)
-        return tuple(claims.measured(one, "final", last, self.rounds) for one in known)
+        return tuple(claims.measure_curve(one, "final", last, self.rounds) for one in known)
 
     def deviation(self, last: int) -> float | None:
         """Standard deviation over the seeds, of a sample; None with fewer than two."""
@@ -323,15 +323,15 @@ def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) ->
         ConfigError: their clusters were drawn differently.
     """
     refuse_mixed(label, {seed.seed: seed.draws for seed in seeds})
-    return sums.ordered_sum(claims.measured(seed.accuracies, "final", last, rounds) for seed in seeds) / len(
-        seeds
-    )
+    return sums.ordered_sum(
+        claims.measure_curve(seed.accuracies, "final", last, rounds) for seed in seeds
+    ) / len(seeds)
 
 
 def encode(record: Struct) -> bytes:
     """The record as JSON for people: indented, a line per list of numbers, a newline at the end."""
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    return _folded(text.decode()).encode() + b"\n"
+    return _fold_lists(text.decode()).encode() + b"\n"
 
 
 def read_record(path: Path) -> Record:
@@ -372,7 +372,7 @@ def write_result(path: Path, content: bytes) -> None:
         raise RunAbortedError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _folded(text: str) -> str:
+def _fold_lists(text: str) -> str:
     """Lists of numbers on one line: hundreds of accuracies would fill hundreds of lines."""
     out: list[str] = []
     numbers: list[str] | None = None

@@ -140,7 +140,7 @@ class Sweep(scenario.FileTable, frozen=True, kw_only=True):
         plain = msgspec.structs.replace(self, title="-", claim="-")
         return crypto.digest("sweep", record.FORMAT, msgspec.json.encode(plain, order="sorted")).hex()[:32]
 
-    def shown(self, cell: record.CellRecord) -> record.CellRecord:
+    def with_shown_values(self, cell: record.CellRecord) -> record.CellRecord:
         """The cell with what a table shows of it: its share of exposed parties or epsilon, and exposures."""
         setting, column = self.at(cell.place)
         seen, epsilon = cell.finals(1), cell.values.get("epsilon")

@@ -41,7 +41,7 @@ def tabulate(done: ExhibitResults) -> record.Record:
     """Return the record: our numbers beside the paper's."""
     exhibit, scale = done.exhibit, done.scale
     sheet, item = exhibit.sheet, exhibit.item
-    cells = tuple(_cell(done, cell) for cell in exhibit.kept(scale))
+    cells = tuple(_cell(done, cell) for cell in exhibit.cells_at(scale))
     rounds = max((cell.rounds for cell in cells), default=0)
     placed = [cell.place for cell in cells if cell.place]
     kept = {axis.name: [place[at] for place in placed] for at, axis in enumerate(sheet.axes)}
@@ -130,7 +130,7 @@ def _cell(done: ExhibitResults, cell: experiment.CellChoice) -> record.CellRecor
         bare = msgspec.structs.replace(bare, rounds=1, seeds=seeds, values=done.values.get(label, {}))
         finals = bare.finals(1)
         final = round(sums.ordered_sum(finals) / len(finals), 6) if finals else None
-        return drawn.shown(msgspec.structs.replace(bare, final=final))
+        return drawn.with_shown_values(msgspec.structs.replace(bare, final=final))
     scenario = done.plan.scenarios[label]
     rounds = scenario.stop.rounds
     return msgspec.structs.replace(
@@ -138,14 +138,14 @@ def _cell(done: ExhibitResults, cell: experiment.CellChoice) -> record.CellRecor
         scenario=record.scenario_key(scenario, sheet.site),
         rounds=rounds,
         parties=scenario.parties,
-        asked=_asked(scenario) if sheet.shows not in experiment.SPLITS else "",
+        asked=_privacy_of(scenario) if sheet.shows not in experiment.SPLITS else "",
         final=round(record.final_of(label, seeds, sheet.last, rounds), 6),
         seeds=seeds,
         shares=done.shares.get(label, ()),
     )
 
 
-def _asked(scenario: Scenario) -> str:
+def _privacy_of(scenario: Scenario) -> str:
     privacy = scenario.privacy
     if scenario.groups.count > 1:
         # No noise goes with task groups: there is nothing to say of it.

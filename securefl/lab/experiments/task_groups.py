@@ -143,7 +143,7 @@ class GroupWatch:
         return GroupsRecord(heard=round(heard, 4), vain=self._vain(), outcomes=outcomes)
 
     def _outcome(self, group: int) -> GroupOutcome:
-        found = [at for at, one in enumerate(self._rounds) if self._found(one, group)]
+        found = [at for at, one in enumerate(self._rounds) if self._has_group(one, group)]
         end = len(self._rounds) - 1
         last = found[-1] if found else -1
         then = self._rounds[last]
@@ -160,7 +160,7 @@ class GroupWatch:
             shared=final is not None and any(self._favourite(self._rounds[end], g) == final for g in others),
         )
 
-    def _found(self, one: _Round, group: int) -> bool:
+    def _has_group(self, one: _Round, group: int) -> bool:
         model = self._favourite(one, group)
         with_it = sum(one.choice.get(name) == model for name in self._members[group])
         others = (g for g in range(len(self._members)) if g != group)

@@ -216,7 +216,7 @@ class TrialJob:
     def check_device(self) -> None:
         """Nothing to refuse: trials are computed on the CPU."""
 
-    def finished(self) -> record.SeedRecord | None:
+    def read_finished(self) -> record.SeedRecord | None:
         """The result, if it was run before; what cannot be read was not."""
         try:
             return msgspec.json.decode(self._result.read_bytes(), type=record.SeedRecord)
@@ -351,7 +351,7 @@ class Trials:
         encoded = (msgspec.json.encode(one, order="sorted") for one in parts)
         return crypto.digest("trials", record.FORMAT, sheet.kind, *encoded).hex()[:32]
 
-    def shown(self, cell: record.CellRecord) -> record.CellRecord:
+    def with_shown_values(self, cell: record.CellRecord) -> record.CellRecord:
         """The cell with what a table shows of it."""
 
         def mean(name: str) -> float:

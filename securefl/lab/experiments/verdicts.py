@@ -1,7 +1,7 @@
 """Verdicts on claims by one statistical rule (ADR 0066).
 
 :func:`judge` computes the evidence on one claim from the numbers of its cells, paired by seed;
-:func:`decided` rules on all claims of a paper together.
+:func:`decide_claims` rules on all claims of a paper together.
 """
 
 import math
@@ -14,7 +14,7 @@ from msgspec import Struct
 from scipy import stats
 
 from securefl.base import sums
-from securefl.lab.experiments.claims import Accuracies, AnyClaim, Inequality, labels_of, measured
+from securefl.lab.experiments.claims import Accuracies, AnyClaim, Inequality, labels_of, measure_curve
 
 Ruling = Literal["holds", "does not hold", "not decided"]
 LEAST_SEEDS: Final = 5
@@ -30,7 +30,7 @@ _COUNTED: dict[Ruling, tuple[str, str]] = {
 
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
-    """The evidence on one claim, and the ruling that follows from it (:func:`decided`).
+    """The evidence on one claim, and the ruling that follows from it (:func:`decide_claims`).
 
     A claim is a conjunction of comparisons. Its weakest one decides whether it holds (intersection-union
     test), so that no correction within the claim is needed for that.
@@ -71,7 +71,7 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
 def judge(
     claim: AnyClaim, curves: Mapping[str, Mapping[int, Accuracies]], last: int, rounds: int
 ) -> ClaimVerdict:
-    """Return the evidence on one claim; :func:`decided` rules on all claims of a paper together.
+    """Return the evidence on one claim; :func:`decide_claims` rules on all claims of a paper together.
 
     Args:
         claim: what is claimed.
@@ -81,20 +81,21 @@ def judge(
     """
     seeds = sorted(set[int].intersection(*(set(curves[label]) for label in labels_of(claim))))
     values = {
-        label: [measured(curves[label][seed], claim.measure, last, rounds) for seed in seeds]
+        label: [measure_curve(curves[label][seed], claim.measure, last, rounds) for seed in seeds]
         for label in labels_of(claim)
     }
     means = {label: sums.ordered_sum(found) / max(1, len(seeds)) for label, found in values.items()}
     digits = 3 if claim.measure == "final" else 4
 
-    def shown(label: str) -> str:
+    def show_label(label: str) -> str:
         return f"{means[label]:.{digits}f}"
 
-    parts = [_tested(one) for one in claim.comparisons(values)]
+    parts = [_t_tests(one) for one in claim.comparisons(values)]
     weakest = max(parts, key=lambda one: (one.p_above, -one.excess))
     return ClaimVerdict(
         says=claim.says,
-        numbers=", ".join(f"{label} {shown(label)}" for label in claim.curves) + claim.against(shown),
+        numbers=", ".join(f"{label} {show_label(label)}" for label in claim.curves)
+        + claim.against(show_label),
         seeds=len(seeds),
         comparison=f"{weakest.says} > {weakest.bound:g}",
         difference=round(weakest.mean, 6),
@@ -106,7 +107,7 @@ def judge(
     )
 
 
-def decided(verdicts: Sequence[ClaimVerdict]) -> tuple[ClaimVerdict, ...]:
+def decide_claims(verdicts: Sequence[ClaimVerdict]) -> tuple[ClaimVerdict, ...]:
     """Rule on claims together: at most :data:`ERROR` of a false ruling among all of them (Holm 1979).
 
     Each claim has two hypotheses, "does not hold" and "holds"; rejecting one gives the other as its ruling.
@@ -155,7 +156,7 @@ class _Tested(Struct, frozen=True):
     p_below: float
 
 
-def _tested(one: Inequality) -> _Tested:
+def _t_tests(one: Inequality) -> _Tested:
     """One-sample t tests of the paired differences against the bound, in both directions."""
     count = len(one.differences) if all(map(math.isfinite, one.differences)) else 0
     mean = sums.ordered_sum(one.differences) / max(1, count)

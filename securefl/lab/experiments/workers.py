@@ -45,7 +45,7 @@ class Work(Protocol):
     def check_device(self) -> None:
         """Refuse a device that is not there."""
 
-    def finished(self) -> SeedRecord | None:
+    def read_finished(self) -> SeedRecord | None:
         """The result, if it was run before."""
 
     def forget(self) -> None:

@@ -52,15 +52,15 @@ def survivors(demand: PlanRequest, shape: design.Shape, f: int) -> Iterator[int]
     """
     fewest = fewest_survivors(demand, shape, f)
 
-    def kept(number: int) -> bool:
+    def keeps_sum(number: int) -> bool:
         return p_round_loses(demand, shape, number) <= demand.lost
 
     # The sum of an atom may be determined: it has to hold f + k parties itself.
-    if fewest > shape.size or not kept(fewest) or (shape.atoms > 1 and shape.atoms < f + demand.k):
+    if fewest > shape.size or not keeps_sum(fewest) or (shape.atoms > 1 and shape.atoms < f + demand.k):
         return
     yield fewest
     most = fewest
-    while demand.epsilon is not None and most < shape.size and kept(most + shape.atoms):
+    while demand.epsilon is not None and most < shape.size and keeps_sum(most + shape.atoms):
         most += shape.atoms
     if most > fewest:
         yield most

@@ -91,7 +91,7 @@ def shapes(demand: PlanRequest) -> Iterator[Shape]:
     for atoms in tried:
         units, fewest = n // atoms, max(2, -(-least // atoms))
         counts = sorted({units // count for count in range(1, units // fewest + 1)})
-        for per_cluster in counts if demand.size is not None else _thinned(counts):
+        for per_cluster in counts if demand.size is not None else _thin_sizes(counts):
             size = per_cluster * atoms
             if size > MAX_SIZE or demand.size not in {None, size}:
                 continue
@@ -101,7 +101,7 @@ def shapes(demand: PlanRequest) -> Iterator[Shape]:
                     yield Shape(size=size, reclusterings=again, new_work=True)
 
 
-def _thinned(sizes: list[int]) -> Iterator[int]:
+def _thin_sizes(sizes: list[int]) -> Iterator[int]:
     """The first ones, and of larger ones those that are 12 % apart: what lies between differs by little."""
     last = 0
     for size in sizes:

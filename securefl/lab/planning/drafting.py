@@ -159,7 +159,7 @@ def _private(scenario: Scenario, demand: PlanRequest, design: Design, multiplier
         encoding=Encoding() if record else Encoding(clip=_CLIP),
         expect=(*scenario.expect, Expect(metric="epsilon", at_most=demand.epsilon)),
     )
-    return scenario if multiplier is None else _scaled(scenario, demand, multiplier)
+    return scenario if multiplier is None else _with_scale(scenario, demand, multiplier)
 
 
 def delta_of(demand: PlanRequest) -> float:
@@ -167,7 +167,7 @@ def delta_of(demand: PlanRequest) -> float:
     return math.pow(demand.units, -1.1) if demand.delta is None else demand.delta
 
 
-def _scaled(scenario: Scenario, demand: PlanRequest, multiplier: float) -> Scenario:
+def _with_scale(scenario: Scenario, demand: PlanRequest, multiplier: float) -> Scenario:
     """The scenario with the finest scale at which a party's noise has at most 512 steps, and tables."""
     known = replace(scenario.privacy, epsilon=None, multiplier=multiplier, delta=delta_of(demand))
     trial = replace(scenario, privacy=known)

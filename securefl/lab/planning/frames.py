@@ -92,7 +92,7 @@ class Frames:
         """Kind and bytes of a message of the server."""
         return type(message).__name__, self._size(SERVER, to, message, bulk)
 
-    def signed(self, message: messages.AnyMessage, sender: str = "") -> bytes:
+    def signed_size(self, message: messages.AnyMessage, sender: str = "") -> bytes:
         """As many bytes as the frame of a short message to the server has: to be relayed in another one.
 
         ``sender``: a party, when left out.

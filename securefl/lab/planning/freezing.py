@@ -189,7 +189,7 @@ def _rank(parties: int, shape: Shape, clusters: int) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def disclosed(parties: int, colluders: int, shape: Shape, f: int, k: int, draws: int) -> Disclosure:
+def simulate_disclosure(parties: int, colluders: int, shape: Shape, f: int, k: int, draws: int) -> Disclosure:
     """Draw the clusters of ``draws`` rounds, and ask the ledger what their sums determine.
 
     Takes 0.1 to 0.5 s a draw for 100 parties. The same arguments give the same answer.

@@ -30,7 +30,7 @@ def unkept(demand: PlanRequest) -> ConfigError:
     Where relaxing one is not enough, two or three are named together.
     """
     for count in (1, 2, 3):
-        found = [values for soft in combinations(_SOFT, count) if (values := _reached(demand, soft))]
+        found = [values for soft in combinations(_SOFT, count) if (values := _mildest_values(demand, soft))]
         if found:
             ways = "; or ".join(
                 " with ".join(_option(name, value) for name, value in values.items()) for values in found
@@ -76,7 +76,7 @@ def _with(demand: PlanRequest, name: Soft, value: float) -> PlanRequest:
             return replace(demand, case="worst" if value else "average")
 
 
-def _reached(demand: PlanRequest, soft: tuple[Soft, ...]) -> dict[Soft, float] | None:
+def _mildest_values(demand: PlanRequest, soft: tuple[Soft, ...]) -> dict[Soft, float] | None:
     """The mildest values of these demands that some design keeps together with the rest; None: none does."""
     free = demand
     for name in soft:

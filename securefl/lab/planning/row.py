@@ -286,7 +286,7 @@ def looked_at(demand: PlanRequest, row: Row) -> Row:
         cascade = noise.freezes(demand, shape, row.design.min_survivors, FREEZES).p_cascade
     still = replace(shape, reclusterings=shape.openings, new_work=False)
     reckoned = colluders_together(demand, shape, row.design.colluders)
-    found = freezing.disclosed(n, demand.colluders, still, reckoned, demand.k, DRAWS)
+    found = freezing.simulate_disclosure(n, demand.colluders, still, reckoned, demand.k, DRAWS)
     return replace(
         row,
         p_cascade=cascade,

@@ -50,7 +50,7 @@ def merits(row: Row) -> tuple[int, ...]:
     )
 
 
-def recommended(rows: Iterable[Row]) -> Row:
+def recommend(rows: Iterable[Row]) -> Row:
     """The row with the least product of bytes, local works and error for each round that loses no cluster.
 
     The error is the variance of the aggregate (with 1 / N, that of the best possible one) times that of its
@@ -113,14 +113,14 @@ def plan(demand: PlanRequest, data: str, progress: Progress = lambda _what, _don
         ConfigError: the demands contradict each other, or themselves: what to relax.
     """
     check_demand(demand)
-    rows = _predicted(demand, data, progress)
+    rows = _predict_rows(demand, data, progress)
     while True:
         best = front(rows)
         if not best:
             raise unkept(demand)
         fresh = [row for row in best if row.admitted is None]
         if not fresh:
-            return Plan(demand, best, len(rows), best.index(recommended(best)))
+            return Plan(demand, best, len(rows), best.index(recommend(best)))
         known = {}
         for done, row in enumerate(fresh):
             progress("ledger and freezes", done, len(fresh))
@@ -130,7 +130,7 @@ def plan(demand: PlanRequest, data: str, progress: Progress = lambda _what, _don
         rows = [row for row in rows if is_open(row)]
 
 
-def _predicted(demand: PlanRequest, data: str, progress: Progress) -> list[Row]:
+def _predict_rows(demand: PlanRequest, data: str, progress: Progress) -> list[Row]:
     listed = list(designs(demand))
     rows: list[Row] = []
     refusal: ConfigError | None = None

@@ -37,15 +37,15 @@ def member_says(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
 def member_hears(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
     """Kinds of messages that the server sends to one member, but for what all parties get."""
     m, to = cohort.members, cohort.party
-    yield frames.down(to, messages.KeyList(adverts=(frames.signed(_ADVERT),) * m))
+    yield frames.down(to, messages.KeyList(adverts=(frames.signed_size(_ADVERT),) * m))
     if cohort.kind == "validated":
         # Each member is the first to hold one other's update, and the first evaluator of one other.
         yield from _down(cohort, frames, _shares(cohort))
-        yield frames.down(to, messages.DealtTo(frame=frames.signed(_dealt(cohort), DEALER)))
-        yield frames.down(to, messages.HeldList(receipts=(frames.signed(_HELD),) * m))
-        yield frames.down(to, messages.SketchNonces(nonces=(frames.signed(_NONCE),) * m))
+        yield frames.down(to, messages.DealtTo(frame=frames.signed_size(_dealt(cohort), DEALER)))
+        yield frames.down(to, messages.HeldList(receipts=(frames.signed_size(_HELD),) * m))
+        yield frames.down(to, messages.SketchNonces(nonces=(frames.signed_size(_NONCE),) * m))
         yield from _down(cohort, frames, _exchanges(cohort))
-        yield frames.down(to, messages.Verdicts(verdicts=(frames.signed(_verdict(cohort)),) * m))
+        yield frames.down(to, messages.Verdicts(verdicts=(frames.signed_size(_verdict(cohort)),) * m))
 
 
 def seed_released(cohort: Cohort, reclustering: int) -> messages.InstanceSeed:
@@ -156,19 +156,21 @@ def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
     yield whole.down(EVERYONE, messages.ModelAnnounce(params=b""), cohort.parameters * 4)
     yield whole.down(EVERYONE, messages.Invite(model_digest=_HASH, config_digest=_HASH))
     yield whole.down(EVERYONE, _announce(cohort, whole))
-    yield whole.down(EVERYONE, messages.Reveals(reveals=(whole.signed(_reveal(cohort)),) * n))
+    yield whole.down(EVERYONE, messages.Reveals(reveals=(whole.signed_size(_reveal(cohort)),) * n))
     for frames in instances:
         if cohort.kind != "masking":
             yield from member_hears(cohort, frames)
             continue
-        yield frames.down(cohort.party, messages.KeyList(adverts=(frames.signed(advert_of(cohort)),) * m))
+        yield frames.down(
+            cohort.party, messages.KeyList(adverts=(frames.signed_size(advert_of(cohort)),) * m)
+        )
         # All boxes for one member hold the path to its place in the others' trees; the first has the longest.
         box = bytes(_box_sizes(cohort)[0])
         yield frames.down(cohort.party, messages.BoxList(boxes=tuple((index, box) for index in range(1, m))))
     yield whole.down(cohort.party, _freeze(cohort, instances))
     if cohort.quorum is not None:
         # The server relays all endorsements that it has, and it waits for everybody.
-        yield whole.down(EVERYONE, messages.Certificate(endorsements=(whole.signed(_ENDORSE),) * n))
+        yield whole.down(EVERYONE, messages.Certificate(endorsements=(whole.signed_size(_ENDORSE),) * n))
 
 
 def receipt_of(cohort: Cohort) -> messages.Receipt:
@@ -195,10 +197,10 @@ def _reveal(cohort: Cohort) -> messages.Reveal:
 
 
 def _announce(cohort: Cohort, whole: Frames) -> messages.Announce:
-    hellos = (whole.signed(_hello(cohort)),) * cohort.parties
+    hellos = (whole.signed_size(_hello(cohort)),) * cohort.parties
     if cohort.verifiers is None:
         return messages.Announce(hellos=hellos)
-    attests = (whole.signed(messages.Attest(root=_HASH)),) * cohort.attests
+    attests = (whole.signed_size(messages.Attest(root=_HASH)),) * cohort.attests
     return messages.ChainedAnnounce(
         hellos=hellos, claim=claim_of(cohort), attests=attests, signature=bytes(wire.SIGNATURE)
     )
@@ -207,7 +209,7 @@ def _announce(cohort: Cohort, whole: Frames) -> messages.Announce:
 def _freeze(cohort: Cohort, instances: list[Frames]) -> messages.Freeze:
     receipt = receipt_of(cohort)
     survivors = (cohort.party,) * cohort.parties
-    receipts = tuple(frames.signed(receipt) for frames in instances for _ in range(cohort.members - 1))
+    receipts = tuple(frames.signed_size(receipt) for frames in instances for _ in range(cohort.members - 1))
     if cohort.verifiers is None:
         return messages.Freeze(survivors=survivors, attempts=(), receipts=receipts)
     commitments = (_HASH,) * cohort.sums

@@ -78,8 +78,8 @@ def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
     proof = messages.OpeningProof(
         signature=bytes(wire.SIGNATURE),
         claim=traffic.claim_of(cohort),
-        adverts=(frames.signed(traffic.advert_of(cohort)),) * m,
-        receipts=(frames.signed(traffic.receipt_of(cohort)),) * m,
+        adverts=(frames.signed_size(traffic.advert_of(cohort)),) * m,
+        receipts=(frames.signed_size(traffic.receipt_of(cohort)),) * m,
         sealed=bytes(crypto.SEAL_OVERHEAD + body_of(opened)),
         vectors=b"",
     )

@@ -1,1 +1,1 @@
-from .laboratory.experiments import attacked as attacked
+from .laboratory.experiments import attack_chapters as attack_chapters

@@ -3,8 +3,8 @@
 Two attacks. :func:`from_neurons` reads a first dense layer: where one sample alone activates a neuron, the
 gradient of its weights over that of its bias *is* the sample (Phong et al. 2018, IEEE TIFS 13(5), section
 III; Boenisch et al. 2023, arXiv 2112.02918). :func:`match_gradient` looks for samples whose gradient points
-where the given one does (Geiping et al. 2020, arXiv 2003.14053). Both are given the model and, the latter, the
-labels: an attacker who knows less does no better.
+where the given one does (Geiping et al. 2020, arXiv 2003.14053). Both are given the model and, the latter,
+the labels: an attacker who knows less does no better.
 """
 
 from dataclasses import dataclass

@@ -150,7 +150,7 @@ class TestWhatHolds:
     def test_only_what_its_key_opens_is_repeated(
         self, recorded: RunDirectory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(chain, "_seeded", lambda *_: {})
+        monkeypatch.setattr(chain, "_seeded_identities", lambda *_: {})
         run = look(recorded)
         assert {line.repeated for line in run.lines} == {"no"}
         assert any("could not be decrypted or recomputed here" in one.claim for one in run.findings)

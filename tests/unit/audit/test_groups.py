@@ -15,7 +15,7 @@ from securefl.lab.audit.load import load, load_truth
 from securefl.lab.audit.report import AuditReport
 from securefl.lab.audit.run import audit
 from securefl.lab.audit.slots import slots_of
-from securefl.lab.privacy_attacks.laboratory.experiments import attacked
+from securefl.lab.privacy_attacks.laboratory.experiments import attack_chapters
 from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.messages.rounds import SEATS
@@ -101,7 +101,7 @@ def test_what_is_not_known_of_hidden_groups_is_said(hidden: Path) -> None:
     assert "which model it chose is hidden" in said(nets(hidden), "No party was stepped again").claim
     assert "None of 4 opened slots" in of(report, "reconstruction")[0].claim
     assert said(nets(hidden), "the counts of hidden groups").severity is Severity.NOTE
-    (chapter,) = attacked(load(hidden), None, ["membership"], None, lambda _line: None)
+    (chapter,) = attack_chapters(load(hidden), None, ["membership"], None, lambda _line: None)
     assert "this run has task groups" in chapter.findings[0].claim
 
 

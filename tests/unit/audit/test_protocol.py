@@ -34,7 +34,7 @@ def test_an_honest_run_has_one_view(plain: Path) -> None:
     chapter = audit_views(load(plain))
     assert [f.severity for f in chapter.findings] == [Severity.HOLDS, Severity.WARNING]
     assert "in round 1 p04 dropped out before submitting" in chapter.findings[1].claim
-    assert "By their own transcripts p04 sent it: it was lost, late or dropped" in chapter.findings[1].claim
+    assert "Transcripts of p04 have it as sent: it was lost, late or dropped" in chapter.findings[1].claim
     assert "by 6 party transcripts" in chapter.findings[0].claim
     assert "2 rounds" in chapter.findings[0].claim
 

@@ -112,9 +112,9 @@ def test_meters_add_up() -> None:
     for _ in range(2):
         with meter.stage("one"):
             pass
-    meter.signed([bytes(100), bytes(70)])
-    meter.verified(bytes(80))
-    meter.relayed(bytes(65))
+    meter.count_signed([bytes(100), bytes(70)])
+    meter.count_verified(bytes(80))
+    meter.count_relayed(bytes(65))
     assert list(meter.seconds) == ["one"]
     assert (meter.sent, meter.received, meter.signatures, meter.verifications) == (170, 80, 2, 2)
     assert meter.hashed == 36 + 6 + 16 + 1

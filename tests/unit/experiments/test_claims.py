@@ -19,9 +19,9 @@ from securefl.lab.experiments.claims import (
     Decreasing,
     Increasing,
     Within,
-    measured,
+    measure_curve,
 )
-from securefl.lab.experiments.verdicts import ERROR, ClaimVerdict, Ruling, decided, judge, overall
+from securefl.lab.experiments.verdicts import ERROR, ClaimVerdict, Ruling, decide_claims, judge, overall
 from tests.looped import looped
 
 Curves = dict[str, dict[int, tuple[float, ...]]]
@@ -38,7 +38,7 @@ def seeded(noise: tuple[float, ...] = NOISE, **means: float) -> Curves:
 
 
 def ruled(claim: AnyClaim, curves: Curves) -> ClaimVerdict:
-    (verdict,) = decided([judge(claim, curves, last=1, rounds=1)])
+    (verdict,) = decide_claims([judge(claim, curves, last=1, rounds=1)])
     return verdict
 
 
@@ -154,21 +154,21 @@ def made(p_holds: float, p_fails: float = 1.0, *, ours: bool = False) -> ClaimVe
 
 
 def test_claims_of_a_paper_share_one_error() -> None:
-    assert [one.ruling for one in decided([made(0.024)])] == ["holds"]
+    assert [one.ruling for one in decide_claims([made(0.024)])] == ["holds"]
     # Four hypotheses: the smallest p value is compared with ERROR / 4, the next with ERROR / 3.
-    assert [one.ruling for one in decided([made(0.012), made(0.016)])] == ["holds", "holds"]
-    assert [one.ruling for one in decided([made(0.0126), made(0.001)])] == ["holds", "holds"]
-    assert [one.ruling for one in decided([made(0.013), made(0.016)])] == ["not decided"] * 2
-    assert [one.ruling for one in decided([made(0.012), made(1.0, 0.017)])] == ["holds", "not decided"]
+    assert [one.ruling for one in decide_claims([made(0.012), made(0.016)])] == ["holds", "holds"]
+    assert [one.ruling for one in decide_claims([made(0.0126), made(0.001)])] == ["holds", "holds"]
+    assert [one.ruling for one in decide_claims([made(0.013), made(0.016)])] == ["not decided"] * 2
+    assert [one.ruling for one in decide_claims([made(0.012), made(1.0, 0.017)])] == ["holds", "not decided"]
     # Our own claims are another family.
-    assert [one.ruling for one in decided([made(0.024), made(0.024, ours=True)])] == ["holds", "holds"]
+    assert [one.ruling for one in decide_claims([made(0.024), made(0.024, ours=True)])] == ["holds", "holds"]
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=12))
 def test_holm_rejects_no_less_than_bonferroni_and_no_more_than_each_alone(
     found: list[tuple[float, bool]],
 ) -> None:
-    rulings = decided([made(p) if holds else made(1.0, p) for p, holds in found])
+    rulings = decide_claims([made(p) if holds else made(1.0, p) for p, holds in found])
     for (p, holds), one in zip(found, rulings, strict=True):
         wanted = "holds" if holds else "does not hold"
         if p <= ERROR / (2 * len(found)):
@@ -192,14 +192,14 @@ def test_false_rulings_are_as_rare_as_stated() -> None:
                 "b": {seed: (float(value),) for seed, value in enumerate(b)},
             }
             verdicts.append(judge(claim, curves, 1, 1))
-        wrong += any(one.ruling != "not decided" for one in decided(verdicts))
+        wrong += any(one.ruling != "not decided" for one in decide_claims(verdicts))
     assert wrong <= 38
 
 
 def test_final_is_a_mean_and_a_broken_run_keeps_its_last_accuracy() -> None:
-    assert measured((0.1, 0.2, 0.6), "final", 2, 3) == pytest.approx(0.4)
-    assert measured((0.5, 0.1), "final", 3, 4) == pytest.approx(0.1)
-    assert measured((0.5,), "final", 9, 2) == pytest.approx(0.5)
+    assert measure_curve((0.1, 0.2, 0.6), "final", 2, 3) == pytest.approx(0.4)
+    assert measure_curve((0.5, 0.1), "final", 3, 4) == pytest.approx(0.1)
+    assert measure_curve((0.5,), "final", 9, 2) == pytest.approx(0.5)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=20))
@@ -208,8 +208,8 @@ def test_unrest_is_the_mean_step_of_the_second_half(accuracies: list[float]) -> 
     half = whole[len(whole) // 2 :]
     steps = [abs(half[i] - half[i - 1]) for i in range(1, len(half))]
     expected = sum(steps) / len(steps) if steps else 0.0
-    assert measured(whole, "unrest", 1, len(whole)) == pytest.approx(expected)
-    assert measured(whole, "unrest", 1, 10 * len(whole)) == 0.0
+    assert measure_curve(whole, "unrest", 1, len(whole)) == pytest.approx(expected)
+    assert measure_curve(whole, "unrest", 1, 10 * len(whole)) == 0.0
 
 
 def test_a_panel_in_a_few_words() -> None:

@@ -306,7 +306,7 @@ def test_desk_scale_takes_minutes_and_says_what_it_leaves_out() -> None:
         # simulations beside each other (table 17: 65,250 steps in 264 s); 15 minutes on two, less a reserve.
         assert steps * 4.1e-3 / 2 <= 14 * 60 or one.sheet.shows == "labels", key
         note = one.sheet.scale["desk"].note
-        assert len(one.sheet.kept("desk")) == len(one.sheet.kept("paper")) or "only" in note, key
+        assert len(one.sheet.cells_at("desk")) == len(one.sheet.cells_at("paper")) or "only" in note, key
         rounds = [max(made.stop.rounds for made in of.scenarios.values()) for of in (desk, paper)]
         assert rounds[0] == rounds[1] or "not 8 or 10" in note or one.sheet.shows == "labels", key
         assert {made.description for made in desk.scenarios.values()} == {

@@ -215,12 +215,12 @@ def test_an_interrupted_simulation_goes_on_where_it_was(
         patched.setattr(measure, "write_checkpoint", interrupted)
         with pytest.raises(KeyboardInterrupt):
             halved.measure(lambda _rounds: None)
-    assert halved.finished() is None
+    assert halved.read_finished() is None
     heard: list[int] = []
     resumed = halved.measure(heard.append)
     assert heard == list(range(rounds, 5))
     assert resumed.accuracies == whole.accuracies
-    assert halved.finished() == resumed
+    assert halved.read_finished() == resumed
     assert {path.name for path in halved.folder.iterdir()} == {f"{halved.stem}.json"}
 
 
@@ -229,7 +229,7 @@ def test_a_damaged_checkpoint_or_result_means_from_the_beginning(tmp_path: Path)
     one.folder.mkdir()
     for suffix in ("safetensors", "part.json", "json"):
         (one.folder / f"{one.stem}.{suffix}").write_text("{")
-    assert one.finished() is None
+    assert one.read_finished() is None
     heard: list[int] = []
     assert len(one.measure(heard.append).accuracies) == 4
     assert heard == [0, 1, 2, 3, 4]
@@ -261,7 +261,7 @@ def test_side_by_side_gives_what_one_after_the_other_gives(tmp_path: Path) -> No
     assert results.keys() == {0, 1}
     for index, record in results.items():
         assert [done for job, done in heard if job == index] == [0, 1, 2, 3, 4]
-        assert jobs[index].finished() == record
+        assert jobs[index].read_finished() == record
         alone = SimulationJob(scenario=attack, seed=jobs[index].seed, folder=tmp_path / "alone")
         assert alone.measure(lambda _rounds: None).accuracies == record.accuracies
 

@@ -12,7 +12,7 @@ from securefl.base.errors import ConfigError
 from securefl.cli import reproduce as command
 from securefl.lab.experiments import provenance
 from securefl.lab.experiments.exhibits import exhibits
-from securefl.lab.experiments.freshness import CheckedResult, CheckRecord, compare, merged, read_check
+from securefl.lab.experiments.freshness import CheckedResult, CheckRecord, compare, merge_checks, read_check
 from securefl.lab.experiments.measure import SimulationJob
 from securefl.lab.experiments.provenance import commit, draws_of, refuse_mixed
 from securefl.lab.experiments.record import SeedRecord, encode, final_of, read_record, write_result
@@ -231,15 +231,15 @@ def test_a_check_of_some_leaves_what_was_found_of_others() -> None:
     def record(commit: str, *checked: CheckedResult) -> CheckRecord:
         return CheckRecord(paper="p", commit=commit, versions={}, checked=checked)
 
-    both = merged(record("a", found("x", 1), found("y", 1)), record("a", found("x", 0)))
+    both = merge_checks(record("a", found("x", 1), found("y", 1)), record("a", found("x", 0)))
     assert both == record("a", found("x", 0), found("y", 1))
-    later = merged(record("b", found("y", 1)), record("a", found("x", 0)))
+    later = merge_checks(record("b", found("y", 1)), record("a", found("x", 0)))
     assert later == record("a", found("x", 0), found("y", 1, "b"))
     assert "at commit b," in later.note("y", "r")
-    assert merged(later, record("c", found("x", 1))) == record("c", found("x", 1), found("y", 1, "b"))
+    assert merge_checks(later, record("c", found("x", 1))) == record("c", found("x", 1), found("y", 1, "b"))
     missing = CheckedResult(stem="y", result="r", unchecked="no data here")
-    assert merged(both, record("a", missing)) == both
-    assert merged(record("a", found("x", 1)), record("a", missing)).of("y", "r") == missing
+    assert merge_checks(both, record("a", missing)) == both
+    assert merge_checks(record("a", found("x", 1)), record("a", missing)).of("y", "r") == missing
     assert both.mark("y", "r") == " (stale)"
     assert both.mark("y", "another result") == both.mark("x", "r") == both.note("x", "r") == ""
 

@@ -159,7 +159,9 @@ delta = 1e-3
 
 def test_noise_once_fresh_and_local(tmp_path: Path) -> None:
     exhibit, sweep = sweep_in(tmp_path / "noisy.toml", NOISY)
-    record = conclude(exhibit, {cell.label: draw_cell(sweep, cell.place) for cell in exhibit.kept("desk")})
+    record = conclude(
+        exhibit, {cell.label: draw_cell(sweep, cell.place) for cell in exhibit.cells_at("desk")}
+    )
     cells: dict[str, list[dict[str, float]]] = {}
     for cell in record.cells:
         cells.setdefault(cell.place[0].removeprefix("N = 12, m = 3, "), []).append(cell.values)
@@ -203,7 +205,7 @@ def test_openings_are_one_release_before_they_are_sampled() -> None:
 def test_the_recorded_sweep_of_noise_is_of_the_bundled_file() -> None:
     exhibit = sweep_of(BUNDLED / "noise.toml", STUDY)
     record = read_record(RESULTS / "noise.json")
-    assert [cell.label for cell in record.cells] == [cell.label for cell in exhibit.kept("desk")]
+    assert [cell.label for cell in record.cells] == [cell.label for cell in exhibit.cells_at("desk")]
     rows: dict[str, list[dict[str, float]]] = {}
     for cell in record.cells:
         rows.setdefault(cell.place[0], []).append(cell.values)

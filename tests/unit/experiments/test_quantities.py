@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from securefl.base.errors import ConfigError
 from securefl.lab.experiments.experiment import Values
-from securefl.lab.experiments.quantities import derived, fill
+from securefl.lab.experiments.quantities import derive_quantities, fill
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ from securefl.lab.experiments.quantities import derived, fill
     ],
 )
 def test_byzantine_workers_come_on_top(honest: int, share: float, byzantine: int) -> None:
-    known = derived({"honest": honest, "share": share})
+    known = derive_quantities({"honest": honest, "share": share})
     assert (known["byzantine"], known["parties"]) == (byzantine, honest + byzantine)
     assert known["gamma"] == honest / (honest + byzantine)
 
 
 @given(honest=st.integers(1, 200), tenths=st.integers(0, 9))
 def test_no_more_byzantine_workers_than_their_share(honest: int, tenths: int) -> None:
-    known = derived({"honest": honest, "share": tenths / 10})
+    known = derive_quantities({"honest": honest, "share": tenths / 10})
     byzantine = known["byzantine"]
     assert isinstance(byzantine, int)
     assert byzantine * (10 - tenths) <= honest * tenths < (byzantine + 1) * (10 - tenths)
@@ -45,32 +45,32 @@ def test_no_more_byzantine_workers_than_their_share(honest: int, tenths: int) ->
 
 def test_the_papers_rounds() -> None:
     values: Values = {"honest": 20, "train": 60_000, "epochs": 8, "batch": 16}
-    assert derived(values)["records"] == 3000
-    assert derived(values)["rounds"] == 1500
-    assert derived({**values, "honest": 10, "train": 7291, "epochs": 10})["rounds"] == 456
-    assert derived({**values, "epochs": 0.001})["rounds"] == 1
+    assert derive_quantities(values)["records"] == 3000
+    assert derive_quantities(values)["rounds"] == 1500
+    assert derive_quantities({**values, "honest": 10, "train": 7291, "epochs": 10})["rounds"] == 456
+    assert derive_quantities({**values, "epochs": 0.001})["rounds"] == 1
 
 
 def test_clean_clusters_and_roots() -> None:
-    known = derived({"honest": 20, "share": 0.2, "m": 3})
+    known = derive_quantities({"honest": 20, "share": 0.2, "m": 3})
     assert known["clean"] == pytest.approx(comb(20, 3) / comb(25, 3))
     assert known["root"] == sqrt(20)
-    assert derived({"honest": 2, "share": 0.5, "m": 3})["clean"] == 1 / 4
+    assert derive_quantities({"honest": 2, "share": 0.5, "m": 3})["clean"] == 1 / 4
 
 
 def test_liars_are_the_last_parties_by_name() -> None:
-    assert derived({"honest": 2, "share": 0.5})["liars"] == "'p02', 'p03'"
-    assert derived({"honest": 99, "share": 0.02})["liars"] == "'p099', 'p100'"
-    assert derived({"honest": 99, "share": 0.0})["liars"] == ""
+    assert derive_quantities({"honest": 2, "share": 0.5})["liars"] == "'p02', 'p03'"
+    assert derive_quantities({"honest": 99, "share": 0.02})["liars"] == "'p099', 'p100'"
+    assert derive_quantities({"honest": 99, "share": 0.0})["liars"] == ""
 
 
 @pytest.mark.parametrize(("share", "minority"), [(0.0, 0), (0.2, 5), (0.5, 19), (0.6, 24)])
 def test_a_minority_is_less_than_half(share: float, minority: int) -> None:
-    assert derived({"honest": 20, "share": share})["minority"] == minority
+    assert derive_quantities({"honest": 20, "share": share})["minority"] == minority
 
 
 def test_what_is_given_is_not_replaced() -> None:
-    known = derived(
+    known = derive_quantities(
         {"honest": 20, "share": 0.5, "gamma": 0.8, "rounds": 7, "epochs": 8, "records": 9, "batch": 1}
     )
     assert (known["gamma"], known["rounds"]) == (0.8, 7)

@@ -279,12 +279,12 @@ def test_no_epsilon_of_a_simulation_is_printed_as_if_it_held(
 def test_a_model_is_tested_when_asked_for_and_the_simulation_is_the_same(tmp_path: Path) -> None:
     scenario = parse_scenario(SCENARIO.replace("rounds = 1", "rounds = 9"), ("data.train_limit=200",))
     thin = SimulationJob(scenario=scenario, seed=0, folder=tmp_path, every=4, last=2)
-    assert thin.finished() is None
+    assert thin.read_finished() is None
     found = thin.measure(lambda _rounds: None)
     full = SimulationJob(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None).accuracies
     assert len(set(full)) > 4, "the test needs a model that changes"
     assert found.accuracies == (*[full[0]] * 4, *[full[4]] * 3, *full[7:])
-    assert (found.tested_every, thin.finished() == found) == (4, False), "the full one serves as well"
+    assert (found.tested_every, thin.read_finished() == found) == (4, False), "the full one serves as well"
 
 
 def test_a_simulation_that_may_end_early_tests_every_model(tmp_path: Path) -> None:

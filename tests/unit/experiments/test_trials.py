@@ -82,7 +82,7 @@ def _only(root: Path) -> tuple[Exhibit, Trials]:
 
 
 def conclude(exhibit: Exhibit, results: dict[str, list[SeedRecord]]) -> Record:
-    refused = {cell.label: "left out" for cell in exhibit.kept("desk") if cell.label not in results}
+    refused = {cell.label: "left out" for cell in exhibit.cells_at("desk") if cell.label not in results}
     plan = exhibit.plan("desk")
     return tabulate(ExhibitResults(
         exhibit=exhibit, dataset=UNNAMED, scale="desk", plan=plan, results=results, refused=refused, jobs=1,
@@ -198,7 +198,7 @@ def test_files_that_are_refused(tmp_path: Path, old: str, new: str, says: str) -
 def test_scales_and_panels_that_are_not_there(tmp_path: Path) -> None:
     exhibit, _ = _only(trial_shelf(tmp_path))
     with pytest.raises(ConfigError, match="no 'paper' scale"):
-        exhibit.kept("paper")
+        exhibit.cells_at("paper")
     with pytest.raises(ConfigError, match="no figure '2'"):
         choose_exhibits([exhibit], [("figure", "2")])
     for wanted in ("1", "all"):

@@ -43,7 +43,7 @@ def test_every_cell_is_feasible(exhibit: Exhibit, scale: ScaleName) -> None:
     for dataset in exhibit.datasets():
         plan = exhibit.plan(scale, nowhere(dataset, None))
         assert not plan.refused
-        assert len(plan.scenarios) == len(exhibit.sheet.kept(scale))
+        assert len(plan.scenarios) == len(exhibit.sheet.cells_at(scale))
         # Text has no mean: it is refused when the data are loaded, which no plan does.
         assert dataset.name == "mnist" or all(s.data.standardise is None for s in plan.scenarios.values())
 
@@ -51,7 +51,7 @@ def test_every_cell_is_feasible(exhibit: Exhibit, scale: ScaleName) -> None:
 @pytest.mark.parametrize("number", ["4", "A2", "clusters"])
 def test_desk_scale_leaves_out_no_attack_rule_or_mode(number: str) -> None:
     sheet = NUMBERS[number].sheet
-    assert sheet.kept("desk") == sheet.cells()
+    assert sheet.cells_at("desk") == sheet.cells()
     choices = {axis.name: {level.label for level in axis.choices} for axis in sheet.axes}
     assert choices["attack"] >= {"none", "negation, 1", "negation, 10 %"}
     assert choices["rule"] == {"mean", "median", "trimmed by weight", "trimmed by count"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from securefl.lab.planning.design import Shape
-from securefl.lab.planning.freezing import dimensions_left, disclosed, mean_leverage
+from securefl.lab.planning.freezing import dimensions_left, mean_leverage, simulate_disclosure
 from securefl.methods.attacks.assignment import party_names
 from securefl.methods.clustering.assignment import draw_assignment
 from securefl.methods.clustering.reclustering import r_star
@@ -36,14 +36,14 @@ def test_one_cluster_exposes_nobody() -> None:
 def test_formulas_agree_with_the_ledger(openings: int) -> None:
     """(24, 4): nobody is exposed before R* = 5, and the mean leverage is the formula's whatever is drawn."""
     shape = Shape(size=4, reclusterings=openings)
-    found = disclosed(24, 0, shape, 0, 2, 2)
+    found = simulate_disclosure(24, 0, shape, 0, 2, 2)
     assert found.exposed == 0
     assert found.leverage == pytest.approx(mean_leverage(24, shape, 6))
     assert found.leverage <= found.highest < 1
 
 
 def test_from_r_star_on_everybody_is_exposed_and_parties_open_fewer_sums() -> None:
-    found = disclosed(24, 0, Shape(size=4, reclusterings=6), 0, 2, 2)
+    found = simulate_disclosure(24, 0, Shape(size=4, reclusterings=6), 0, 2, 2)
     assert found.exposed == 24
     assert found.leverage == found.highest == 1.0
     assert 1 <= found.admitted < 6
@@ -52,18 +52,18 @@ def test_from_r_star_on_everybody_is_exposed_and_parties_open_fewer_sums() -> No
 def test_colluders_end_it_sooner() -> None:
     """(60, 3) at R = 3: none without colluders, 54.5 of 58 with two on average (docs/leakage.md)."""
     shape = Shape(size=3, reclusterings=3)
-    assert disclosed(60, 0, shape, 0, 2, 1).exposed == 0
-    assert disclosed(60, 2, shape, 0, 2, 2).exposed > 40
+    assert simulate_disclosure(60, 0, shape, 0, 2, 1).exposed == 0
+    assert simulate_disclosure(60, 2, shape, 0, 2, 2).exposed > 40
 
 
 @pytest.mark.parametrize("openings", [1, 3, 9])
 def test_atoms_hide_however_often_clusters_are_drawn(openings: int) -> None:
     shape = Shape(size=6, atoms=3, reclusterings=openings)
-    found = disclosed(24, 1, shape, 1, 2, 2)
+    found = simulate_disclosure(24, 1, shape, 1, 2, 2)
     assert found.exposed == 0
     assert found.admitted == openings
     assert found.highest <= 1 / 2 + 1e-9, "of three atom mates one colludes"
-    alone = disclosed(24, 0, shape, 0, 2, 2)
+    alone = simulate_disclosure(24, 0, shape, 0, 2, 2)
     assert alone.leverage == pytest.approx(mean_leverage(24, shape, 4))
     assert alone.leverage <= 1 / 3 + 1e-9
 

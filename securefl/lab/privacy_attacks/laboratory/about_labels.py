@@ -36,12 +36,12 @@ def audit_properties(case: Case) -> audit.Chapter:
             " shares change the last layer's bias, and estimates each cluster's shares from its sum. The"
             " error is the fraction of samples that are assigned to a wrong class."
         ),
-        findings=(_inferred(found),),
+        findings=(_inference_finding(found),),
         exhibits=(_errors(found),),
     )
 
 
-def _inferred(found: properties.LabelAttack) -> audit.Finding:
+def _inference_finding(found: properties.LabelAttack) -> audit.Finding:
     claim = (
         f"The server estimates class shares of clusters with an error of {found.error:.2f} ({found.blind:.2f}"
         f" without sums), and those of single parties with {found.error_by_party:.2f}"

@@ -76,13 +76,13 @@ def _attack(
     )
     began = time.monotonic()
 
-    def told(done: int) -> None:
+    def show_progress(done: int) -> None:
         each = (time.monotonic() - began) / done
         if done in {1, shadows // 2}:
             left = report.seconds(each * (shadows - done))
             case.progress(f"membership, {name}: {done} of {shadows} shadow models, about {left} left")
 
-    known = membership.shadow_scores(pool, shadows, case.seed + 1, progress=told)
+    known = membership.shadow_scores(pool, shadows, case.seed + 1, progress=show_progress)
     member = np.arange(_size(dataset)) < len(members)
     return known.on(membership.confidences_in(pool)(target), member)
 

@@ -22,7 +22,7 @@ def sizes_up_to(members: int) -> tuple[int, ...]:
     return tuple(sorted({1, round(math.sqrt(members)), members}))
 
 
-def followed(case: Case, opened: ClusterSum) -> tuple[PartyId, ...]:
+def honest_members(case: Case, opened: ClusterSum) -> tuple[PartyId, ...]:
     """Return the honest members of a sum, ascending: updates of others reveal little about samples."""
     behind = attacks.behaviours_of(case.recorded.scenario, case.seed)
     return tuple(party for party in sorted(opened.survivors) if party not in behind)
@@ -41,7 +41,7 @@ def growing(case: Case, opened: ClusterSum) -> tuple[clusters.ClusterMean, ...]:
         Nothing if the recorded updates do not add up to ``opened``: an update is missing, or noise was
         removed from the sum (dropout-exact).
     """
-    honest = followed(case, opened)
+    honest = honest_members(case, opened)
     order = (*honest, *sorted(set(opened.survivors) - set(honest)))
     work = clustering.work_of(case.recorded.scenario.clustering, opened.reclustering)
     kept = [case.uploads(party, case.first.round, work) for party in order]
@@ -89,14 +89,16 @@ def audit_inversion(case: Case) -> audit.Chapter:
     for one, mean in list(zip(case.first.sums, case.means(case.first), strict=True))[:CLUSTERS]:
         behind = _behind(case, mean)
         candidates = _candidates(case, mean)
-        found = inversion.compared(case.dataset, candidates, behind, behind, seed=case.seed, most=SAMPLES)
+        found = inversion.compare_candidates(
+            case.dataset, candidates, behind, behind, seed=case.seed, most=SAMPLES
+        )
         opened.append(_Opened(one, mean, candidates, found))
     table = audit.Table(
         title="Reconstructions",
         columns=("cluster", "samples", "candidates", "SSIM", "unrelated", "MSE", "as good", "by chance"),
         rows=tuple((one.name, len(_behind(case, one.mean)), *_figures(one.found)) for one in opened),
     )
-    followable = max(opened, key=lambda one: len(followed(case, one.sum)))
+    followable = max(opened, key=lambda one: len(honest_members(case, one.sum)))
     notes, grown = _as_m_grows(case, followable, generator)
     return audit.Chapter(
         audit="inversion",
@@ -108,7 +110,7 @@ def audit_inversion(case: Case) -> audit.Chapter:
             " ones. The attack is repeated on hypothetical smaller clusters; findings are about opened sums"
             " only."
         ),
-        findings=(*(_inverted(case, one) for one in opened), *notes),
+        findings=(*(_inversion_finding(case, one) for one in opened), *notes),
         exhibits=(table, *map(_best, opened), *grown),
     )
 
@@ -116,7 +118,7 @@ def audit_inversion(case: Case) -> audit.Chapter:
 def _candidates(case: Case, mean: clusters.ClusterMean, kind: str = "opened") -> F64:
     case.progress(f"inversion: the sum of {report.list_of(mean.survivors)} ({kind})")
     model, before = case.recorded.scenario.model, case.first.before.values
-    return inversion.reconstructed(
+    return inversion.reconstruct(
         model, case.dataset, before, mean.update, _behind(case, mean), seed=case.seed
     )
 
@@ -134,7 +136,7 @@ def _figures(found: inversion.Inversion) -> tuple[audit.Cell, ...]:
     return *likeness, found.recognised, found.blind_recognised
 
 
-def _inverted(case: Case, one: _Opened) -> audit.Finding:
+def _inversion_finding(case: Case, one: _Opened) -> audit.Finding:
     found = one.found
     samples, looked = len(_behind(case, one.mean)), len(found.matches)
     whose = f" of the {looked} most similar" if looked < samples else ""
@@ -171,7 +173,9 @@ def _as_m_grows(
         kind = "opened" if last else "hypothetical"
         # All of the cluster is a sum that was inverted above.
         candidates = opened.candidates if last else _candidates(case, mean, kind)
-        found = inversion.compared(case.dataset, candidates, samples, everybody, seed=case.seed, most=SAMPLES)
+        found = inversion.compare_candidates(
+            case.dataset, candidates, samples, everybody, seed=case.seed, most=SAMPLES
+        )
         steps.append((mean, found))
         behind = len(_behind(case, mean))
         searched = "yes" if behind <= inversion.MOST else "no"

@@ -83,10 +83,12 @@ def audit_canaries(
         UsageError: no hosts.
     """
     if not train:
-        federation = replace(federation, trainings=simulation.Trainings(_unmoved(federation.plan.length)))
+        federation = replace(
+            federation, trainings=simulation.Trainings(_keep_parameters(federation.plan.length))
+        )
     held, planted = simulation.plant(federation, hosts, count, entropy)
     openings = _Openings(planted.coordinates)
-    simulation.SimulatedRounds(held, (openings,)).run(held.evaluator.evaluate if train else _unseen)
+    simulation.SimulatedRounds(held, (openings,)).run(held.evaluator.evaluate if train else _evaluate_nothing)
     mechanism = planted.mechanism
     scores, present = np.zeros(planted.coordinates.size), np.zeros(planted.coordinates.size, dtype=np.bool_)
     releases = 0
@@ -121,7 +123,7 @@ def _gaussian(scores: F64, present: npt.NDArray[np.bool_], delta: float, confide
     )
 
 
-def _unmoved(length: int) -> Callable[[simulation.TrainingTask], Iterator[tuple[PartyId, F64]]]:
+def _keep_parameters(length: int) -> Callable[[simulation.TrainingTask], Iterator[tuple[PartyId, F64]]]:
     """Return a training that changes none of the ``length`` parameters."""
     return lambda task: ((name, np.zeros(length)) for name in task.names)
 
@@ -189,5 +191,5 @@ def _ratios(
         yield log_ratio(seen, simulation.canary_size(scenario), std, mechanism.event.rate)
 
 
-def _unseen(_params: F32) -> sgd.Evaluation:
+def _evaluate_nothing(_params: F32) -> sgd.Evaluation:
     return sgd.Evaluation(0.0, 0.0, None)

@@ -21,7 +21,7 @@ EXPERIMENTS: MappingProxyType[str, Callable[[Case], audit.Chapter]] = MappingPro
 )
 
 
-def attacked(
+def attack_chapters(
     recorded: audit.Recorded,
     truth: audit.GroundTruth | None,
     names: Sequence[str],

@@ -57,7 +57,7 @@ class Inversion:
         return float(np.mean([match.ssim for match in self.blind]))
 
 
-def reconstructed(
+def reconstruct(
     config: scenario.Model,
     dataset: data.Dataset,
     params: F32,
@@ -102,14 +102,14 @@ def reconstructed(
     return _brightness(dataset, np.concatenate([np.zeros((1, *shape)), *raw]))
 
 
-def compared(
+def compare_candidates(
     dataset: data.Dataset, candidates: F64, rows: I64, behind: I64, *, seed: int, most: int = 48
 ) -> Inversion:
     """Compare true samples with candidates, and with as many unrelated pictures.
 
     Args:
         dataset: data set with the samples.
-        candidates: result of :func:`reconstructed`.
+        candidates: result of :func:`reconstruct`.
         rows: ground truth: training rows of the samples to look for.
         behind: training rows excluded from unrelated pictures, such as all in the sum. If too few rows
             remain, the test half is used as well.

@@ -7,7 +7,7 @@ import pytest
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import RunId
-from securefl.lab.privacy_attacks.laboratory.inversion import Inversion, compared, reconstructed
+from securefl.lab.privacy_attacks.laboratory.inversion import Inversion, compare_candidates, reconstruct
 from securefl.runtime.simulation.federation import assemble
 from securefl.runtime.simulation.shadows import one_cluster
 from securefl.training.models.parts.mlp import Mlp
@@ -23,8 +23,8 @@ def inverted(size: int) -> Inversion:
     federation = assemble(one_cluster(one_step, size), RunId("0" * 32), 3, dataset=held)
     (mean,) = opened_in_a_round(federation)
     model, rows = Mlp(hidden=(64,)), np.arange(size)
-    found = reconstructed(model, data, federation.initial, mean.update, rows, seed=1, search=Search(steps=20))
-    return compared(data, found, rows, rows, seed=1)
+    found = reconstruct(model, data, federation.initial, mean.update, rows, seed=1, search=Search(steps=20))
+    return compare_candidates(data, found, rows, rows, seed=1)
 
 
 def test_a_single_picture_is_read_off_and_a_crowd_hides() -> None:
@@ -41,12 +41,12 @@ def test_what_is_no_picture_is_refused() -> None:
     flat = digits(40)
     flat = replace(flat, x_train=flat.x_train.reshape(40, -1), input_shape=(64,))
     with pytest.raises(ConfigError, match="not pictures"):
-        reconstructed(Mlp(hidden=(4,)), flat, np.zeros(1, np.float32), np.zeros(1), np.arange(2), seed=1)
+        reconstruct(Mlp(hidden=(4,)), flat, np.zeros(1, np.float32), np.zeros(1), np.arange(2), seed=1)
 
 
 def test_unrelated_pictures_are_found_where_the_cluster_holds_all_of_the_training_half() -> None:
     data, rows = digits(8), np.arange(8)
-    found = compared(data, np.full((5, 8, 8), 0.5), rows, rows, seed=1)
+    found = compare_candidates(data, np.full((5, 8, 8), 0.5), rows, rows, seed=1)
     assert found.candidates == 5
     assert found.blind_recognised == 0
     assert found.blind_ssim > found.ssim
@@ -55,7 +55,7 @@ def test_unrelated_pictures_are_found_where_the_cluster_holds_all_of_the_trainin
 def test_one_picture_of_many_is_not_missed() -> None:
     data, rows = digits(90), np.arange(80)
     shown = data.standardise(data.x_train[70]).astype(np.float64) * data.std + data.mean
-    found = compared(data, shown.reshape(1, 8, 8), rows, rows, seed=1, most=2)
+    found = compare_candidates(data, shown.reshape(1, 8, 8), rows, rows, seed=1, most=2)
     assert found.recognised == 1 / 80
     assert found.blind_recognised == 0
     assert found.matches[0].mse < 1e-6
