@@ -26,7 +26,7 @@ from securefl.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Dealing:
-    """Waiting for requests."""
+    """Phase of waiting for requests."""
 
     dealt: frozenset[kernel.Place] = frozenset()
     """Attempts dealt for; each is served once."""
@@ -36,7 +36,7 @@ class Dealing:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The run is over."""
+    """Phase after the end of the run."""
 
 
 DealerPhase = Dealing | Ended

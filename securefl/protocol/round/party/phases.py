@@ -166,14 +166,14 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Between rounds, or sitting one out."""
+    """Phase between rounds, or while sitting one out."""
 
     past: Past
 
 
 @dataclass(frozen=True, slots=True)
 class Informed:
-    """Model received; waiting for the invitation."""
+    """Phase between the round's model and the invitation."""
 
     past: Past
     round: int
@@ -184,7 +184,7 @@ class Informed:
 
 @dataclass(frozen=True, slots=True)
 class Choosing:
-    """Invited; choosing the task group before the hello."""
+    """Phase between the invitation and the choice of a task group."""
 
     past: Past
     round: int
@@ -195,7 +195,7 @@ class Choosing:
 
 @dataclass(frozen=True, slots=True)
 class Greeted:
-    """Hello with commitment sent; waiting for the announcement of all hellos."""
+    """Phase between the hello, with its commitment, and the announcement of all hellos."""
 
     past: Past
     round: int
@@ -212,7 +212,7 @@ class Greeted:
 
 @dataclass(frozen=True, slots=True)
 class Revealed:
-    """Nonce revealed; waiting for all nonces."""
+    """Phase between the reveal of the own nonce and all nonces."""
 
     past: Past
     round: int
@@ -228,7 +228,7 @@ class Revealed:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """In the clusters: keys, shares, training, masked inputs; waiting for the freeze."""
+    """Phase in the clusters, until the freeze: keys, shares, training, masked inputs."""
 
     past: Past
     round: int
@@ -275,7 +275,7 @@ class Working:
 
 @dataclass(frozen=True, slots=True)
 class Endorsed:
-    """Survivor set endorsed; waiting for the certificate."""
+    """Phase between the endorsement of the survivor set and the certificate."""
 
     past: Past
     after: Past
@@ -295,7 +295,7 @@ class Endorsed:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Shares for the counts of hidden groups released; waiting for the counts."""
+    """Phase between the release of hidden groups' counts and the opened counts."""
 
     past: Past
     round: int
@@ -310,7 +310,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The run is over."""
+    """Phase after the end of the run."""
 
 
 RunningPhase = Informed | Choosing | Greeted | Revealed | Working | Endorsed | Counted

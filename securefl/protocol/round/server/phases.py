@@ -251,7 +251,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """Waiting for parties to join."""
+    """Phase in which parties join."""
 
     standing: Standing
     joined: frozenset[PartyId]
@@ -262,7 +262,7 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """Invited; collecting hellos."""
+    """Phase of collecting hellos, after the invitation."""
 
     standing: Standing
     draw: int
@@ -282,7 +282,7 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True)
 class Revealing:
-    """Announced; collecting nonces."""
+    """Phase of collecting nonces, after the announcement."""
 
     standing: Standing
     draw: int
@@ -314,7 +314,7 @@ class RoundView:
 
 @dataclass(frozen=True, slots=True)
 class Summing:
-    """All R x c instances, each with its own step and deadline."""
+    """Phase of all R x c instances, each with its own step and deadline."""
 
     standing: Standing
     view: RoundView
@@ -362,7 +362,7 @@ class Certified:
 
 @dataclass(frozen=True, slots=True)
 class Certifying:
-    """Collecting endorsements of the survivor set."""
+    """Phase of collecting endorsements of the survivor set."""
 
     standing: Standing
     view: RoundView
@@ -373,7 +373,7 @@ class Certifying:
 
 @dataclass(frozen=True, slots=True)
 class Releasing:
-    """Collecting released shares. The update is spent, whatever happens next."""
+    """Phase of collecting released shares. The update is spent, whatever happens next."""
 
     standing: Standing
     view: RoundView
@@ -400,7 +400,7 @@ class Releasing:
 
 @dataclass(frozen=True, slots=True)
 class Consulting:
-    """Sums opened; waiting for gradients of the server's own data."""
+    """Phase of waiting for gradients of the server's own data, once the sums are open."""
 
     standing: Standing
     opened: OpenedRound
@@ -410,7 +410,7 @@ class Consulting:
 
 @dataclass(frozen=True, slots=True)
 class Attesting:
-    """Waiting for attestations of the last round."""
+    """Phase of waiting for attestations of the last round."""
 
     standing: Standing
     deadline: float
@@ -421,7 +421,7 @@ class Attesting:
 
 @dataclass(frozen=True, slots=True)
 class Evaluating:
-    """Model stepped; waiting for its accuracy."""
+    """Phase of waiting for the accuracy of the new model."""
 
     standing: Standing
     done: reports.RoundDone
@@ -434,7 +434,7 @@ class Evaluating:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The run is over."""
+    """Phase after the end of the run."""
 
     goodbye: messages.Goodbye | None
     """Message to all parties, and to late ones. None if the run continues elsewhere."""

@@ -19,8 +19,8 @@ from securefl.protocol.round.shared.plan import RunPlan
 MAX_FRUITLESS = 3
 """Rounds in a row with enough parties but no update after which the run aborts.
 
-Rounds that only failed checks or a lost broker spoilt do not count. Rounds with too few parties count in
-time: ``deadlines.quorum``.
+Rounds spoilt only by failed checks or a lost broker do not count. Rounds with too few parties count in time:
+``deadlines.quorum``.
 """
 
 
