@@ -52,7 +52,8 @@ def audit_unmasking(recorded: Recorded) -> finding.Chapter:
         findings.append(
             finding.holds(
                 AUDIT,
-                f"In {report.count_of(releases, 'release')} of shares for {report.count_of(len(given), 'sum')}"
+                f"In {report.count_of(releases, 'release')} of shares,"
+                f" for {report.count_of(len(given), 'sum')},"
                 " no party released, or was asked for, both kinds of shares of one member. No party released"
                 " twice or submitted after a release. No sum was opened twice, no key advertised twice.",
             )

@@ -104,10 +104,10 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     """The sum of the k = ceil(gamma c) clusters that are trusted most, over their weight.
 
     With ``divide_by`` = "all" it is over the weight of all clusters. Trusted most are those with the most
-    ``stack.trust``: the gains (:func:`trust_gains`) of their members in all rounds; if the stack has none, with
-    the largest gain in this round. Ties are frequent, since at least c - k clusters gain nothing in a round:
-    they go to the higher score in this round, of equal ones to the first in lexicographic order of the rows. So
-    the result does not depend on the order of the clusters. ``kept``: the selected clusters.
+    ``stack.trust``: the gains (:func:`trust_gains`) of their members in all rounds; if the stack has none,
+    with the largest gain in this round. Ties are frequent, since at least c - k clusters gain nothing in a
+    round: they go to the higher score in this round, of equal ones to the first in lexicographic order of the
+    rows. So the result does not depend on the order of the clusters. ``kept``: the selected clusters.
 
     Breakdown point: 0. k clusters are selected however bad they are, and one row, long enough along descent,
     has the highest score, takes the scores of all others below the threshold and is selected at full length:
