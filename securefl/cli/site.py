@@ -235,9 +235,7 @@ def weights(
     console.say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
     if stays:
         console.say(f"{text.count(len(stays), 'array')} kept at the sites: {', '.join(stays)}")
-        console.say(
-            "the file has their values at this site, for all who receive it: no data of a party in them"
-        )
+        console.say("the file holds their values at this site: check that they show no data of a party")
     for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
         console.say(line)
     if kept := getattr(made, "frozen_sha256", ""):

@@ -51,15 +51,19 @@ def exact_variance_factor(parties: int, byzantine: int, size: int, picked: int, 
 
 def _check(parties: int, byzantine: int, size: int) -> None:
     if not (0 <= byzantine <= parties and 1 <= size <= parties):
-        raise UsageError(f"{byzantine} of {parties} parties in clusters of {size}")
+        raise UsageError(
+            f"{parties} parties, {byzantine} Byzantine ones or clusters of {size} are out of range"
+        )
 
 
 def _check_withstood(parties: int, size: int, withstood: int, reclusterings: int = 1) -> None:
     _check(parties, 0, size)
     if withstood < 0 or reclusterings < 1:
-        raise UsageError(f"{withstood} clusters withstood, {reclusterings} reclusterings")
+        raise UsageError(f"{withstood} tolerated clusters or {reclusterings} reclusterings are out of range")
 
 
 def _check_picks(benign: int, picked: int, reclusterings: int) -> None:
     if benign < 2 or not 1 <= picked <= benign or reclusterings < 1:
-        raise UsageError(f"{picked} of {benign} benign parties, {reclusterings} times")
+        raise UsageError(
+            f"cannot pick {picked} of {benign} benign parties {reclusterings} times: a number is out of range"
+        )

@@ -38,9 +38,9 @@ def check_atoms(scenario: Scenario) -> None:
     if size < needed:
         raise ConfigError(
             "clustering.atoms",
-            f"the sum of an atom can become known, and besides f = {sums.colluders_per_cluster} colluders"
-            f" k = {sums.k_anonymity} honest members must remain in it",
-            f"at least {needed}",
+            f"is {size}, but the sum of an atom can become known: besides f = {sums.colluders_per_cluster}"
+            f" colluders it needs k = {sums.k_anonymity} honest members",
+            f"set it to at least {needed}",
         )
     if (hides_groups(scenario.groups) or scenario.model.by_columns) and clustering.size == size:
         return
@@ -49,13 +49,13 @@ def check_atoms(scenario: Scenario) -> None:
         raise ConfigError(
             "clustering.size",
             f"clusters of {clustering.size} do not consist of two or more whole atoms of {size}",
-            f"set {more}, or another multiple of {size}",
+            f"set it to {more}, or another multiple of {size}",
         )
     if rests_on_chance(scenario):
         raise ConfigError(
             "clustering.atoms",
-            f"shared noise is reckoned for f = {sums.colluders_per_cluster} of q = {sums.colluders} colluders"
-            " in a cluster, and who knows the atoms can choose which of them are present",
+            f"shared noise covers f = {sums.colluders_per_cluster} of q = {sums.colluders} colluders in a"
+            " cluster, but a server that knows the atoms can choose which of them are present",
             "set f = q, or local noise, or no atoms",
         )
     _check_draw(scenario, size)

@@ -79,17 +79,17 @@ def _check_single_sums(scenario: Scenario) -> None:
     if sums.min_survivors < colluders + sums.k_anonymity:
         raise ConfigError(
             "secure_sum.min_survivors",
-            f"{sums.min_survivors}, but besides {colluders} colluders (leakage.colluders; unless set, q for"
-            f" several sums of one update) k = {sums.k_anonymity} honest members must remain in every sum",
-            f"at least {colluders + sums.k_anonymity}, or a smaller leakage.colluders",
+            f"is {sums.min_survivors}, but k = {sums.k_anonymity} honest members must remain in each sum"
+            f" besides {colluders} colluders (leakage.colluders; by default q if sums share an update)",
+            f"set it to at least {colluders + sums.k_anonymity}, or a smaller leakage.colluders",
         )
     honest = sums.min_survivors - colluders
     if leakage.leverage * honest < 1:
         raise ConfigError(
             "leakage.leverage",
-            f"{leakage.leverage:g}, but one sum of {sums.min_survivors} parties with {colluders} colluders"
+            f"is {leakage.leverage:g}, but one sum of {sums.min_survivors} parties with {colluders} colluders"
             f" already gives 1 / {honest}",
-            f"at least {1 / honest:.3g}, or more secure_sum.min_survivors",
+            f"set it to at least {1 / honest:.3g}, or more secure_sum.min_survivors",
         )
 
 

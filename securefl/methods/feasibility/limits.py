@@ -98,7 +98,7 @@ def check_clustering(scenario: Scenario) -> None:
         raise ConfigError(
             "clustering.fixed",
             "the operator of the server chooses fixed clusters, and can place a party among colluders",
-            'leakage.mode = "report" for experiments (printed in every header), or leave it out',
+            'leave it out, or set leakage.mode = "report" for experiments (printed in every header)',
         )
     if clustering.reclusterings > 1:
         raise ConfigError(
@@ -165,8 +165,8 @@ def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
     if wanted == 32:
         raise ConfigError(
             "encoding.ring_bits",
-            f"{size}, and a cluster of {members} reaches {reached}, not below 2^31: its sum could wrap",
-            "64 or auto, or a smaller range or scale_bits",
+            f"32 bits are too few: {size}, and the sum of {members} members reaches {reached}, above 2^31",
+            "set it to 64 or auto, or a smaller range or scale_bits",
         )
     # MAX_CLUSTER * MAX_STEPS < 2^63: 64 bits always suffice.
     return 64

@@ -67,9 +67,9 @@ def _check_sizes(scenario: Scenario) -> None:
     if len(groups.sizes) != groups.count or exact_sum(groups.sizes) != parties:
         raise ConfigError(
             "groups.sizes",
-            f"{len(groups.sizes)} groups of {exact_sum(groups.sizes)} parties in all,"
-            f" and there are {groups.count} of {parties}",
-            f"{groups.count} numbers that add up to {parties}",
+            f"has {len(groups.sizes)} groups of {exact_sum(groups.sizes)} parties in all, but the scenario"
+            f" has {groups.count} groups of {parties} parties",
+            f"give {groups.count} numbers that add up to {parties}",
         )
 
 
@@ -82,7 +82,7 @@ def _check_pace(groups: Groups) -> None:
         raise ConfigError(
             "groups.pace",
             f"{between}, but groups.warmup = 0 has no such rounds",
-            "groups.warmup of 1 or more, or leave pace out",
+            "leave it out, or set groups.warmup to 1 or more",
         )
     if groups.count == 2:
         raise ConfigError(
@@ -133,18 +133,17 @@ def _check_open(scenario: Scenario) -> None:
     if sums.server == "active" and sums.colluders_per_cluster < sums.colluders:
         raise ConfigError(
             "secure_sum.colluders_per_cluster",
-            f"{sums.colluders_per_cluster}, and all q = {sums.colluders} colluders can join the cluster of "
-            "one party",
-            f"{sums.colluders}",
+            f"is {sums.colluders_per_cluster}, but all q = {sums.colluders} colluders can join the cluster of"
+            " one party",
+            f"set it to {sums.colluders}",
         )
     needed = sums.colluders + sums.k_anonymity
     if sums.colluders and sums.min_survivors < needed and scenario.leakage.mode == "veto":
         raise ConfigError(
             "secure_sum.min_survivors",
-            f"{sums.min_survivors}, and all q = {sums.colluders} colluders can join the cluster of one "
-            f"party: besides them k = {sums.k_anonymity} honest members must remain in every"
-            " opened sum",
-            f"at least {needed}",
+            f"is {sums.min_survivors}, but all q = {sums.colluders} colluders can join the cluster of one"
+            f" party: besides them k = {sums.k_anonymity} honest members must remain in each opened sum",
+            f"set it to at least {needed}",
         )
     if clustering.atoms > 1:
         raise ConfigError(
@@ -155,9 +154,9 @@ def _check_open(scenario: Scenario) -> None:
     if sums.threshold <= sums.colluders and scenario.leakage.mode == "veto":
         raise ConfigError(
             "secure_sum.threshold",
-            f"{sums.threshold} members can unmask a party, and all q = {sums.colluders} colluders can join "
-            "its cluster",
-            f"at least {sums.colluders + 1}",
+            f"{sums.threshold} members can unmask a party, and all q = {sums.colluders} colluders can join"
+            " its cluster",
+            f"set it to at least {sums.colluders + 1}",
         )
     least = min(group_sizes(scenario))
     if least < clustering.size:
@@ -165,7 +164,7 @@ def _check_open(scenario: Scenario) -> None:
             "clustering.size",
             f"{scenario.parties} parties in {groups.count} groups leave {least} in the smallest group: "
             f"fewer than one cluster of {clustering.size}",
-            f"at most {least}",
+            f"set it to at most {least}",
         )
     clusters, needed = least // clustering.size, robust.clusters_needed_by(scenario.aggregation)
     if clusters < needed:
@@ -188,13 +187,13 @@ def _check_hidden(scenario: Scenario) -> None:
         raise ConfigError(
             "groups.mode",
             "hidden groups need a curious server: parties cannot verify the group counts it sends",
-            '"open", or secure_sum.server = "curious"',
+            'set "open", or secure_sum.server = "curious"',
         )
     if clustering.atoms != clustering.size or clustering.size < 2:
         raise ConfigError(
             "clustering.atoms",
             "hidden groups need atoms of the size of a cluster: changing clusters would reveal groups",
-            f"{max(2, clustering.size)}, as clustering.size",
+            f"set it to {max(2, clustering.size)}, as clustering.size",
         )
     sums = scenario.secure_sum
     if sums.colluders_per_cluster + sums.k_anonymity < 2:
@@ -214,9 +213,9 @@ def _check_hidden(scenario: Scenario) -> None:
     if sums.threshold < clustering.size:
         raise ConfigError(
             "secure_sum.threshold",
-            f"{sums.threshold} of {clustering.size} would open the single update that a member lies for,"
-            " without the one who notices (docs/adr/0026)",
-            f"{clustering.size}, as clustering.size, and so min_survivors",
+            f"{sums.threshold} of {clustering.size} members could open a single update that a lying member"
+            " isolates, without the member that notices (docs/adr/0026)",
+            f"set it and min_survivors to {clustering.size}, as clustering.size",
         )
     if scenario.weighting.mode != "ignore":
         raise ConfigError(

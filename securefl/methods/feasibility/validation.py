@@ -76,7 +76,7 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
         raise ConfigError(
             FIELD,
             f"a cluster of {min(sizes)} is too small: each update is checked by two other members",
-            f"clustering.size at least {LEAST_SIZE}",
+            f"set clustering.size to at least {LEAST_SIZE}",
         )
     largest = largest_checked(wanted.projections)
     if max(sizes) > largest:
@@ -84,14 +84,14 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
             FIELD,
             f"the checks of a cluster of {max(sizes)} on {wanted.projections} projections are too large "
             "for one message",
-            f"clusters of at most {largest}, or fewer projections",
+            f"set clusters of at most {largest}, or fewer projections",
         )
     if scenario.clustering.reclusterings > 1 and not scenario.clustering.new_work:
         raise ConfigError(
             FIELD,
-            f"with {scenario.clustering.reclusterings} reclusterings an attacker has as many tries to pass "
-            "a check",
-            "clustering.reclusterings = 1, or clustering.new_work = true",
+            f"an attacker could try to pass a check in each of {scenario.clustering.reclusterings}"
+            " reclusterings",
+            "set clustering.reclusterings = 1, or clustering.new_work = true",
         )
     if scenario.privacy.unit != "none":
         raise ConfigError(
@@ -104,8 +104,9 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
         reason = "are not clipped" if clip == "none" else f"are clipped to {clip:g}"
         raise ConfigError(
             FIELD,
-            f"honest updates {reason}, but validation accepts {HONEST_SHARE:g} x {wanted.norm:g} for sure",
-            f"encoding.clip at most {most:g}",
+            f"honest updates {reason}, but validation may reject norms above {HONEST_SHARE:g} x"
+            f" {wanted.norm:g} = {most:g}",
+            f"set encoding.clip to at most {most:g}",
         )
     norm_test_of(scenario)
 
@@ -126,7 +127,7 @@ def check_verification(scenario: Scenario) -> None:
         raise ConfigError(
             "secure_sum.verify",
             "verification needs certificates, which a curious server does not make",
-            "secure_sum.server = active, or secure_sum.verify = off",
+            "set secure_sum.server = active, or secure_sum.verify = off",
         )
     if sums.kind == "plain":
         raise ConfigError(

@@ -154,8 +154,10 @@ class Statistics:
         except narrowing.NarrowingError as error:
             raise UsageError(f"a column holds {error}") from error
         if unknown or found.ndim != 2 or found.shape[1] != len(wanted):
-            what = f"no statistics of {unknown[0]!r}" if unknown else f"{found.shape} for {len(wanted)} names"
-            raise UsageError(f"{what}, expected the columns {', '.join(self.features)}")
+            what = f"the array has shape {found.shape}, but {len(wanted)} columns are named"
+            if unknown:
+                what = f"column {unknown[0]!r} has no statistics"
+            raise UsageError(f"{what}; columns with statistics: {', '.join(self.features)}")
         if unresolved == "refuse":
             self._refuse_unresolved(wanted)
         told = [self.features[name] for name in wanted]

@@ -63,7 +63,7 @@ def epsilon(
             (:func:`refusal`), or ``delta`` outside [1e-12, 1).
     """
     if not MIN_DELTA <= delta < 1:
-        raise UsageError(f"delta lies from {MIN_DELTA:g} to below 1, not at {delta:g}")
+        raise UsageError(f"delta must be from {MIN_DELTA:g} to below 1, not {delta:g}")
     steps, slack, left = _kinds(events, delta)
     if not steps:
         return 0.0

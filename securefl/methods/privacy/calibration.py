@@ -137,7 +137,7 @@ def calibrate(
             f"choose {MIN_EPSILON:g} to {MAX_EPSILON:g}",
         )
     if not 0 < tolerance <= 0.1:
-        raise UsageError(f"tolerance {tolerance}")
+        raise UsageError(f"tolerance must be above 0 and at most 0.1, not {tolerance}")
 
     find = _Search(event, target, delta, path)
     rough = find.start()
@@ -194,12 +194,12 @@ class _Search:
             raise ConfigError(
                 self.path,
                 f"epsilon = {self.target:g} needs more noise than supported (multiplier {MAX_SIGMA:g})",
-                f"at least {least:.3g}, or fewer steps" if math.isfinite(least) else "fewer steps",
+                f"give at least {least:.3g}, or fewer steps" if math.isfinite(least) else "give fewer steps",
             )
         raise ConfigError(
             self.path,
             f"epsilon = {self.target:g} needs less noise than supported (multiplier {MIN_SIGMA:g})",
-            f"at most {spent(self.noisy(MIN_SIGMA)):.3g}",
+            f"give at most {spent(self.noisy(MIN_SIGMA)):.3g}",
         )
 
     def root(

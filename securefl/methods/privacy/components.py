@@ -98,9 +98,9 @@ def plan_shares(
     if plan.honest < 1:
         raise ConfigError(
             path,
-            f"threshold noise with min_survivors = {min_survivors} and f = {colluders} colluders: a sum may"
-            " be opened in which nobody's noise is secret (h = min_survivors - f < 1)",
-            f"min_survivors of at least {colluders + 1}, or local noise",
+            f"with min_survivors = {min_survivors} and f = {colluders} colluders an opened sum may hold no"
+            " secret noise at all",
+            f"set min_survivors to at least {colluders + 1}, or local noise",
         )
     return plan
 
@@ -163,9 +163,9 @@ def plan_components(
     if min_survivors <= colluders:
         raise ConfigError(
             path,
-            f"min_survivors = {min_survivors} with f = {colluders} colluders: a sum may be opened in which"
-            " nobody's noise is secret",
-            f"min_survivors of at least {colluders + 1}, or local noise",
+            f"with min_survivors = {min_survivors} and f = {colluders} colluders an opened sum may hold no"
+            " secret noise at all",
+            f"set min_survivors to at least {colluders + 1}, or local noise",
         )
     squared = Fraction(target) ** 2
     kept = Fraction(0)

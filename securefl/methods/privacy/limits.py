@@ -93,14 +93,13 @@ def _check_dp_sgd(scenario: Scenario, dp: DpSgd) -> None:
         raise ConfigError(
             "training.dp_sgd.carry",
             f"steps of server_optimiser.type = {scenario.server_optimiser.name} are not multiples of updates",
-            'server_optimiser.type = "sgd", or carry = "off"',
+            'set server_optimiser.type = "sgd", or carry = "off"',
         )
     if dp.carry == "own" and scenario.clustering.size > 1:
         raise ConfigError(
             "training.dp_sgd.carry",
-            "a party's own upload is hidden in a sum, so that to go on from it would make the next upload"
-            " depend on records whose noise was never drawn for that",
-            'carry = "global", or clustering.size = 1',
+            "momentum from a party's own upload would need noise of its own: clusters hide uploads in sums",
+            'set carry = "global", or clustering.size = 1',
         )
 
 
@@ -116,7 +115,7 @@ def _check_amount(scenario: Scenario) -> None:
         raise ConfigError(
             "privacy.transfer",
             f"steps of server_optimiser.type = {scenario.server_optimiser.name} do not grow with updates",
-            'server_optimiser.type = "sgd", or leave it out',
+            'leave it out, or set server_optimiser.type = "sgd"',
         )
     if privacy.releases is not None and privacy.budget is None:
         raise ConfigError("privacy.releases", "has no effect without privacy.budget", "leave it out")
@@ -132,7 +131,7 @@ def _check_placement(scenario: Scenario) -> None:
     if again > 1 and clustering.works_of(scenario.clustering) == 1:
         raise ConfigError(
             "privacy.placement",
-            f"{again} reclusterings would open the same update {again} times with a share of the noise only",
+            f"{again} reclusterings would open the same update {again} times, each with a share of the noise",
             'set placement = "local", reclusterings = 1, or new_work = true',
         )
     tolerated = components_of(scenario)
@@ -140,14 +139,15 @@ def _check_placement(scenario: Scenario) -> None:
         raise ConfigError(
             "secure_sum.min_survivors",
             f"{tolerated} tolerated dropouts are more than the {MAX_COMPONENTS} that this noise supports",
-            f'at least {sums.min_survivors + tolerated - MAX_COMPONENTS}, or privacy.placement = "threshold"',
+            f"set it to at least {sums.min_survivors + tolerated - MAX_COMPONENTS}, or"
+            ' privacy.placement = "threshold"',
         )
     skippers = exact_sum(len(b.parties) or b.count for b in scenario.behaviours if isinstance(b, NoNoise))
     if skippers > sums.colluders:
         raise ConfigError(
             "secure_sum.colluders",
-            f"{skippers} parties add no noise, more than secure_sum.colluders = {sums.colluders}",
-            f'at least {skippers}, or privacy.placement = "local"',
+            f"is {sums.colluders}, fewer than the {skippers} of all parties that add no noise",
+            f'set it to at least {skippers}, or privacy.placement = "local"',
         )
 
 
@@ -168,7 +168,7 @@ def _check_record(scenario: Scenario) -> None:
     if records is not None and batch > records:
         raise ConfigError(
             "training.batch_size",
-            f"a batch of {batch} from {records} records",
+            f"is {batch}, more than privacy.records = {records}",
             f"set it to at most {records}",
         )
 
@@ -182,7 +182,7 @@ def _check_party(scenario: Scenario) -> None:
             "set a number, as in clip = 1.0",
         )
     if privacy.records is not None:
-        raise ConfigError("privacy.records", "is for privacy.unit = record", "leave it out")
+        raise ConfigError("privacy.records", "has no effect with privacy.unit = party", "leave it out")
     check_delta(scenario.privacy, scenario.parties)
 
 
@@ -191,9 +191,11 @@ def _check_clip(scenario: Scenario) -> None:
     if clip is None:
         return
     if scenario.privacy.unit != "party":
-        raise ConfigError("privacy.clip", "clips whole updates", 'set privacy.unit = "party"')
+        raise ConfigError(
+            "privacy.clip", "clips whole updates, which needs party level", 'set privacy.unit = "party"'
+        )
     if scenario.encoding.clip != 1.0:
-        reason = f"{scenario.encoding.clip} beside privacy.clip, in whose units updates are encoded"
+        reason = f"is {scenario.encoding.clip}, but privacy.clip scales updates to a norm of 1"
         raise ConfigError("encoding.clip", reason, "leave it out, and give privacy.clip.initial")
     if not clip.minimum <= clip.initial <= clip.maximum:
         reason = f"{clip.initial:g} is outside minimum = {clip.minimum:g} and maximum = {clip.maximum:g}"
@@ -215,8 +217,8 @@ def check_delta(privacy: Privacy, units: int) -> float:
         unit = privacy.unit
         raise ConfigError(
             "privacy.delta",
-            f"{delta:g} is not below 1 / {units} {'records' if unit == 'record' else 'parties'}: such a "
-            f"delta allows to publish a random {unit}",
-            f"below {1 / units:.3g}" if units > 1 else f"more than one {unit}",
+            f"is {delta:g}, but must be below 1 / {units} {'records' if unit == 'record' else 'parties'}: a"
+            f" larger one would allow the release of a random {unit}",
+            f"set it below {1 / units:.3g}" if units > 1 else f"use more than one {unit}",
         )
     return delta

@@ -153,7 +153,9 @@ def plain_release(scenario: Scenario) -> release.ReleaseEvent:
             noise_multiplier=1.0, steps=1, mechanism=privacy.law, unit="party", relation=privacy.relation
         )
     if privacy.unit == "none" or dp is None or privacy.records is None:
-        raise UsageError("there is nothing to account for, or it is not known of how many records")
+        raise UsageError(
+            "no release to account for: the scenario has no privacy unit or no number of records"
+        )
     return release.ReleaseEvent(
         noise_multiplier=1.0,
         steps=1,
@@ -218,10 +220,10 @@ def _unfit(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan | 
         found = f"{' and '.join(f'{std:.4g}' for std in _stds(shares))} steps of noise for each party"
     return ConfigError(
         "encoding.scale_bits",
-        f"{scenario.encoding.scale_bits} makes for {found}, and tables have {MIN_STD:g} to {MAX_STD:g}",
+        f"{scenario.encoding.scale_bits} gives {found}, but noise tables hold {MIN_STD:g} to {MAX_STD:g}",
         f"encoding.scale_bits = {max(fitting)}"
         if fitting
-        else "no scale has so much, or so little, noise: another multiplier, or a smaller model",
+        else "set another multiplier or a smaller model: no scale has this amount of noise",
     )
 
 

@@ -164,7 +164,7 @@ def of_updates(scenario: Scenario, whole: float) -> float:
         raise ConfigError(
             "privacy.clip.noise",
             f"{clip.noise:g} bits of noise alone spend more than epsilon, multiplier {whole:.4g}",
-            f"above {whole / 2:.4g}, as {math.ceil(TIMES * whole)}, or leave it out",
+            f"set it above {whole / 2:.4g}, as {math.ceil(TIMES * whole)}, or leave it out",
         )
     return whole * math.sqrt((1 + others) / left)
 

@@ -132,8 +132,8 @@ def _with_units(scenario: Scenario, fewest: int | None) -> Scenario:
         if batch > units:
             raise ConfigError(
                 "training.batch_size",
-                f"a batch of {batch} from {units} records, more than some party has",
-                f"at most {units}, or fewer parties",
+                f"is {batch}, more than the {units} records of the smallest party",
+                f"set it to at most {units}, or use fewer parties",
             )
     delta = check_delta(scenario.privacy, units)
     if delta < accountant.MIN_DELTA:
@@ -155,7 +155,7 @@ def _records(scenario: Scenario, fewest: int | None) -> int:
     if fewest is not None and fewest < stated:
         raise ConfigError(
             "privacy.records",
-            f"a party has {fewest} records, fewer than {stated}: its records would be used too often",
+            f"is {stated}, but a party has only {fewest} records: each would be used too often",
             f"at most {fewest}",
         )
     return stated
@@ -211,15 +211,13 @@ def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, s
     fewer = "fewer stop.rounds, or a smaller model"
     if found <= calibration.MAX_EPSILON:
         found = accountant.epsilon((event,), delta, privacy.accountant)
-        remedy = f"at least {_upwards(found)}, {fewer}" if most else f"at most {_downwards(found)}"
+        remedy = f"set at least {_upwards(found)}, {fewer}" if most else f"set at most {_downwards(found)}"
     else:
-        remedy = fewer if most else f"at most {calibration.MAX_EPSILON:g}"
+        remedy = f"use {fewer}" if most else f"set at most {calibration.MAX_EPSILON:g}"
     raise ConfigError(
         "privacy.epsilon",
-        f"epsilon = {privacy.epsilon:g} over {sensitivity.planned_releases(scenario)}"
-        " releases takes a multiplier of"
-        f" {sigma:.4g}, and with {length} parameters no encoding.scale_bits has noise tables for"
-        f" {'more' if most else 'less'} than {edge:.4g}",
+        f"{privacy.epsilon:g} over {sensitivity.planned_releases(scenario)} releases needs a multiplier of"
+        f" {sigma:.4g}, but for {length} parameters the noise tables end at {edge:.4g}",
         remedy,
     )
 
@@ -253,9 +251,9 @@ def _slack(scenario: Scenario, length: int, target: float, delta: float) -> floa
     largest = math.log(most / (WORST_ERROR * draws * planned) - 1)
     raise ConfigError(
         "privacy.epsilon",
-        f"at epsilon = {target:g} the distance of {draws * planned:.3g} draws of noise from their law takes"
-        f" more than a hundredth of delta = {delta:.3g}",
-        f"at most {math.floor(100 * largest) / 100:g}, or fewer stop.rounds",
+        f"{target:g} is too large for delta = {delta:.3g}: rounding {draws * planned:.3g} draws of noise"
+        " takes more than a hundredth of it",
+        f"set at most {math.floor(100 * largest) / 100:g}, or fewer stop.rounds",
     )
 
 

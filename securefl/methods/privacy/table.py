@@ -173,12 +173,12 @@ def noise_table(law: laws.NoiseLaw, std: float, path: str = "privacy.noise") -> 
         ConfigError: ``std`` out of range.
     """
     if not MIN_STD <= std <= MAX_STD:
-        finer = "a finer scale or more noise" if std < MIN_STD else "a coarser scale or less noise"
+        finer = "use a finer scale or more noise" if std < MIN_STD else "use a coarser scale or less noise"
         raise ConfigError(
             path,
-            f"noise with a standard deviation of {std:g} steps per party lies outside the"
-            f" table's range of {MIN_STD:g} to {MAX_STD:g} steps",
-            "a standard deviation that is a number" if math.isnan(std) else finer,
+            f"the noise of a party has a standard deviation of {std:g} steps, outside {MIN_STD:g} to"
+            f" {MAX_STD:g} steps",
+            "give a standard deviation that is a number" if math.isnan(std) else finer,
         )
     return _build(law, float(std))
 
@@ -253,14 +253,14 @@ def check_distance(table: NoiseTable, draws: int, delta: float, path: str = "pri
         ConfigError: the distance is not small enough, or ``delta`` is no such number.
     """
     if not 0 < delta < 1:
-        raise ConfigError(path, f"delta lies between 0 and 1, not at {delta:g}")
+        raise ConfigError(path, f"delta must be between 0 and 1, not {delta:g}")
     distance = summed_distance(table, draws)
     if distance * DELTA_SHARE >= Fraction(delta):
         raise ConfigError(
             path,
-            f"{draws} draws of noise of {table.std:g} steps differ from its law by {float(distance):.2g}"
-            f" in all, not less than delta / {DELTA_SHARE} = {delta / DELTA_SHARE:.2g}",
-            "a coarser scale (the error of a draw grows with the steps), fewer rounds, or a larger delta",
+            f"{draws:.3g} draws of noise of {table.std:g} steps differ from its law by {float(distance):.2g}"
+            f" in all, the limit is delta / {DELTA_SHARE} = {delta / DELTA_SHARE:.2g}",
+            "use a coarser scale (the error of a draw grows with the steps), fewer rounds, or a larger delta",
         )
     return distance
 

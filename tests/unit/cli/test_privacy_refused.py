@@ -34,7 +34,11 @@ BAD = {
         "privacy.epsilon: ",
         ")",
     ),
-    "delta": (("privacy.delta=0.05",), "privacy.delta: 0.05 is not below 1 / 20 records", "(below 0.05)"),
+    "delta": (
+        ("privacy.delta=0.05",),
+        "privacy.delta: is 0.05, but must be below 1 / 20 records",
+        "(set it below 0.05)",
+    ),
     "h below 1": (
         (*SHARED, "secure_sum.colluders_per_cluster=3"),
         "secure_sum.",
@@ -42,7 +46,7 @@ BAD = {
     ),
     "too many steps": (
         ("encoding.scale_bits=14",),
-        "encoding.scale_bits: 14 makes for 8",
+        "encoding.scale_bits: 14 gives 8",
         "(encoding.scale_bits = 12)",
     ),
     "too few steps": (
@@ -52,8 +56,8 @@ BAD = {
     ),
     "batch": (
         ("training.batch_size=21",),
-        "training.batch_size: a batch of 21 from 20 records",
-        "(at most 20, or fewer parties)",
+        "training.batch_size: is 21, more than the 20 records",
+        "(set it to at most 20, or use fewer parties)",
     ),
     "no such data": (
         ("data.set=npz:missing.npz",),

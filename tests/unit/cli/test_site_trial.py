@@ -145,9 +145,9 @@ def test_a_site_fits_although_its_findings_cannot_be_written(scenario: Path) -> 
 def test_values_that_go_into_the_file_of_the_first_model_are_named(tmp_path: Path) -> None:
     written = call("site", "weights", "sites_of_trials:clinic", "--out", tmp_path / "f", width=500)
     assert "3 arrays kept at the sites: norm.running_mean" in written.stdout
-    assert "the file has their values at this site" in written.stdout
+    assert "the file holds their values at this site" in written.stdout
     written = call("site", "weights", "sites_of_trials:Own", "--out", tmp_path / "g", width=500)
-    assert "the file has" not in written.stdout
+    assert "the file holds" not in written.stdout
 
 
 def test_a_site_that_can_be_made_only_once_is_no_failure(scenario: Path) -> None:

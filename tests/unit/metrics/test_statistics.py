@@ -155,9 +155,9 @@ def test_standardised_columns_have_mean_0_and_deviation_1() -> None:
     np.testing.assert_array_equal(found, [[1.0], [0.0]])
     np.testing.assert_array_equal(told.standardise(np.array([[1.0]]), ["a"]), [[-2.0]])
     assert told.unresolved == ("b",)
-    with pytest.raises(UsageError, match="no statistics of 'c'"):
+    with pytest.raises(UsageError, match="column 'c' has no statistics"):
         told.standardise(np.zeros((1, 1)), ["c"])
-    with pytest.raises(UsageError, match="for 2 names"):
+    with pytest.raises(UsageError, match="but 2 columns are named"):
         told.standardise(np.zeros((1, 3)))
 
 

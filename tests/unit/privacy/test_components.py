@@ -56,7 +56,7 @@ def test_sampled_sums_have_the_variance(survivors: int) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(ConfigError, match="nobody's noise is secret"):
+    with pytest.raises(ConfigError, match="may hold no secret noise at all"):
         plan_components(10.0, planned=5, min_survivors=2, colluders=2)
     for target, planned, fewest in ((0.0, 3, 2), (float("nan"), 3, 2), (1.0, 3, 0), (1.0, 3, 4)):
         with pytest.raises(UsageError):

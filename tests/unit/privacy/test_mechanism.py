@@ -211,7 +211,7 @@ def test_a_scale_at_which_the_noise_does_not_fit_is_refused_and_one_that_fits_is
 ) -> None:
     tiny = "privacy.multiplier=0.3" if bits == 3 else "privacy.multiplier=1"
     overrides = (tiny, "encoding.range=1")
-    with pytest.raises(ConfigError, match=r"^encoding\.scale_bits: .*tables have 4 to 4096") as caught:
+    with pytest.raises(ConfigError, match=r"^encoding\.scale_bits: .*tables hold 4 to 4096") as caught:
         made(*overrides, f"encoding.scale_bits={bits}")
     workable = int(caught.value.remedy.split(" = ")[1])
     mechanism = made(*overrides, f"encoding.scale_bits={workable}")

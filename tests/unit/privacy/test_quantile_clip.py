@@ -216,7 +216,7 @@ def test_one_release_is_as_private_as_the_worst_test_says() -> None:
     ("overrides", "clip", "reason"),
     [
         (("privacy.unit=record", "training.dp_sgd={}"), "{}", "privacy.clip: clips whole updates"),
-        (("encoding.clip=2.0",), "{}", "encoding.clip: 2.0 beside privacy.clip"),
+        (("encoding.clip=2.0",), "{}", "encoding.clip: is 2.0, but privacy.clip"),
         ((), "{initial=2.0, maximum=1.0}", "privacy.clip.initial: 2 is outside"),
         (("privacy.unit=none", "privacy.multiplier="), "{}", "privacy.clip: clips whole"),
     ],

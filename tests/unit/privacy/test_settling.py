@@ -67,10 +67,10 @@ def test_a_smaller_budget_lasts_for_some_releases_and_for_no_more() -> None:
 
 def test_what_does_not_fit_the_data_is_refused() -> None:
     for overrides, fewest, path, reason in (
-        ((), 15, "training.batch_size", "a batch of 16 from 15 records"),
+        ((), 15, "training.batch_size", "is 16, more than "),
         ((), None, "privacy.records", "the number of records of the parties is unknown"),
-        (("privacy.records=120",), 119, "privacy.records", "a party has 119 records, fewer than 120"),
-        (("privacy.delta=0.01",), 119, "privacy.delta", "not below 1 / 119 records"),
+        (("privacy.records=120",), 119, "privacy.records", "is 120, but a party has only 119 records"),
+        (("privacy.delta=0.01",), 119, "privacy.delta", "must be below 1 / 119 records"),
         (("privacy.delta=1e-13",), 119, "privacy.delta", "too small"),
     ):
         with pytest.raises(ConfigError) as caught:

@@ -240,7 +240,7 @@ def test_tables_are_kept() -> None:
     ],
 )
 def test_refuses_steps_out_of_range(std: float, remedy: str) -> None:
-    with pytest.raises(ConfigError, match=r"table's range of 4 to 4096 steps") as caught:
+    with pytest.raises(ConfigError, match=r"outside 4 to 4096 steps") as caught:
         noise_table("skellam", std, "privacy.sigma")
     assert caught.value.path == "privacy.sigma"
     assert remedy in caught.value.remedy

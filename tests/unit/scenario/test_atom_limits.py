@@ -21,17 +21,21 @@ SUMS = "secure_sum={threshold=4, min_survivors=4, colluders=3, colluders_per_clu
 @pytest.mark.parametrize(
     ("changes", "path", "says"),
     [
-        (("clustering.size=4",), "clustering.size", "not consist of two or more whole atoms of 4 (set 8, or"),
+        (
+            ("clustering.size=4",),
+            "clustering.size",
+            "not consist of two or more whole atoms of 4 (set it to 8, or",
+        ),
         (
             ("clustering.size=10",),
             "clustering.size",
             "clusters of 10 do not consist of two or more whole atoms of 4",
         ),
-        (("secure_sum.k_anonymity=5",), "clustering.atoms", "k = 5 honest members must remain in it (at le"),
+        (("secure_sum.k_anonymity=5",), "clustering.atoms", "it needs k = 5 honest members (set it to at le"),
         (
             ("secure_sum.colluders=3", "secure_sum.colluders_per_cluster=3", "secure_sum.threshold=4"),
             "clustering.atoms",
-            "besides f = 3 colluders k = 2",
+            "besides f = 3 colluders it needs k = 2",
         ),
         (
             ("clustering.fixed=true", "leakage.mode=report"),

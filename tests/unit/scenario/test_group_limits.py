@@ -132,7 +132,11 @@ def test_two_groups_part_once_and_have_no_pace() -> None:
         (("groups.pace=3",), "groups.pace", "but groups.warmup = 0 has no such rounds"),
         (("groups.count=7",), "clustering.size", "1 in the smallest"),
         (("groups.sizes=[4,4,4]",), "groups.sizes", "needs groups of a known task"),
-        (("groups.tasks='rotations'", "groups.sizes=[6,6]"), "groups.sizes", "there are 3 of 12"),
+        (
+            ("groups.tasks='rotations'", "groups.sizes=[6,6]"),
+            "groups.sizes",
+            "the scenario has 3 groups of 12",
+        ),
         (("groups.tasks='rotations'", "groups.sizes=[4,4,3]"), "groups.sizes", "11 parties in all"),
         (("groups.tasks='rotations'", "groups.sizes=[6,5,1]"), "clustering.size", "1 in the smallest"),
         (("clustering.reclusterings=2",), "clustering.reclusterings", "be combined with groups"),
@@ -161,7 +165,11 @@ def test_two_groups_part_once_and_have_no_pace() -> None:
             "cannot be combined with groups",
         ),
         ((*HIDDEN, "secure_sum.server='active'"), "groups.mode", "cannot verify"),
-        ((*HIDDEN, "secure_sum.threshold=3"), "secure_sum.threshold", "3 of 4 would open the single update"),
+        (
+            (*HIDDEN, "secure_sum.threshold=3"),
+            "secure_sum.threshold",
+            "3 of 4 members could open a single update",
+        ),
         ((*HIDDEN, "parties=26"), "parties", "26 parties cannot be split into clusters of exactly 4"),
         (
             (*HIDDEN, "clustering.atoms=1"),
@@ -219,10 +227,10 @@ def test_colluders_who_name_a_partys_group_cannot_fill_its_cluster() -> None:
     four = ("clustering.size=4", "secure_sum.threshold=2", "secure_sum.colluders=2")
     with pytest.raises(ConfigError, match="all q = 2 colluders can join the cluster of one party") as refused:
         check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=3")))
-    assert (refused.value.path, refused.value.remedy) == ("secure_sum.min_survivors", "at least 4")
+    assert (refused.value.path, refused.value.remedy) == ("secure_sum.min_survivors", "set it to at least 4")
     with pytest.raises(ConfigError, match="2 members can unmask a party") as rebuilt:
         check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4")))
-    assert (rebuilt.value.path, rebuilt.value.remedy) == ("secure_sum.threshold", "at least 3")
+    assert (rebuilt.value.path, rebuilt.value.remedy) == ("secure_sum.threshold", "set it to at least 3")
     held = check(parse_scenario(OPEN, (*four, "secure_sum.min_survivors=4", "secure_sum.threshold=3")))
     assert (held.p_alone_per_opening, held.p_alone_in_run) == (0.0, 0.0)
     assert any(

@@ -45,7 +45,7 @@ def test_reclusterings_that_are_never_opened_are_refused() -> None:
         ((COLLUDERS, "leakage.colluders=0"), "leakage.colluders", "(1 to 3)"),
         ((COLLUDERS, "leakage.colluders=4"), "leakage.colluders", "(1 to 3)"),
         ((COLLUDERS, "leakage.colluders=2"), "secure_sum.min_survivors", "besides 2 colluders"),
-        (("leakage.leverage=0.4",), "leakage.leverage", "already gives 1 / 2 (at least 0.5"),
+        (("leakage.leverage=0.4",), "leakage.leverage", "already gives 1 / 2 (set it to at least 0.5"),
         (
             (
                 "parties=300",

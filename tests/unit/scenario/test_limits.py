@@ -138,7 +138,7 @@ REFUSED = [
     ),
     ("encoding.range", ("encoding.range=1e-6",), "0 steps"),
     ("encoding.range", ("encoding.range=1e10", "encoding.scale_bits=40"), "outside 1 to 2^53 - 1"),
-    ("encoding.ring_bits", ("encoding.ring_bits=32", "encoding.range=65536"), "not below 2^31"),
+    ("encoding.ring_bits", ("encoding.ring_bits=32", "encoding.range=65536"), "32 bits are too few"),
     ("aggregation.rule", ("aggregation.rule={type='trimmed-mean', trim=2}",), "needs 5 clusters"),
     (
         "aggregation.rule.beta",
@@ -251,8 +251,9 @@ def test_the_line_that_a_person_reads() -> None:
         "than f = 0 members, but 2 x 2 - 5 = -1: the server could open two sums of a cluster (at least 3)"
     )
     assert str(refusal("encoding.ring_bits=32", "encoding.range=65536")) == (
-        "encoding.ring_bits: range 65536 at scale_bits 16 is 4294967296 steps, and a cluster of 5 reaches"
-        " 21474836480, not below 2^31: its sum could wrap (64 or auto, or a smaller range or scale_bits)"
+        "encoding.ring_bits: 32 bits are too few: range 65536 at scale_bits 16 is 4294967296 steps, and the sum"
+        " of 5 members reaches 21474836480, above 2^31"
+        " (set it to 64 or auto, or a smaller range or scale_bits)"
     )
     assert str(refusal("aggregation.byzantine=2", "aggregation.claim=worst-case")) == (
         "aggregation.claim: 2 Byzantine parties can spoil 2 of 4 clusters, and 2 x 2 >= 4 leaves no rule an"
@@ -349,7 +350,7 @@ def test_noise_takes_headroom_too() -> None:
     error = refusal(*encoding, noise, "encoding.ring_bits=32")
     assert error.path == "encoding.ring_bits"
     assert "with noise" in error.reason
-    assert "its sum could wrap" in error.reason
+    assert "32 bits are too few" in error.reason
 
 
 def test_the_widest_ring_always_suffices() -> None:

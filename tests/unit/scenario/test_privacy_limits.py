@@ -35,7 +35,7 @@ REFUSED = [
         (*RECORD, "privacy.budget=3", "privacy.releases=0"),
         "is 0: parties could not take part",
     ),
-    ("training.batch_size", (*RECORD, "privacy.records=15"), "a batch of 16 from 15 records"),
+    ("training.batch_size", (*RECORD, "privacy.records=15"), "is 16, more than "),
     (
         "training.epochs",
         (*RECORD, "training.epochs=2"),
@@ -58,11 +58,11 @@ REFUSED = [
     ),
     ("training.dp_sgd.momentum", (*RECORD, "training.dp_sgd={momentum=0.1}"), "effect without carry"),
     ("training.dp_sgd.carry", (*RECORD, "training.dp_sgd={carry='global'}"), "momentum = 0"),
-    ("training.dp_sgd.carry", (*RECORD, CARRY), "hidden in a sum"),
-    ("training.dp_sgd.carry", (CARRY,), "hidden in a sum"),
+    ("training.dp_sgd.carry", (*RECORD, CARRY), "clusters hide uploads in sums"),
+    ("training.dp_sgd.carry", (CARRY,), "clusters hide uploads in sums"),
     ("encoding.clip", (*PARTY, "encoding.clip=none"), "is none: the influence of a party on"),
-    ("privacy.records", (*PARTY, "privacy.records=9"), "is for privacy.unit = record"),
-    ("privacy.delta", (*PARTY, "privacy.delta=0.0834"), "not below 1 / 12 parties"),
+    ("privacy.records", (*PARTY, "privacy.records=9"), "has no effect with privacy.unit = party"),
+    ("privacy.delta", (*PARTY, "privacy.delta=0.0834"), "must be below 1 / 12 parties"),
     (
         "privacy.placement",
         (*PARTY, SHARED, "clustering.reclusterings=2"),
@@ -71,7 +71,7 @@ REFUSED = [
     (
         "secure_sum.colluders",
         (*PARTY, SHARED, "behaviours=[{kind='no-noise', count=1}]"),
-        "1 parties add no noise, more than secure_sum.colluders = 0",
+        "is 0, fewer than the 1 of all parties that add no noise",
     ),
     (
         "behaviours.0.kind",
@@ -97,7 +97,7 @@ def test_refused(path: str, overrides: tuple[str, ...], reason: str) -> None:
 
 
 def test_noise_shares_of_which_none_is_secret_are_refused_with_the_sum_itself() -> None:
-    """h = min_survivors - f < 1 leaves no honest member in an opened sum either."""
+    """may hold no secret noise at all leaves no honest member in an opened sum either."""
     for f, path in (("2", "secure_sum.min_survivors"), ("3", "clustering.size")):
         colluders = (f"secure_sum.colluders={f}", f"secure_sum.colluders_per_cluster={f}")
         error = refusal(*PARTY, SHARED, *colluders, "clustering.size=4", "secure_sum.threshold=4")
@@ -159,9 +159,9 @@ def test_no_draw_is_larger_than_the_ring_reckons_with(law: str) -> None:
 def test_delta() -> None:
     scenario = small(*RECORD)
     assert check_delta(scenario.privacy, 3000) == pytest.approx(3000**-1.1)
-    with pytest.raises(ConfigError, match=r"not below 1 / 1 records"):
+    with pytest.raises(ConfigError, match=r"must be below 1 / 1 records"):
         check_delta(scenario.privacy, 1)
-    with pytest.raises(ConfigError, match=r"not below 1 / 100 records.*random"):
+    with pytest.raises(ConfigError, match=r"must be below 1 / 100 records.*random"):
         check_delta(small(*RECORD, "privacy.delta=0.01").privacy, 100)
 
 

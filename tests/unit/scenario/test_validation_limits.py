@@ -62,9 +62,9 @@ def test_a_good_one_says_what_it_does_and_what_not() -> None:
         (
             "size = 3",
             "size = 3\nreclusterings = 2",
-            "with 2 reclusterings an attacker has as many tries to pass a check",
+            "an attacker could try to pass a check in each of 2 reclusterings",
         ),
-        ("clip = 1.8", "clip = 1.9", "clipped to 1.9, but validation accepts 0.9 x 2"),
+        ("clip = 1.8", "clip = 1.9", "clipped to 1.9, but validation may reject norms above 0.9 x 2"),
         ("clip = 1.8", "", "are not clipped"),
         ("clip = 1.8", "clip = 1.8\nring_bits = 32", r"validation needs encoding\.ring_bits = 64"),
         ("clip = 1.8", "clip = 1.8\nscale_bits = 30", "fewer bits after the point"),

@@ -94,7 +94,7 @@ def test_the_scenario_is_settled_by_the_smallest_party() -> None:
 
 
 def test_a_batch_that_somebody_has_no_records_for_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^training\.batch_size: a batch of 60 from"):
+    with pytest.raises(ConfigError, match=r"^training\.batch_size: is 60, more than"):
         federation("training.batch_size=60")
 
 

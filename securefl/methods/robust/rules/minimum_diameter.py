@@ -65,7 +65,11 @@ def minimum_diameter(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """
     clusters = stack.clusters
     if not 0 <= byzantine <= MAX_DIAMETER_BYZANTINE or clusters <= 2 * byzantine:
-        raise UsageError(f"minimum diameter, byzantine = {byzantine}: infeasible for {clusters} clusters")
+        most = min(MAX_DIAMETER_BYZANTINE, (clusters - 1) // 2)
+        raise UsageError(
+            f"MinimumDiameter(byzantine={byzantine}) cannot aggregate {clusters} clusters: byzantine must be"
+            f" from 0 to {most}"
+        )
     kept = np.ones(clusters, dtype=np.bool_)
     if byzantine:
         order = np.array(distances.in_row_order(stack, range(clusters)))
