@@ -251,8 +251,8 @@ def test_the_line_that_a_person_reads() -> None:
         "than f = 0 members, but 2 x 2 - 5 = -1: the server could open two sums of a cluster (at least 3)"
     )
     assert str(refusal("encoding.ring_bits=32", "encoding.range=65536")) == (
-        "encoding.ring_bits: 32 bits are too few: range 65536 at scale_bits 16 is 4294967296 steps, and the sum"
-        " of 5 members reaches 21474836480, above 2^31"
+        "encoding.ring_bits: 32 bits are too few: range 65536 at scale_bits 16 is 4294967296 steps, and the"
+        " sum of 5 members reaches 21474836480, above 2^31"
         " (set it to 64 or auto, or a smaller range or scale_bits)"
     )
     assert str(refusal("aggregation.byzantine=2", "aggregation.claim=worst-case")) == (
