@@ -214,7 +214,8 @@ def simulate(
         site_python: interpreter of another environment, in which each site runs in a process of its own.
         site_memory: MB of data that each such process may use; 0 for no limit.
         rounds: replaces ``stop.rounds``.
-        on_round: is called with the record of each round as it ends.
+        on_round: is called with the record of each round as it ends. Its error ends the run with a summary,
+            and is raised.
         resume: continue the interrupted simulation in ``out``.
         verbose: print the header and a line for each round.
 
@@ -331,7 +332,8 @@ def run(
         site_memory: MB of data that each such process may use; 0 for no limit, or for all memory of the
             machine if ``privacy.unit = "party"`` gives each site a process without ``site_python``.
         rounds: replaces ``stop.rounds``.
-        on_round: is called with the record of each round as it ends.
+        on_round: is called with the record of each round as it ends. Its error ends the run with a summary,
+            and is raised.
         verbose: print the header and a line for each round.
         cancelled: ends the run when another thread sets it; while the run starts, after a few seconds.
 

@@ -120,6 +120,6 @@ def test_a_sweep_is_the_same_for_the_same_numbers_and_leaves_out_what_is_not_the
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(
-        ConfigError, match=r"needs matplotlib, which is not installed \(pip install 'securefl\[plots\]'\)"
+        ConfigError, match=r"need matplotlib, which is not installed \(pip install 'securefl\[plots\]'\)"
     ):
         draw(PLOT)

@@ -74,7 +74,7 @@ def test_numbers_beyond_any_axis_are_left_out() -> None:
 def test_nothing_measured_is_said() -> None:
     with pytest.raises(ConfigError, match=r"run: has no numbers"):
         run_plot(parse_scenario(BASE), [record(0, None)])
-    with pytest.raises(ConfigError, match=r"--metric: has no f1 \(.*accuracy, loss"):
+    with pytest.raises(ConfigError, match=r"--metric: the run did not measure f1 \(.*accuracy, loss"):
         run_plot(parse_scenario(BASE), [record(0, 0.5)], ["f1"])
 
 
@@ -92,5 +92,5 @@ def test_the_command_and_python_draw_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunAbortedError, match="cannot be written"):
         result.plot(tmp_path / "again.png" / "one.png")
     assert "not a picture" in refusal(call("plot", tmp_path / "run", "--out", tmp_path / "x.jpg"))
-    assert "--metric: has no f1" in refusal(call("plot", tmp_path / "run", "--metric", "f1"))
+    assert "--metric: the run did not measure f1" in refusal(call("plot", tmp_path / "run", "--metric", "f1"))
     assert "is not the directory of a run: scenario.toml is missing" in refusal(call("plot", tmp_path))
