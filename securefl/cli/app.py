@@ -28,7 +28,7 @@ COMMANDS = {
         "learns."
     ),
     "audit": (
-        "Audit a recorded run: what the server learned, and whether all processes followed the protocol."
+        "Audit a recorded run: what the server could learn, and if all processes followed the protocol."
     ),
     "verify": "Verify, round by round, that the model of a run follows from its certified sums.",
     "server": "Run the server: draw clusters, open cluster sums, aggregate them. It never sees an update.",

@@ -81,7 +81,8 @@ def check_budget(scenario: Scenario, length: int) -> None:
         raise ConfigError(
             "privacy.releases",
             f"{mechanism.allowed} releases with this noise spend"
-            f" {describe_epsilon(spent, mechanism.event, mechanism.delta)}, more than {budget:g}",
+            f" {describe_epsilon(spent, mechanism.event, mechanism.delta)},"
+            f" more than the budget of {budget:g}",
             "settle the scenario again, or do not join this run",
         )
 

@@ -42,7 +42,7 @@ def test_an_honest_run_has_one_view(plain: Path) -> None:
 def test_an_honest_run_releases_one_kind_once(plain: Path) -> None:
     chapter = audit_unmasking(load(plain))
     assert [f.severity for f in chapter.findings] == [Severity.HOLDS]
-    assert "11 releases of shares for 4 sums" in chapter.findings[0].claim
+    assert "11 releases of shares, for 4 sums" in chapter.findings[0].claim
 
 
 def test_colluders_with_the_threshold_of_shares_open_their_mates(plain: Path) -> None:

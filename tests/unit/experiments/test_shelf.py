@@ -55,7 +55,7 @@ def test_a_curve_that_is_no_feasible_scenario(tmp_path: Path) -> None:
     (preset,) = exhibits(shelf(tmp_path, figure), "tiny")
     plan = preset.plan("desk")
     assert list(plan.scenarios) == ["no attack", "attack"]
-    assert plan.refused["m"].startswith("clustering.size: 6 participants")
+    assert plan.refused["m"].startswith("clustering.size: is 7, but only 6 parties")
 
 
 def test_a_scale_that_there_is_not(tmp_path: Path) -> None:
