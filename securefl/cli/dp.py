@@ -253,10 +253,14 @@ def _calibrate(
     if not 2 <= records <= _MAX_RECORDS:
         raise ConfigError("--records", f"is {records}", f"give 2 to {_MAX_RECORDS} records")
     if not 1 <= batch <= records:
-        raise ConfigError("--batch", f"a batch of {batch} from {records} records", f"give 1 to {records}")
+        raise ConfigError(
+            "--batch", f"is {batch}, out of range for {records} records", f"give 1 to {records}"
+        )
     if not 0 < epochs * records / batch <= MAX_STEPS:
         raise ConfigError(
-            "--epochs", f"{epochs:g} epochs of {records} / {batch} steps", f"choose 1 to {MAX_STEPS} steps"
+            "--epochs",
+            f"{epochs:g} epochs of {records} / {batch} steps are out of range",
+            f"choose 1 to {MAX_STEPS} steps",
         )
     at = records**-1.1 if delta is None else delta
     if not MIN_DELTA <= at < 1 / records:

@@ -144,7 +144,7 @@ def _numbers(name: str) -> Iterator[None]:
 def _finite(result: Any, length: int) -> F64:
     """Return what a part gave, if it is one; parts of one's own may give anything."""
     if not (isinstance(result, np.ndarray) and result.shape == (length,) and np.isfinite(result).all()):
-        raise UsageError(f"gives no finite vector of {length} values")
+        raise UsageError(f"did not return a vector of {length} finite values")
     return result
 
 

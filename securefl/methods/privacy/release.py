@@ -68,13 +68,15 @@ class ReleaseEvent:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0 and self.steps >= 1):
-            raise UsageError(f"noise multiplier {self.noise_multiplier}, {self.steps} steps: no release")
+            raise UsageError(
+                f"noise multiplier {self.noise_multiplier} or {self.steps} steps are out of range"
+            )
         if not 1 <= self.batch <= self.records:
-            raise UsageError(f"a batch of {self.batch} from {self.records} records")
+            raise UsageError(f"a batch of {self.batch} is out of range for {self.records} records")
         if self.sampler == "none" and self.batch != self.records:
-            raise UsageError(f"a batch of {self.batch} from {self.records} needs a sampler")
+            raise UsageError(f"a batch of {self.batch} from {self.records} records needs a sampler")
         if isinstance(self.denominator, int) and self.denominator < 1:
-            raise UsageError(f"denominator {self.denominator}")
+            raise UsageError(f"the denominator must be at least 1, not {self.denominator}")
         fresh_exposure(self.survivors)
         if self.leverage is not None and not self.leverage * max(self.survivors) >= 1 - 1e-9:
             raise UsageError(f"leverage {self.leverage} below 1 / {max(self.survivors)}")
@@ -132,4 +134,4 @@ class ReleaseEvent:
 
 def _check_choice(value: str, choices: object) -> None:
     if value not in get_args(choices):
-        raise UsageError(f"{value!r} is none of {', '.join(get_args(choices))}")
+        raise UsageError(f"{value!r} is not one of {', '.join(get_args(choices))}")

@@ -116,7 +116,7 @@ def kind_of(report: AnyReport) -> str:
         UsageError: not one of the reports.
     """
     if not isinstance(report, AnyReport):
-        raise UsageError(f"{type(report).__qualname__} is no report and is not written down")
+        raise UsageError(f"{type(report).__qualname__} is not a report and cannot be recorded")
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(report).__name__).lower()
 
 

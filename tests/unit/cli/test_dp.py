@@ -51,8 +51,8 @@ def test_json() -> None:
     [
         ({"delta": "0.001"}, "--delta: 0.001 is not from 1e-12 to below 1 / records = 0.000333"),
         ({"delta": "0"}, "--delta: 0 is not"),
-        ({"batch": "3001"}, "--batch: a batch of 3001 from 3000 records"),
-        ({"batch": "0"}, "--batch: a batch of 0 from 3000"),
+        ({"batch": "3001"}, "--batch: is 3001, out of range for 3000"),
+        ({"batch": "0"}, "--batch: is 0, out of range for 3000"),
         ({"records": "1"}, "--records: is 1 (give 2 to "),
         ({"epochs": "0"}, "--epochs: 0 epochs"),
         ({"epochs": "nan"}, "--epochs: nan epochs"),

@@ -147,7 +147,7 @@ def test_pre_aggregation_gives_rows() -> None:
         (lambda: ATTACKS.Gaussian()([1.0], seed=1.5), "seed: is 1.5, expected a whole number"),
         (lambda: attacks.Mimic()(X, byzantine=0), "byzantine: is 0, expected 1 to 2^64 - 1"),
         (lambda: attacks.LocalModelPoisoning(against="krum")(X * 1e160), "x: row 0 has a value"),
-        (lambda: Wrong()(X), "Wrong: gives no finite vector of 2 values"),
+        (lambda: Wrong()(X), "Wrong: did not return a vector of 2 finite values"),
         (lambda: rules.FlTrust()(X), "server_gradient: missing (fltrust needs it)"),
         (lambda: rules.TrimmedMean(trim=1, beta=0.1)(X), "TrimmedMean.beta: trim = 1 is a number"),
         (lambda: attacks.ALIE()(X, byzantine=1), "ALIE: no z > 0 hides 1 of 8 parties"),
